@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 up: $(VENV)/run.stamp ## the service on this machine, with its servers: PORT, DATA, BROKER
 	@$(CHOSEN) $(if $(call given,BROKER),PLAUDIT_BROKER=$(BROKER)) exec $(BIN)/plaudit up
 
-help: ## this list
+help: ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(VENV)/run.stamp ## a tour through the running service; FILL=500: its shop at /demo with so many reviews
@@ -28,7 +28,7 @@ demo: $(VENV)/run.stamp ## a tour through the running service; FILL=500: its sho
 tests = JDK_JAVA_OPTIONS="$$JDK_JAVA_OPTIONS -XX:TieredStopAtLevel=1" \
   $(BIN)/pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder --broker=$(or $(BROKER),auto) -m "$(1)" $(ARGS)
 
-test: $(VENV)/dev.stamp ## tests on real servers, minutes: ARGS; BROKER=tansu for the fallback broker
+test: $(VENV)/dev.stamp ## tests on real servers, takes minutes: ARGS; BROKER=tansu for the fallback broker
 	@$(call tests,not slow and not long)
 
 test-more: $(VENV)/dev.stamp ## the longer tests, about 15 minutes: ARGS, BROKER
@@ -102,7 +102,7 @@ ifneq ($(file <$(VENV)/bootstrap.stamp),$(CURDIR))
 endif
 
 $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) is Python %d.%d, and Plaudit needs 3.11 or later: name another one: PYTHON=python3.12" % sys.version_info[:2])'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(PYTHON) is Python %d.%d, but Plaudit needs 3.11 or later: choose another one with PYTHON=python3.12" % sys.version_info[:2])'
 	@echo "Setting up the virtual environment"
 # Uses an existing pip if there is one: installing pip into the environment takes longer than everything else.
 	@$(PYTHON) -m venv --clear --without-pip $(VENV)

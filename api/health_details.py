@@ -96,7 +96,7 @@ class Examination:
     async def _examine(self) -> Health:
         await self.gauges.refresh()
         parts = await asyncio.gather(
-            _findings_on("mongodb", self._mongo(), "Start it, or correct PLAUDIT_MONGO__URI."),
+            _findings_on("mongodb", self._mongo(), "Start MongoDB, or correct PLAUDIT_MONGO__URI."),
             _findings_on("kafka", self._kafka(), "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS."),
         )
         findings = [finding for part in parts for finding in part] + [self._progress()]

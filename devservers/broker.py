@@ -11,7 +11,8 @@ from devservers.kafka_setup import set_up_kafka
 from devservers.tansu import TansuProcess
 
 _TANSU_IS_OPEN = (
-    "Tansu asks for no password. Use Apache Kafka (PLAUDIT_BROKER=kafka), or set PLAUDIT_EMBEDDED__KAFKA_AUTH=false."
+    "Tansu doesn't support passwords. Use Apache Kafka (PLAUDIT_BROKER=kafka), or set "
+    "PLAUDIT_EMBEDDED__KAFKA_AUTH=false."
 )
 
 
@@ -53,5 +54,5 @@ async def _kafka_runtime(broker: Broker, report: Report) -> KafkaRuntime | None:
     except MissingPartError as missing:
         if broker is Broker.KAFKA:
             raise
-        report(f"Using Tansu in place of Kafka: in memory only, without Kafka's guarantees. {missing}")
+        report(f"Using Tansu instead of Kafka: in memory only, without Kafka's guarantees. {missing}")
         return None

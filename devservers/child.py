@@ -103,7 +103,7 @@ async def run(
             async with asyncio.timeout(timeout_s):
                 await until(child.has_ended)
         except TimeoutError:
-            message = f"{command[0]} hasn't finished in {timeout_s:.0f} s. Try again when the machine is less busy."
+            message = f"{command[0]} hasn't finished within {timeout_s:.0f} s. Try again when the machine is less busy."
             raise EmbeddedServerError(message) from None
         finally:
             exit_code = child.kill()

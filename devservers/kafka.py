@@ -123,7 +123,7 @@ class KafkaProcess(ServerProcess):
             keep_open=self._inherited(),
         )
         if exit_code != 0:
-            raise EmbeddedServerError(f"Kafka couldn't format {self.folder / 'log'}. It says:\n{output}")
+            raise EmbeddedServerError(f"Kafka couldn't format {self.folder / 'log'}. Its output:\n{output}")
 
     def _format_with_checkpoint(self, checkpoint: Path) -> None:
         """Format the folder like Kafka's tool, without a JVM: the same checkpoint, and a new directory id."""

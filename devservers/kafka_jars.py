@@ -44,12 +44,12 @@ class KafkaJars:
         try:
             return FolderLock(self.folder.with_name(f"{self.folder.name}.lock"))
         except EmbeddedServerError as error:
-            raise EmbeddedServerError(f"{error} XDG_CACHE_HOME says where caches are.") from error
+            raise EmbeddedServerError(f"{error} Set XDG_CACHE_HOME to choose another cache folder.") from error
 
     async def fetch(self, report: Report, lock: FolderLock) -> None:
         """Fetch the jars; the caller holds the lock. Raises EmbeddedServerError with Maven's output."""
         maven = find_maven()
-        report(f"Fetching Apache Kafka {kafka_version()} by Maven (once, about 45 MB)")
+        report(f"Downloading Apache Kafka {kafka_version()} with Maven (once, about 45 MB)")
         partial = self.folder.with_name(f"{self.folder.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)  # left by an interrupted fetch
         exit_code, output = await run(
@@ -62,8 +62,8 @@ class KafkaJars:
         )
         if exit_code != 0 or not any(partial.glob(f"kafka_*-{kafka_version()}.jar")):
             raise EmbeddedServerError(
-                "Maven couldn't fetch Kafka. Check the network and Maven's settings, or look around with a "
-                f"broker in memory: `make up BROKER=tansu` (PLAUDIT_BROKER=tansu). Maven says:\n{output}"
+                "Maven couldn't download Kafka. Check the network and Maven's settings, or use a broker in memory "
+                f"for a first look: `make up BROKER=tansu` (PLAUDIT_BROKER=tansu). Maven's output:\n{output}"
             )
         partial.rename(self.folder)
 
@@ -71,5 +71,5 @@ class KafkaJars:
 def find_maven() -> Path:
     """The `mvn` on the PATH; raises MissingPartError when there is none."""
     if (found := shutil.which("mvn")) is None:
-        raise MissingPartError("Maven is missing, which fetches Kafka. Install it (`apt-get install maven`).")
+        raise MissingPartError("Maven, which downloads Kafka, is missing. Install it (`apt-get install maven`).")
     return Path(found)

@@ -31,7 +31,7 @@ async def find_java() -> tuple[Path, str]:
     exit_code, output = await run([binary, "-version"], timeout_s=_VERSION_TIMEOUT_S)
     version = re.search(r'version "(?:1\.)?(\d+)', output)
     if exit_code != 0 or version is None:
-        raise MissingPartError(f"{binary} doesn't tell its version: {output or 'no output'}. {_ADVICE}")
+        raise MissingPartError(f"{binary} doesn't report its version: {output or 'no output'}. {_ADVICE}")
     if int(version[1]) < _OLDEST_JAVA:
         raise MissingPartError(f"{binary} is Java {version[1]}, too old for Kafka. {_ADVICE}")
     return binary, _version_of(output)
@@ -46,7 +46,7 @@ def _java() -> Path:
     if home := os.environ.get("JAVA_HOME"):
         binary = Path(home) / "bin" / "java"
         if not os.access(binary, os.X_OK):
-            raise MissingPartError(f"JAVA_HOME is {home}, which has no bin/java. {_ADVICE}")
+            raise MissingPartError(f"JAVA_HOME is {home}, but that has no bin/java. {_ADVICE}")
         return binary
     if (found := shutil.which("java")) is None:
         raise MissingPartError(f"Java is missing. {_ADVICE}")
@@ -71,7 +71,7 @@ async def set_up_kafka(report: Report) -> KafkaRuntime:
             if not jars.cached:
                 await jars.fetch(report, lock)
             if not archive.exists():
-                report("Preparing Kafka for quick starts (once, about 10 s)")
+                report("Preparing Kafka for faster starts (once, about 10 s)")
                 await _make_archive(archive, KafkaRuntime(java, jars.class_path))
         finally:
             lock.release()

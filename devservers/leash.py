@@ -18,7 +18,7 @@ def main() -> None:
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         sys.exit(f"prctl: {os.strerror(ctypes.get_errno())}")
     if os.getppid() != int(parent):
-        sys.exit("the parent ended before the leash was on")
+        sys.exit("the parent process ended first")
     try:
         os.execvp(command[0], command)  # noqa: S606  - the point is to become the command, without a shell
     except OSError as error:

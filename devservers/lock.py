@@ -20,7 +20,7 @@ class FolderLock:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            message = f"{file.parent} can't be written ({error.strerror}). Make it writable, or choose another folder."
+            message = f"{file.parent} is not writable ({error.strerror}). Make it writable, or choose another folder."
             raise EmbeddedServerError(message) from error
 
     @property
@@ -46,10 +46,10 @@ class FolderLock:
         while not await self._try_lock():
             owner = self._owner()
             if owner is not None or time.monotonic() > deadline:
-                who = f"process {owner}" if owner is not None else "or its servers, process unknown"
+                who = f"process {owner}" if owner is not None else "or its servers, unknown process"
                 raise EmbeddedServerError(
-                    f"{self._file.parent} is in use by another Plaudit ({who}). Stop that one, or choose another data "
-                    "folder."
+                    f"{self._file.parent} is in use by another `plaudit up` ({who}). Stop that, or choose another "
+                    "data folder."
                 )
             await asyncio.sleep(PAUSE_S)
 
@@ -68,7 +68,7 @@ class FolderLock:
         """Lock the folder, however long another process has it; reports once that it waits."""
         if await self._try_lock():
             return
-        report(f"Waiting for another Plaudit that is {waiting_for}")
+        report(f"Waiting for another `plaudit up` that is {waiting_for}")
         await until(self._try_lock)
 
     def release(self) -> None:

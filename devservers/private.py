@@ -24,18 +24,18 @@ def private_folder(folder: Path, report: Report | None = None, *, known_by: str 
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = folder.stat().st_mode
         if mode & stat.S_ISVTX:
-            raise EmbeddedServerError(f"{folder} is for all users of this machine. Choose a folder of your own.")
+            raise EmbeddedServerError(f"{folder} is shared by all users of this machine. Choose a folder of your own.")
         if mode & UMASK:
             if known_by is not None and any(folder.iterdir()) and not (folder / known_by).exists():
                 raise EmbeddedServerError(
-                    f"{folder} has files of others, who would be locked out. Choose a folder of its own, with "
-                    "PLAUDIT_DATA or `make up DATA=...`."
+                    f"{folder} contains other files, which other users could no longer reach. Choose a separate "
+                    "folder with PLAUDIT_DATA or `make up DATA=...`."
                 )
             folder.chmod(0o700)
             if report is not None:
-                report(f"Closed {folder} to other users of this machine; its mode was {stat.S_IMODE(mode):o}")
+                report(f"Removed the access of other users to {folder}; its mode was {stat.S_IMODE(mode):o}")
     except OSError as error:
-        message = f"{folder} can't be written ({error.strerror}). Make it writable, or choose another folder."
+        message = f"{folder} is not writable ({error.strerror}). Make it writable, or choose another folder."
         raise EmbeddedServerError(message) from error
 
 

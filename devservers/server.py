@@ -113,7 +113,9 @@ class ServerProcess(ABC):
         try:
             await self._start()
         except OSError as error:  # a full disk, too many processes, a file in the place of a folder
-            raise EmbeddedServerError(f"{self.name} can't be started: {error}. Mend that, and start again.") from error
+            raise EmbeddedServerError(
+                f"{self.name} can't be started: {error}. Correct that, and start again."
+            ) from error
 
     async def _start(self) -> None:
         await self.claim()
@@ -188,10 +190,11 @@ class ServerProcess(ABC):
 
     def obituary(self, exit_code: int) -> str:
         """The reason for the end of the last run, as far as its exit code, its log and the disk show it."""
-        text = f"{self.name} ended during the start (exit code {exit_code}). {self._end_of_log()}"
+        text = f"{self.name} exited during its start (exit code {exit_code}). {self._end_of_log()}"
         free = shutil.disk_usage(self.folder).free
         # On a full disk the reason may be missing from the log.
-        return text if free >= _LEAST_FREE else f"{text}\nOnly {free // 2**20} MB are free in {self.folder}: make room."
+        room = f"Only {free // 2**20} MB are free in {self.folder}: free some disk space."
+        return text if free >= _LEAST_FREE else f"{text}\n{room}"
 
     def _end_of_log(self) -> str:
         with self.log.open(errors="replace") as lines:

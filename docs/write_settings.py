@@ -13,8 +13,8 @@ FILE: Final = Path(__file__).with_name("settings.md")
 
 _HEAD: Final = """# Settings
 
-Environment variables, or lines of a file `.env` in the folder that Plaudit is started in; the environment goes before
-the file. `plaudit config` shows what holds. Lists and objects are JSON. `make docs` writes this page.
+Environment variables, or lines of a file `.env` in the working directory; the environment takes precedence.
+`plaudit config` shows the effective values. Lists and objects are JSON. `make docs` writes this page.
 """
 _TABLE: Final = "| Variable | Default | |\n|---|---|---|"
 

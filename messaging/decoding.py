@@ -36,14 +36,14 @@ _CODES_OF_FIELD_ERRORS: Final = {
 }
 
 _UNUSABLE_TIME: Final = (
-    "The record's timestamp is not in the years 1970 to 9999. It says when things happened, so none is made up: "
-    "publish it with a timestamp, or let `plaudit dlq replay` publish it with that of the replay"
+    "The record's timestamp is not in the years 1970 to 9999. It dates what happened, so it is not replaced: "
+    "publish the record with a valid timestamp, or use `plaudit dlq replay`, which sets the time of the replay"
 )
 
 
 _IN_STRUCTURED_MODE: Final = (
-    "The value is a CloudEvent in structured mode, which isn't read. Publish it in binary mode: the data as the value, "
-    "and the attributes as headers, like ce_id and ce_source"
+    "The value is a CloudEvent in structured mode, which is not supported. Publish it in binary mode: the data as "
+    "the value, and the attributes as headers like ce_id and ce_source"
 )
 
 
@@ -171,7 +171,7 @@ def _value(record: RawRecord) -> bytes:
         raise InvalidMessageError(DeadLetterCode.EMPTY, "The record has no value")
     if len(value) > MAX_MESSAGE_BYTES:
         raise InvalidMessageError(
-            DeadLetterCode.TOO_LARGE, f"The value has {len(value)} bytes; at most {MAX_MESSAGE_BYTES} are read"
+            DeadLetterCode.TOO_LARGE, f"The value has {len(value)} bytes; the maximum is {MAX_MESSAGE_BYTES}"
         )
     return value
 

@@ -31,11 +31,11 @@ def parsed(value: bytes) -> Any:
 def why_no_json(value: bytes, message: str) -> str:
     """The parser's message, with a hint if its position alone doesn't help."""
     if value[:2] == b"\x1f\x8b":
-        return f"{message}. It looks compressed by gzip: send it as it is"
+        return f"{message}. It looks gzip-compressed: send it uncompressed"
     if b"\0" in value[:4]:
         return f"{message}. It looks like UTF-16 or UTF-32: send it in UTF-8"
     if _LONE_SURROGATE.search(value):
-        return f"{message}. It has half of a surrogate pair, as of an emoji that was cut in two"
+        return f"{message}. It contains half of a surrogate pair, as when an emoji is cut in two"
     return message
 
 

@@ -207,7 +207,7 @@ def note_ignored(kind: str, names: Sequence[str]) -> None:
     new = [name[:_NAME_LENGTH] for name in names if (kind, name[:_NAME_LENGTH]) not in _LOGGED_NAMES]
     if new and len(_LOGGED_NAMES) < _MAX_LOGGED_NAMES:
         _LOGGED_NAMES.update((kind, name) for name in new)
-        log.warning("fields are ignored", kind=kind, fields=new[:10])
+        log.warning("fields ignored", kind=kind, fields=new[:10])
 
 
 def note_wait(where: str, error: BaseException | None, **about: object) -> None:

@@ -148,7 +148,9 @@ class ModerationCommand(_ModerationFields, ClosedMessage):
     @model_validator(mode="after")
     def _check_text_hashes(self) -> Self:
         if other := text_of_another(self.ids, self.text_hashes):
-            raise PydanticCustomError("other_review", "textHashes names {id}, which isn't among the ids", {"id": other})
+            raise PydanticCustomError(
+                "other_review", "textHashes contains {id}, which is not among the ids", {"id": other}
+            )
         return self
 
     def moderations(

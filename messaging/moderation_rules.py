@@ -88,7 +88,7 @@ def _check_together(rules: Rules) -> Rules:
         twice = next(id for id in ids if ids.count(id) > 1)
         raise PydanticCustomError("duplicate_rule", "Two rules have the id {id}", {"id": twice})
     if are_too_long(rule.rule() for rule in rules):
-        raise PydanticCustomError("too_long", f"All words together have at most {MOST_CHARACTERS:,} characters")
+        raise PydanticCustomError("too_long", f"All words together may have at most {MOST_CHARACTERS:,} characters")
     return rules
 
 

@@ -21,8 +21,8 @@ _UNTIL_DAY_END: Final = timedelta(days=1) - timedelta(milliseconds=1)
 _MAX_AHEAD: Final = timedelta(days=1)
 """Maximum time that a change may be ahead: clocks that report local time as UTC are at most 14 hours ahead."""
 _TOO_FAR_AHEAD: Final = (
-    "The date is more than a day ahead: until it has come, no change of the order would count. Leave it out, or say "
-    "when the order was changed"
+    "The date is more than a day in the future: until then, later changes of the order would be ignored. Omit it, "
+    "or set it to the time of the change"
 )
 
 

@@ -20,7 +20,7 @@ _MAX_AMOUNT: Final = 10**18
 _CANCELLED: Final = "Cancelled"
 _COMPLETE: Final = "Complete"
 _NOT_UNDERSTOOD: Final = "not-understood"
-_OWN_LINES: Final = "the lines of an order with our names stand in `items`"
+_OWN_LINES: Final = "the lines of an order with Plaudit's field names are in `items`"
 
 
 class _System(NamedTuple):
@@ -60,7 +60,7 @@ def _convert(received: Mapping[str, Any], system: _System) -> dict[str, Any]:
     for name in system.not_read:
         if order.get(name.casefold()) is not None:
             raise _not_understood_error(
-                received, name, f"`{name}` isn't read in an order of {system.name}: {_OWN_LINES}"
+                received, name, f"`{name}` is not read in an order of {system.name}: {_OWN_LINES}"
             )
     return system.read(order)
 

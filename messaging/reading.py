@@ -66,7 +66,7 @@ class InvalidContentError(ValueError):
 _MAX_PARTS: Final = 50_000
 """Maximum number of objects and arrays in a value, and of errors: 350,000 in a MiB take 230 MiB of memory."""
 
-_TOO_MANY_PARTS: Final = f"The value has more than {_MAX_PARTS} objects and arrays, or as many errors"
+_TOO_MANY_PARTS: Final = f"The value has more than {_MAX_PARTS} objects and arrays, or more errors than that"
 _STRINGS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 """Strings, including an unterminated last one: otherwise each quote in that would start a new search."""
 

@@ -149,7 +149,7 @@ async def create_topics(
             created.append(name)
         # Another process may have created it since the list was read.
         elif error is not TopicAlreadyExistsError:
-            refused = error(f"Topic {name} can't be created: {detail[0] if detail else error.description}")
+            refused = error(f"The topic {name} can't be created: {detail[0] if detail else error.description}")
             if error is InvalidReplicationFactorError and _FENCED in str(refused):
                 raise BrokerAwayError(str(refused)) from refused
             raise refused if is_broker_away(refused) else TopicNotMadeError(refused)
@@ -161,7 +161,7 @@ async def check_topics(admin: AIOKafkaAdminClient, names: TopicNames) -> None:
     for topic in await admin.describe_topics(names.all()):
         error = for_code(topic["error_code"])
         if topic["error_code"]:
-            raise error(f"Topic {topic['topic']} isn't served: {error.description}")
+            raise error(f"The topic {topic['topic']} is unavailable: {error.description}")
 
 
 def topic_settings(name: str, names: TopicNames, layout: TopicLayout) -> dict[str, str]:

@@ -48,14 +48,20 @@ class JwtSettings(BaseModel):
     issuer: Annotated[str | None, Field(description="Must be the token's `iss`")] = None
     audience: Annotated[str | None, Field(description="Must be in the token's `aud`")] = None
     jwks_url: Annotated[AnyHttpUrl | None, Field(description="https, or on a loopback address")] = None
-    jwks_lifetime: Annotated[float, Field(ge=10, le=86_400, description="Seconds until keys are fetched anew")] = 300.0
+    jwks_lifetime: Annotated[
+        float, Field(ge=10, le=86_400, description="Seconds before the keys are fetched again")
+    ] = 300.0
     public_key_file: Annotated[OptionalFile, Field(description="PEM")] = None
     algorithms: Annotated[
-        tuple[SignatureAlgorithm, ...], Field(min_length=1, description="Those that tokens may be signed by")
+        tuple[SignatureAlgorithm, ...], Field(min_length=1, description="Accepted signature algorithms")
     ] = ("RS256", "ES256", "EdDSA")
-    leeway: Annotated[float, Field(ge=0, le=300, description="Seconds by which clocks may differ")] = 30.0
-    permissions_claim: Annotated[str, Field(description="Names in one string or an array")] = "scope"
-    stores_claim: Annotated[str, Field(description="An array of store ids; no such claim: all stores")] = "stores"
+    leeway: Annotated[float, Field(ge=0, le=300, description="Accepted difference of clocks in seconds")] = 30.0
+    permissions_claim: Annotated[
+        str, Field(description="Claim with the permissions: a string separated by spaces, or an array")
+    ] = "scope"
+    stores_claim: Annotated[str, Field(description="Claim with an array of store ids; without it: all stores")] = (
+        "stores"
+    )
 
 
 class AuthSettings(BaseModel):
@@ -63,9 +69,7 @@ class AuthSettings(BaseModel):
 
     mode: Annotated[
         AuthMode | None,
-        Field(
-            description="`none`, `api_key` or `jwt`. Missing: as `none`, and the API starts on a loopback address only"
-        ),
+        Field(description="`none`, `api_key` or `jwt`. Unset: `none`, but the API starts on a loopback address only"),
     ] = None
     jwt: JwtSettings = JwtSettings()
 
@@ -73,28 +77,32 @@ class AuthSettings(BaseModel):
 class SmtpSettings(BaseModel):
     """The mail server, and the sender for stores without an address of their own."""
 
-    host: Annotated[str | None, Field(description="Missing: `plaudit up` runs no mailer")] = None
-    port: Annotated[int | None, Field(ge=1, le=65_535, description="Missing: as usual for `security`")] = None
-    security: Annotated[SmtpSecurity, Field(description="`starttls` and `tls` check the server's certificate")] = "none"
-    username: Annotated[str | None, Field(description="Missing: without a login")] = None
+    host: Annotated[str | None, Field(description="Mail server. Unset: `plaudit up` runs no mailer")] = None
+    port: Annotated[int | None, Field(ge=1, le=65_535, description="Unset: the standard port for `security`")] = None
+    security: Annotated[
+        SmtpSecurity, Field(description="`none`, or with a check of the server's certificate `starttls` or `tls`")
+    ] = "none"
+    username: Annotated[str | None, Field(description="Unset: no login")] = None
     password: SecretStr | None = None
-    tls_ca_file: Annotated[OptionalFile, Field(description="Missing: the authorities of the system")] = None
+    tls_ca_file: Annotated[
+        OptionalFile, Field(description="PEM with trusted authorities. Unset: those of the system")
+    ] = None
     timeout: Annotated[
         float,
-        Field(gt=0, le=60, description="Seconds for each answer of the server; that to the content of a mail has 240"),
+        Field(gt=0, le=60, description="Seconds to wait for each reply of the server; 240 after the content of a mail"),
     ] = 20.0
     helo_name: Annotated[
         str | None,
         Field(
             pattern="^[!-~]+$",
             max_length=255,
-            description="What the mailer calls itself (EHLO). Missing: the full name of its machine",
+            description="The mailer's host name in EHLO. Unset: the fully qualified name of its machine",
         ),
     ] = None
     retry_pause: Annotated[
-        float, Field(gt=0, le=3_600, description="Seconds until the first repeat; each later pause is longer")
+        float, Field(gt=0, le=3_600, description="Seconds before the first retry; each later pause is longer")
     ] = 30.0
-    sender: Annotated[str | None, Field(description="From: of mails whose store has no `email`")] = None
+    sender: Annotated[str | None, Field(description="Sender (`From`) of mails for stores without `email`")] = None
 
     def checked_sender(self) -> str | None:
         """The sender, None without one. Raises ConfigurationError if it is not one mail address."""
@@ -102,7 +110,7 @@ class SmtpSettings(BaseModel):
             try:
                 mailbox(self.sender)
             except InvalidAddressError as error:
-                raise ConfigurationError("PLAUDIT_SMTP__SENDER: that is not one mail address.") from error
+                raise ConfigurationError("PLAUDIT_SMTP__SENDER: must be exactly one mail address.") from error
         return self.sender
 
 
@@ -110,29 +118,31 @@ class SchedulerSettings(BaseModel):
     """The lease that makes one scheduler at a time the active one."""
 
     lease: Annotated[
-        float, Field(ge=1, le=3_600, description="Seconds after which another scheduler takes over from one that died")
+        float, Field(ge=1, le=3_600, description="Seconds before another scheduler takes over from one that died")
     ] = 30.0
 
 
 class MetricsSettings(BaseModel):
     """The address where a process serves metrics and health; the API serves them at its HTTP address, too."""
 
-    host: Annotated[str, Field(description="The address to listen at")] = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65_535, description="0: not served")] = 0
+    host: Annotated[str, Field(description="Address to listen on")] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535, description="Port; 0: not served")] = 0
 
 
 class TracesSettings(BaseModel):
     """The export of traces, in addition to OpenTelemetry's own variables (`OTEL_*`)."""
 
-    file: Annotated[OptionalFile, Field(description="Spans as JSON lines, to look at")] = None
+    file: Annotated[OptionalFile, Field(description="File for spans as JSON Lines, for debugging")] = None
 
 
 class LogSettings(BaseModel):
     """Format and level of the log."""
 
-    format: Annotated[Literal["console", "json"], Field(description="`json`: an object on each line")] = "console"
+    format: Annotated[Literal["console", "json"], Field(description="`console`, or `json`: one object per line")] = (
+        "console"
+    )
     level: Annotated[
-        Literal["debug", "info", "warning", "error"], Field(description="`debug`, `warning` or `error` otherwise")
+        Literal["debug", "info", "warning", "error"], Field(description="`debug`, `info`, `warning` or `error`")
     ] = "info"
 
 
@@ -157,20 +167,21 @@ class Settings(BaseSettings):
     console: ConsoleSettings = ConsoleSettings()
     review_tokens: ReviewTokenSettings = ReviewTokenSettings()
     storefront: StorefrontOptions = StorefrontOptions()
-    production: Annotated[bool, Field(description="Start only where one server can be lost without losing data")] = (
-        False
+    production: Annotated[bool, Field(description="Refuse to start if losing one server would lose data")] = False
+    data: Annotated[DataFolder, Field(description="Data folder of `plaudit up`: database, topics, images")] = Path(
+        ".plaudit"
     )
-    data: Annotated[
-        DataFolder, Field(description="The folder of what `plaudit up` keeps: databases, topics, files of images")
-    ] = Path(".plaudit")
     broker: Annotated[
         Literal["auto", "kafka", "tansu"],
-        Field(description="What `plaudit up` runs: Kafka, else Tansu, a first look in memory"),
+        Field(
+            description="Broker of `plaudit up`: `kafka`, `tansu` (in memory, for a first look), or `auto`: "
+            "Kafka, else Tansu"
+        ),
     ] = "auto"
     entity_types: Annotated[
-        SecretStr | None, Field(description="Object types as a JSON array; hidden, for it may hold credentials")
+        SecretStr | None, Field(description="Object types as a JSON array; may contain credentials")
     ] = None
-    entity_types_file: Annotated[OptionalFile, Field(description="The same as a file")] = None
+    entity_types_file: Annotated[OptionalFile, Field(description="File with the object types")] = None
 
     @property
     def endpoints_file(self) -> Path:
@@ -229,7 +240,7 @@ class Settings(BaseSettings):
             return self.mongo.database
         there, named = str(endpoints["database"]), self.mongo.database
         if "database" in self.mongo.model_fields_set and named != there:
-            raise self._contradiction("PLAUDIT_MONGO__DATABASE", named, f"has the database {there}")
+            raise self._contradiction("PLAUDIT_MONGO__DATABASE", named, f"uses the database {there}")
         return there
 
     def http_address(self) -> str:
@@ -245,23 +256,24 @@ class Settings(BaseSettings):
         there = str(endpoints["http"])
         host, port, configured = self.http.host.lower(), self.http.port, self.http.model_fields_set
         if "host" in configured and host != urlsplit(there).hostname:
-            raise self._contradiction("PLAUDIT_HTTP__HOST", host, f"listens at {there}")
+            raise self._contradiction("PLAUDIT_HTTP__HOST", host, f"listens on {there}")
         if "port" in configured and port not in (0, urlsplit(there).port):
-            raise self._contradiction("PLAUDIT_HTTP__PORT", port, f"listens at {there}")
+            raise self._contradiction("PLAUDIT_HTTP__PORT", port, f"listens on {there}")
         return there
 
     def _contradiction(self, variable: str, value: object, there: str) -> ConfigurationError:
         return ConfigurationError(
-            f"{variable} is {value}, but the `plaudit up` of {self.data} {there}. Set PLAUDIT_DATA to the folder of "
-            f"the one that is meant (`make` calls it DATA), or leave {variable} out."
+            f"{variable} is {value}, but the `plaudit up` in {self.data} {there}. Set PLAUDIT_DATA (DATA for "
+            f"`make`) to the data folder of the intended one, or unset {variable}."
         )
 
     def _endpoint(self, name: str, variable: str) -> str:
         endpoints = self.endpoints()
         if endpoints is None:
             raise MissingAddressError(
-                f"Set {variable}, or start `plaudit up`, which brings its own servers: none runs in {self.data}. "
-                "One that was started with another PLAUDIT_DATA (`make` calls it DATA) is found by the same."
+                f"{variable} is not set, and no `plaudit up` runs in {self.data}. Set {variable}, or start `plaudit "
+                "up`, which brings its own servers. If it runs with another data folder, set PLAUDIT_DATA (DATA for "
+                "`make`) to that."
             )
         self._check(self._other_servers(endpoints))
         return str(endpoints[name])
@@ -276,9 +288,9 @@ class Settings(BaseSettings):
         """Raises ConfigurationError if another server is configured than the running `plaudit up` uses."""
         if others:
             raise ConfigurationError(
-                f"PLAUDIT_{others[0]} is another server than the `plaudit up` of {self.data} uses, whose other "
-                "addresses would go with it. Configure all addresses, set PLAUDIT_DATA to another folder (`make` "
-                f"calls it DATA), or leave PLAUDIT_{others[0]} out."
+                f"PLAUDIT_{others[0]} is not the server of the `plaudit up` in {self.data}, whose other addresses "
+                "would be used with it. Set the addresses of all servers, set PLAUDIT_DATA (DATA for `make`) to "
+                f"another folder, or unset PLAUDIT_{others[0]}."
             )
 
     def endpoints(self) -> dict[str, Any] | None:
@@ -293,8 +305,9 @@ class Settings(BaseSettings):
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it holds no addresses"
+            why = error.strerror if isinstance(error, OSError) else "it contains no addresses"
             raise ConfigurationError(
-                f"PLAUDIT_DATA: {self.endpoints_file} can't be read ({why}). It tells the servers of a `plaudit up`: "
-                "run this as its user, or set PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and PLAUDIT_MONGO__URI."
+                f"PLAUDIT_DATA: {self.endpoints_file} can't be read ({why}). It contains the addresses of a "
+                "`plaudit up`: run this as the same user, or set PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and "
+                "PLAUDIT_MONGO__URI."
             ) from error

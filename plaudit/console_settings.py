@@ -21,14 +21,20 @@ _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:\d{1,5})?", re.ASCII)
 class OpenIdSettings(BaseModel):
     """Plaudit as a client of the OpenID provider that issues the tokens of `PLAUDIT_AUTH__JWT__ISSUER`."""
 
-    client_id: Annotated[str | None, Field(description="Missing: nobody can sign in by the mode `jwt`")] = None
-    client_secret: Annotated[SecretStr | None, Field(description="Missing: a public client, with PKCE alone")] = None
-    authorize_url: Annotated[AnyHttpUrl | None, Field(description="With `token_url`; missing: as it publishes")] = None
+    client_id: Annotated[str | None, Field(description="Unset: nobody can sign in with the mode `jwt`")] = None
+    client_secret: Annotated[SecretStr | None, Field(description="Unset: a public client, with PKCE only")] = None
+    authorize_url: Annotated[
+        AnyHttpUrl | None, Field(description="Set together with `token_url`. Unset: as the provider publishes it")
+    ] = None
     token_url: Annotated[
-        AnyHttpUrl | None, Field(description="Where a code is changed for tokens; missing: as the provider says")
+        AnyHttpUrl | None,
+        Field(description="Endpoint that exchanges codes for tokens. Unset: as the provider publishes it"),
     ] = None
     scopes: Annotated[
-        str, Field(description="With spaces, `openid` among them; permissions, where tokens have them in `scope`")
+        str,
+        Field(
+            description="Separated by spaces, including `openid`, and the permissions if tokens carry them in `scope`"
+        ),
     ] = "openid"
     parameters: Annotated[
         dict[str, str], Field(description="Further ones, as the provider needs them to know the audience; JSON")
@@ -45,13 +51,13 @@ class OpenIdSettings(BaseModel):
     @classmethod
     def _check_parameters(cls, parameters: dict[str, str]) -> dict[str, str]:
         if reserved := sorted(_RESERVED & parameters.keys()):
-            raise ValueError(f"can't be given: {', '.join(reserved)}")
+            raise ValueError(f"set by Plaudit itself: {', '.join(reserved)}")
         return parameters
 
     @model_validator(mode="after")
     def _check_addresses(self) -> "OpenIdSettings":
         if (self.authorize_url is None) != (self.token_url is None):
-            raise ValueError("authorize_url and token_url: set both, or none")
+            raise ValueError("authorize_url and token_url: set both or neither")
         return self
 
 
@@ -60,14 +66,19 @@ class ConsoleSettings(BaseModel):
 
     cookie_keys: Annotated[
         SecretStr | None,
-        Field(description="32 bytes in base64; several with commas: the first seals. Missing: one in the database"),
+        Field(
+            description="32 bytes in base64; several separated by commas: the first seals new cookies. Unset: a "
+            "key in the database"
+        ),
     ] = None
     oidc: OpenIdSettings = OpenIdSettings()
     target_hours: Annotated[
-        float, Field(gt=0, le=8_760, description="A review that waits for longer is late, and its age red")
+        float,
+        Field(gt=0, le=8_760, description="Hours after which a waiting review is late, and its age is shown in red"),
     ] = 24
     image_origins: Annotated[
-        tuple[str, ...], Field(description="Where pictures of rated objects may come from; none but our own by default")
+        tuple[str, ...],
+        Field(description="Origins of pictures of rated objects, besides the console's own; none by default"),
     ] = ()
 
     @field_validator("image_origins")
@@ -75,7 +86,7 @@ class ConsoleSettings(BaseModel):
     def _check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
         for origin in origins:
             if not _ORIGIN.fullmatch(origin):
-                raise ValueError(f"{origin}: no origin, such as https://images.example.com")
+                raise ValueError(f"{origin}: must be an origin like https://images.example.com")
         return origins
 
     @property

@@ -125,4 +125,6 @@ def check_dotenv(file: Path) -> None:
             if part.error:
                 text = part.original.string
                 empty = text[: len(text) - len(text.lstrip())].count("\n")
-                raise DotEnvError(f"{file}, line {part.original.line + empty}: Write NAME=value, and close each quote.")
+                raise DotEnvError(
+                    f"{file}, line {part.original.line + empty}: must be NAME=value, with all quotes closed."
+                )

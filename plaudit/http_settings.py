@@ -14,8 +14,8 @@ _NAME: Final = re.compile(r"(\*\.)?[a-z0-9._-]+", re.ASCII | re.IGNORECASE)
 
 
 class _Address(BaseModel):
-    host: Annotated[str, Field(description="The address to listen at")] = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65_535, description="0: one that is free")] = 8080
+    host: Annotated[str, Field(description="Address to listen on")] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535, description="Port; 0: any free port")] = 8080
 
     @property
     def address(self) -> str:
@@ -27,7 +27,9 @@ class _Address(BaseModel):
 class HttpSettings(Limits, _Address):
     """Address and limits of the API."""
 
-    max_head_bytes: Annotated[int, Field(ge=1_024, le=1024 * 1024, description="Request line and headers")] = 16_384
+    max_head_bytes: Annotated[int, Field(ge=1_024, le=1024 * 1024, description="Bytes of request line and headers")] = (
+        16_384
+    )
     max_connections: Annotated[
         int, Field(ge=1, description="Of one process; beyond, the one that has kept it waiting for longest is closed")
     ] = 4_096
@@ -36,32 +38,43 @@ class HttpSettings(Limits, _Address):
         Field(
             gt=0,
             le=600,
-            description="Seconds for a whole request to come; one more for each 16 KiB of its body, up to 300",
+            description="Seconds to receive a whole request; one more for each 16 KiB of its body, up to 300",
         ),
     ] = 20.0
     send_timeout: Annotated[
-        float, Field(gt=0, le=600, description="Seconds for a client to read any more of its answer")
+        float,
+        Field(
+            gt=0, le=600, description="Seconds before a client that reads nothing more of its response is disconnected"
+        ),
     ] = 30.0
     query_timeout: Annotated[
-        float, Field(gt=0, le=600, description="Seconds after which MongoDB gives up a query of the API")
+        float, Field(gt=0, le=600, description="Seconds before MongoDB aborts a query of the API")
     ] = 10.0
     rate_per_second: Annotated[
         float | None,
-        Field(ge=0, description="Of one client at one process; 0: any. Missing: 500 with authentication, any without"),
+        Field(
+            ge=0,
+            description="Requests of one client to one process; 0: unlimited. Unset: 500 with "
+            "authentication, unlimited without",
+        ),
     ] = None
     cors_origins: Annotated[
         tuple[str, ...],
-        Field(description="Origins of pages that may ask; none by default. `/storefront/` is each store's to open"),
+        Field(
+            description="Origins of pages that may call the API; none by default. For `/storefront/` each store "
+            "has its own"
+        ),
     ] = ()
     allowed_hosts: Annotated[
         tuple[str, ...] | None,
         Field(
-            description="Names of the service, beside its address and those of this machine; `*.example.com`: all "
-            "below, `*`: any. Missing: any with authentication, no others without"
+            description="Accepted host names, besides its address and those of this machine; `*.example.com`: all "
+            "subdomains, `*`: any. Unset: any with authentication, none without"
         ),
     ] = None
     trusted_proxies: Annotated[
-        tuple[str, ...], Field(description="Addresses or networks whose X-Forwarded-For and -Proto count")
+        tuple[str, ...],
+        Field(description="Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted"),
     ] = ()
 
     @field_validator("cors_origins")
@@ -77,7 +90,7 @@ class HttpSettings(Limits, _Address):
     def _check_names(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
         for name in names or ():
             if name != _ANY and not _NAME.fullmatch(name) and not _is_address(name):
-                raise ValueError(f"{name}: no name, such as shop.example.com; neither scheme nor port belongs to one")
+                raise ValueError(f"{name}: must be a host name like shop.example.com, without scheme and port")
         return names
 
     @field_validator("trusted_proxies")

@@ -25,7 +25,10 @@ class PrivacySettings(BaseModel):
     erasure_key: Annotated[
         SecretStr | None,
         AfterValidator(long_enough),
-        Field(description="At least 32 characters; several with commas: the first marks. Missing: one in the database"),
+        Field(
+            description="At least 32 characters; several separated by commas: the first makes new marks. Unset: a "
+            "key in the database"
+        ),
     ] = None
 
     def keys(self) -> list[bytes]:
@@ -42,7 +45,10 @@ class ReviewTokenSettings(BaseModel):
     key: Annotated[
         SecretStr | None,
         AfterValidator(long_enough),
-        Field(description="At least 32 characters; several with commas: the first signs. Missing: one in the database"),
+        Field(
+            description="At least 32 characters; several separated by commas: the first signs new tokens. Unset: "
+            "a key in the database"
+        ),
     ] = None
 
     def keys(self) -> list[bytes]:

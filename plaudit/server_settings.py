@@ -13,7 +13,7 @@ from storage.images_files import ImageFiles, open_store
 class _Address(BaseModel):
     bootstrap_servers: Annotated[
         str | None,
-        Field(description="`host:port`, several with commas; missing: `plaudit up` runs a broker of its own"),
+        Field(description="`host:port`, several separated by commas. Unset: `plaudit up` runs its own broker"),
     ] = None
 
 
@@ -22,35 +22,43 @@ class KafkaSettings(KafkaAccess, _Address):
 
     idempotence: Annotated[
         bool,
-        Field(description="False for brokers without idempotent producers: messages come twice then, with one effect"),
+        Field(
+            description="`false` for brokers without idempotent producers: messages may then be duplicated, but "
+            "take effect once"
+        ),
     ] = True
     topic_prefix: Annotated[
         str,
         Field(
             pattern="^[A-Za-z0-9._-]*$",  # the characters of topic names, which have at most 249
             max_length=200,
-            description="The beginning of the names of all topics and consumer groups",
+            description="Prefix of the names of all topics and consumer groups",
         ),
     ] = "plaudit."
     partitions: Annotated[
-        int, Field(ge=1, le=1_000, description="Of topics that are made; `plaudit topics grow` for those there are")
+        int,
+        Field(
+            ge=1,
+            le=1_000,
+            description="Partitions of new topics; `plaudit topics grow` adds partitions to existing ones",
+        ),
     ] = 12
     replication_factor: Annotated[
-        int, Field(ge=1, le=10, description="Of topics that are made: 3 where nothing may be lost")
+        int, Field(ge=1, le=10, description="Replicas of new topics: 3 to survive the loss of a broker")
     ] = 1
     retention_days: Annotated[
         int,
         Field(
             ge=1,
             le=12_400,  # a TTL index keeps at most 2^31 - 1 seconds, and ids of deleted reviews stay 2 * days + 7
-            description="Of topics that are made; ids of what is deleted stay taken twice as long, and a week",
+            description="Retention of new topics; ids of deleted reviews stay taken for twice as long plus a week",
         ),
     ] = 7
 
 
 def _check_database(name: str) -> str:
     if name.lower() in ("admin", "config", "local"):
-        raise ValueError("MongoDB keeps its own things there, and tells no changes of them: choose another name")
+        raise ValueError("is a system database of MongoDB, without change streams: choose another name")
     return name
 
 
@@ -59,11 +67,9 @@ class MongoSettings(BaseModel):
 
     uri: Annotated[
         SecretStr | None,
-        Field(
-            description="`mongodb://…` of a replica set or sharded cluster; missing: `plaudit up` runs one of its own"
-        ),
+        Field(description="`mongodb://…` of a replica set or sharded cluster. Unset: `plaudit up` runs its own"),
     ] = None
-    database: Annotated[str, AfterValidator(_check_database), Field(description="The name of the database")] = "plaudit"
+    database: Annotated[str, AfterValidator(_check_database), Field(description="Name of the database")] = "plaudit"
     timeout: Annotated[float, Field(gt=0, description="Seconds to find a usable server")] = 2.0
 
 
@@ -72,7 +78,10 @@ class EmbeddedSettings(BaseModel):
 
     kafka_auth: Annotated[
         bool,
-        Field(description="Kafka asks for user and password (in endpoints.json); else this machine's users get in"),
+        Field(
+            description="Kafka requires user and password (in endpoints.json); otherwise every user of this "
+            "machine has access"
+        ),
     ] = False
 
 
@@ -84,7 +93,7 @@ class AuditSettings(BaseModel):
         Field(
             ge=1,
             le=36_500,
-            description="Older entries go by `plaudit audit archive`, no younger ones; missing: all stay",
+            description="Minimum age in days at which `plaudit audit archive` moves entries. Unset: `--before` decides",
         ),
     ] = None
 
@@ -94,7 +103,9 @@ class ImageSettings(BaseModel):
 
     store: Annotated[
         str | None,
-        Field(description="A folder, or `s3://bucket/prefix` with `AWS_*` beside it; missing: `images` in the data"),
+        Field(
+            description="A folder, or `s3://bucket/prefix` with `AWS_*` variables. Unset: `images` in the data folder"
+        ),
     ] = None
 
     def address(self, data: Path) -> str:
@@ -112,7 +123,7 @@ class ImageSettings(BaseModel):
 def _folder_path(value: str | Path) -> Path:
     """The path with `~` expanded. Raises ValueError if it is empty, or can't be a folder."""
     if not value:
-        raise ValueError("it is empty: name a folder, or leave it out")
+        raise ValueError("must not be empty: name a folder, or unset it")
     try:
         path = Path(value).expanduser()
     except RuntimeError as error:

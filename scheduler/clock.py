@@ -71,7 +71,7 @@ class ReminderClock:
         asked_at = asyncio.get_running_loop().time()
         hold = await self._leases.take(REMINDERS, self._holder, self._lease_s)
         if hold is None:
-            self._cancel_plan("another scheduler works")
+            self._cancel_plan("another scheduler is active")
             return
         self._held_until = asked_at + self._lease_s
         if hold.is_new:
@@ -99,10 +99,10 @@ class ReminderClock:
                 check_cron(settings.cron)
             except InvalidCronError as error:
                 # Only a direct change of the database leads here: messages with such an expression are refused.
-                log.error("invalid cron expression; the previous one stays", cron=settings.cron, error=str(error))
+                log.error("invalid cron expression; keeping the previous one", cron=settings.cron, error=str(error))
             else:
                 self._cron = settings.cron
-                self._cancel_plan("another cron expression")
+                self._cancel_plan("cron expression changed")
         if self.next_run is None and self._cron:
             self._plan_next()
 
@@ -122,7 +122,7 @@ class ReminderClock:
     def _cancel_plan(self, reason: str) -> None:
         if self.next_run is not None:
             self.next_run = None
-            log.info("no reminders planned", reason=reason)
+            log.info("no reminder run scheduled", reason=reason)
 
     def _start_if_due(self) -> float:
         """Start the due run, unless one is in progress; returns the seconds until the next check."""
@@ -146,7 +146,7 @@ class ReminderClock:
             if not is_unavailable(error):
                 log.exception("reminder run failed")
                 return
-            note_wait("scheduler", error, consequence="reminder run failed; it will be repeated")
+            note_wait("scheduler", error, consequence="reminder run failed; it will be retried")
             self._plan_repeat()
             return
         seconds = round((datetime.now(UTC) - now).total_seconds(), 3)

@@ -109,7 +109,7 @@ class MailWriter:
             raise UnwritableMailError(str(error)) from error
         except ValidationError as error:
             wrong = ", ".join(str(detail["loc"][0]) for detail in error.errors(include_input=False))
-            raise UnwritableMailError(f"a mail can't have such a field: {wrong}") from error
+            raise UnwritableMailError(f"invalid field of a mail: {wrong}") from error
 
     def _items(
         self, reminder: Reminder, order: ReviewableOrder, store: Store | None
@@ -147,7 +147,7 @@ class MailWriter:
                 if scope not in self._failed:
                     self._failed.add(scope)
                     name = template_id(ORDER_REVIEW_REQUEST, *scope)
-                    log.warning("template failed; the next better one is used", template=name, error=str(error))
+                    log.warning("template failed; using the next best one", template=name, error=str(error))
         return render(DEFAULT_ORDER_REVIEW_REQUEST, context)
 
 

@@ -148,9 +148,9 @@ class ReminderJob:
             batch = await self._decide(ids, settings, writer, now)
             report.add(batch)
             for id, error in batch.damaged.items():
-                what = "order" if error.id == id else "order's customer"
+                what = "order" if error.id == id else "customer of an order"
                 about = {"order": id, "collection": error.collection, "reason": error.reason}
-                log.error(f"no reminder until this {what} is mended", **about)
+                log.error(f"damaged {what}; no reminder until it is repaired", **about)
             aside |= batch.aside()
             report.is_cut = len(aside) > _MOST_UNCHANGED
             if report.orders - logged >= _PROGRESS:
@@ -182,7 +182,7 @@ class ReminderJob:
                         written += sum(len(message.value or b"") for message in new)
                     batch.decided.append(each)
                 except UnwritableMailError as error:
-                    log.error("reminder failed; its order is left alone", order=each.order.id, error=str(error))
+                    log.error("reminder failed; its order is skipped", order=each.order.id, error=str(error))
                     batch.decided.append(without_mail(each, before[each.order.id]))
                     failed.add(each.order.customer.id)
                 except StoredDocumentError as error:

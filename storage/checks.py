@@ -53,14 +53,16 @@ async def check_mongo(database: Database, remember_days: int) -> AsyncIterator[F
 
 def _replica_set(hello: dict[str, Any]) -> Finding:
     if "setName" not in hello and not is_router(hello):
-        return failed("replica set", "a single server: no transactions", "Start mongod with --replSet and initiate it.")
+        return failed(
+            "replica set", "a standalone server, without transactions", "Start mongod with --replSet and initiate it."
+        )
     members = len(hello.get("hosts", ()))
     return ok("replica set", f"{hello['setName']} of {members}" if "setName" in hello else "a sharded cluster")
 
 
 def _clock(ahead_s: float) -> Finding:
-    text = f"MongoDB's is {abs(ahead_s):.1f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine's"
-    advice = "Have both follow a time server (chrony, systemd-timesyncd): leases and expiry go by them."
+    text = f"MongoDB's clock is {abs(ahead_s):.1f} s {'ahead of' if ahead_s > 0 else 'behind'} this machine's"
+    advice = "Synchronise both with a time server (chrony, systemd-timesyncd): leases and expiry depend on the clocks."
     if abs(ahead_s) >= _CLOCK_FAIL_S:
         return failed("clock", text, advice)
     return warn("clock", text, advice) if abs(ahead_s) >= _CLOCK_WARN_S else ok("clock", text)
@@ -84,24 +86,26 @@ async def _indexes(database: Database, remember_days: int) -> AsyncIterator[Find
     if missing:
         yield failed("indexes", f"missing {', '.join(missing)}", "`plaudit init` creates them.")
     if different:
-        yield failed("indexes", f"not as they should be: {', '.join(different)}", "`plaudit init` changes them.")
+        yield failed(
+            "indexes", f"different from their definition: {', '.join(different)}", "`plaudit init` changes them."
+        )
     if obsolete_found:
-        advice = "`plaudit init` drops them, by an account that may (`readWrite`)."
-        yield warn("indexes", f"of an earlier version, in the way: {', '.join(obsolete_found)}", advice)
+        advice = "`plaudit init` drops them if its user may (`readWrite`)."
+        yield warn("indexes", f"obsolete, from an earlier version: {', '.join(obsolete_found)}", advice)
     if not missing and not different and not obsolete_found:
-        yield ok("indexes", f"all {count} are there")
+        yield ok("indexes", f"all {count} exist")
 
 
 async def _schema(database: Database) -> Finding:
     mark = await SchemaMarks(database).load()
-    text = f"{mark.version}; this version has {NEWEST}"
+    text = f"version {mark.version}; this release has {NEWEST}"
     match compatibility(mark):
         case Compatibility.NEWEST:
-            return ok("schema", f"{mark.version}, the newest that this version knows")
+            return ok("schema", f"version {mark.version}, the newest that this release knows")
         case Compatibility.AHEAD:
-            return ok("schema", f"{text}, and runs on it")
+            return ok("schema", f"{text}, and can run on it")
         case Compatibility.BEHIND:
-            return warn("schema", text, "`plaudit migrate` makes the step that is missing, while the service runs.")
+            return warn("schema", text, "`plaudit migrate` makes the missing step while the service runs.")
         case Compatibility.TOO_OLD | Compatibility.TOO_NEW:
             return failed("schema", text, refusal(mark) or "")
 
@@ -117,18 +121,18 @@ async def check_documents(database: Database) -> Finding:
             found.append(f"{name} {'at least ' if count == _MOST_COUNTED else ''}{count:,}")
     if found:
         text = f"fields are missing or damaged: {', '.join(found)}"
-        return failed("documents", text, "`plaudit migrate` mends them.")
+        return failed("documents", text, "`plaudit migrate` repairs them.")
     if uncounted:
-        advice = "`plaudit migrate --dry-run` looks at all of them."
-        return ok("documents", f"too many to look at in a moment: {', '.join(uncounted)}. {advice}")
-    return ok("documents", "have all fields")
+        advice = "`plaudit migrate --dry-run` checks all of them."
+        return ok("documents", f"too many to check quickly: {', '.join(uncounted)}. {advice}")
+    return ok("documents", "no fields are missing")
 
 
 async def check_rights(database: Database) -> Finding:
     """A finding on the rights of the connection's user: without the right to write, a process waits for it."""
     info = (await database.command("connectionStatus", showPrivileges=True))["authInfo"]
     if not info["authenticatedUsers"]:
-        return ok("rights", "MongoDB asks for no user")
+        return ok("rights", "MongoDB requires no login")
     allowed, allowed_in_collections = set[str](), set[str]()
     for privilege in info["authenticatedUserPrivileges"]:
         resource = privilege["resource"]
@@ -139,19 +143,20 @@ async def check_rights(database: Database) -> Finding:
             allowed_in_collections |= set(privilege["actions"])
     missing = [action for action in _WRITES if action not in allowed]
     if missing and allowed_in_collections.issuperset(missing):
-        return ok("rights", "are given by collection, and not examined")
+        return ok("rights", "are granted per collection, and not checked")
     if missing:
-        advice = "That does for the facade. Workers, scheduler, mailer and tools need `readWrite` on the database."
-        return warn("rights", f"the user may not {', '.join(missing)} in {database.name}", advice)
+        advice = "That is enough for the API only. Workers, scheduler, mailer and tools need `readWrite` on the "
+        "database."
+        return warn("rights", f"the user may not {', '.join(missing)} in the database {database.name}", advice)
     return ok("rights", "the user may read and write")
 
 
 async def _reminders(database: Database) -> Finding:
     if not (await StoreRepository(database).general()).reminder.enabled:
-        return ok("reminders", "are switched off")
+        return ok("reminders", "are disabled")
     if await LeaseRepository(database).is_held(REMINDERS):
-        return ok("reminders", "a scheduler looks after them")
-    return warn("reminders", "no scheduler runs: nobody is asked for a review", "Start `plaudit scheduler`.")
+        return ok("reminders", "a scheduler is active")
+    return warn("reminders", "no scheduler is running, so no reminders are sent", "Start `plaudit scheduler`.")
 
 
 async def _growth(database: Database) -> Finding:
@@ -159,8 +164,8 @@ async def _growth(database: Database) -> Finding:
     if not growing:
         return ok("growth", "no topic is growing")
     count = max(each.to or 0 for each in growing.values())
-    text = f"what came before is waited for, to have {count} partitions: {', '.join(sorted(growing))}"
-    return warn("growth", text, f"`plaudit topics grow {count}` goes on with it where it was cut short.")
+    text = f"growing to {count} partitions, and waiting for earlier records: {', '.join(sorted(growing))}"
+    return warn("growth", text, f"`plaudit topics grow {count}` continues it if it was interrupted.")
 
 
 async def _waiting(database: Database) -> Finding:
@@ -172,20 +177,22 @@ async def _waiting(database: Database) -> Finding:
     parked, overdue = (sum(pair) for pair in zip(*counts, strict=True))
     if overdue:
         advice = (
-            "They go on waiting while records are unread that may bring what they are about, as behind an import. "
-            "Where none are, no worker gives them up: is one running? See its log."
+            "They wait as long as unread records may contain their subjects, for example behind an import. Without "
+            "such records a worker should have given them up: check that one is running, and its log."
         )
         return warn("parked commands", f"{overdue} overdue", advice)
-    return ok("parked commands", f"{parked} wait for what they are about")
+    return ok("parked commands", f"{parked} wait for their subjects")
 
 
 async def _overdue_outbox(database: Database) -> Finding:
     old = datetime.now(UTC) - _OWED_LIMIT
     owed = await database[outbox.COLLECTION].count_documents({"at": {"$lt": old}})
     if owed:
-        advice = "No worker publishes them: is one running, and does it reach Kafka? See its log."
-        return warn("outbox", f"{owed} batches of events are owed for more than two minutes", advice)
-    return ok("outbox", "nothing is owed")
+        advice = "No worker publishes them: check that one is running and reaches Kafka; see its log."
+        return warn(
+            "outbox", f"{owed} batches of events have been waiting to be published for more than two minutes", advice
+        )
+    return ok("outbox", "no batch of events is overdue")
 
 
 async def _templates(database: Database) -> Finding:
@@ -193,9 +200,9 @@ async def _templates(database: Database) -> Finding:
     errors = [found for each in saved if (found := await in_template_thread(_template_error, each))]
     if errors:
         more = f"; and {len(errors) - _MOST_SHOWN} more" if len(errors) > _MOST_SHOWN else ""
-        advice = "The next better template is used for their mails: save them anew, in Liquid (docs/http.md)."
+        advice = "The next best template is used for their mails. Save them again, in Liquid (docs/http.md)."
         return warn("templates", f"can't be used: {'; '.join(errors[:_MOST_SHOWN])}{more}", advice)
-    return ok("templates", f"{len(saved)} were saved, and can be used")
+    return ok("templates", f"{len(saved)} are saved, and all can be used")
 
 
 def _template_error(saved: SavedTemplate) -> str:

@@ -22,7 +22,7 @@ def reasons_in(hello: Mapping[str, Any]) -> list[str]:
     if is_router(hello):
         return []
     holders = len(hello.get("hosts", ())) + len(hello.get("passives", ()))
-    return [] if holders >= SAFE else [f"the replica set has {holders} server{'s' * (holders != 1)} with data"]
+    return [] if holders >= SAFE else [f"the replica set has only {holders} data-bearing server{'s' * (holders != 1)}"]
 
 
 def is_router(hello: Mapping[str, Any]) -> bool:

@@ -128,12 +128,12 @@ class ImageFiles:
         path = f"incoming/probe-{uuid4()}"
         await self._put(path, b"probe")
         if await self._read(path) != b"probe":
-            raise OSError("what is written isn't there afterwards")
+            raise OSError("a written file can't be found")
         # Listing is a separate right: without it, S3 refuses to report that a file is missing.
         await obstore.list_with_delimiter_async(self._store, prefix="incoming")
         await self._remove([path])
         if await self._read(path) is not None:
-            raise OSError("what is removed is there afterwards")
+            raise OSError("a removed file still exists")
 
     async def remove_old_uploads(self, before: datetime) -> int:
         """Remove uploads from before this moment, and remains that a dead process left while writing one; returns the
@@ -156,7 +156,7 @@ class ImageFiles:
             await obstore.put_async(self._store, path, content, use_multipart=False)
         except FileNotFoundError as error:
             # The bucket is missing, or isn't behind the server that answers in its place: no file is missing.
-            raise GenericError(f"{path} has no place: {error}") from error
+            raise GenericError(f"{path} is not usable: {error}") from error
         if folder := self._folder:
             await asyncio.to_thread(_sync_with_folders, folder, path)
 

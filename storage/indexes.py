@@ -62,8 +62,8 @@ async def ensure_indexes(database: Database, *, remember_days: int) -> None:
             # It names the duplicate key: only ids and numbers are unique.
             why = (error.details or {}).get("errmsg", error)
             raise IndexNotMadeError(
-                f"Indexes of the collection {collection} can't be made: {why}. Correct its documents or drop the "
-                "index that is in the way, then run `plaudit init`."
+                f"Indexes of the collection {collection} can't be created: {why}. Correct its documents or drop the "
+                "conflicting index, then run `plaudit init`."
             ) from error
     for collection, names in superseded(await SchemaMarks(database).load()).items():
         await _drop(database[collection], names)

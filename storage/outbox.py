@@ -103,7 +103,7 @@ class Outbox:
                 raise
             if len(messages) == 1:
                 (message,) = messages
-                advice = "a message is too large for its topic, and waits: raise its max.message.bytes"
+                advice = "a message is too large for its topic, and waits: increase the topic's max.message.bytes"
                 log.error(advice, topic=message.topic, bytes=len(message.value or b""))
                 return messages
             return [left for message in messages for left in await self._publish_fitting([message])]

@@ -43,9 +43,9 @@ class StoredDocumentError(Exception):
 
     def __init__(self, collection: str, id: object, reason: str) -> None:
         super().__init__(
-            f"The document {id!r} of the collection {collection} can't be used ({reason}): this is no fault of the "
-            "message. `plaudit doctor` finds such documents, `plaudit migrate` mends them or says what is lost; "
-            "then send the message again: `plaudit dlq replay`"
+            f"The document {id!r} of the collection {collection} can't be used ({reason}); the message itself is not "
+            "at fault. `plaudit doctor` finds such documents, and `plaudit migrate` repairs them or lists what is "
+            "lost; then send the message again with `plaudit dlq replay`"
         )
         self.collection = collection
         self.id = id
@@ -159,7 +159,7 @@ def is_whole(shape: Shape, document: Document) -> bool:
 def check_whole(shape: Shape, document: Document) -> None:
     """Raise TypeError if a field of the document is damaged."""
     if wrong := [name for name in shape.fields if is_field_damaged(shape, document, name)]:
-        raise TypeError(f"of another type: {', '.join(wrong)}")
+        raise TypeError(f"of the wrong type: {', '.join(wrong)}")
 
 
 def damaged(shape: Shape) -> Document:

@@ -34,7 +34,7 @@ class ConflictsError(PyMongoError):
     """A transaction kept meeting conflicts: it is tried again, in parts if possible."""
 
     def __init__(self) -> None:
-        super().__init__(f"The transaction has met others for {CONFLICTS_S:g} seconds")
+        super().__init__(f"The transaction has conflicted with others for {CONFLICTS_S:g} seconds")
 
 
 @dataclass(slots=True)

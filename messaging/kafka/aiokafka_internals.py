@@ -116,7 +116,7 @@ def make_no_topics() -> None:
     """
     for module in (client, admin_client):
         if module.MetadataRequest not in (MetadataRequest, _NonCreatingRequest):
-            raise AttributeError("aiokafka asks for topics by another class than it used to")
+            raise AttributeError("this version of aiokafka requests topics with another class than expected")
         module.MetadataRequest = _NonCreatingRequest
 
 
@@ -135,7 +135,7 @@ def wait_in_fetches(consumer: AIOKafkaConsumer, milliseconds: int) -> None:
     """
     fetches = consumer._fetcher
     if not isinstance(fetches._fetch_max_wait_ms, int):
-        raise AttributeError("aiokafka keeps the wait in fetches differently than it used to")
+        raise AttributeError("this version of aiokafka stores the wait of fetches differently than expected")
     fetches._fetch_max_wait_ms = milliseconds
 
 
@@ -196,7 +196,7 @@ def read_group_errors(consumer: AIOKafkaConsumer) -> None:
             error = for_code(code)
             if error is NotCoordinatorForGroupError:
                 forget_coordinator()
-            raise error("offsets of the group aren't told")
+            raise error("the broker returns no offsets of the group")
         return response
 
     coordinator._send_req = checked_send
@@ -218,7 +218,7 @@ def replace_batch_reader(reader: type) -> None:
     partitions, and expands a compressed batch without a limit. Raises AttributeError if another class is in place.
     """
     if fetcher.MemoryRecords not in (MemoryRecords, reader):
-        raise AttributeError("aiokafka reads the batches of a fetch by another class than it used to")
+        raise AttributeError("this version of aiokafka reads the batches of a fetch with another class than expected")
     fetcher.MemoryRecords = reader
 
 

@@ -51,7 +51,7 @@ async def check_kafka(
     for problem in problems:
         yield problem
     if not problems and not missing:
-        yield ok("topics", f"all {len(existing)} are there")
+        yield ok("topics", f"all {len(existing)} exist")
     partitions = [TopicPartition(name, p["partition"]) for name, partitions in described.items() for p in partitions]
     yield await _clock(
         consumer, [partition for partition in partitions if not partition.topic.endswith(DEAD_LETTER_SUFFIX)]
@@ -100,14 +100,18 @@ def check_dead_letters(kept: KeptLetters) -> Finding:
     if kept.count == 0:
         return ok("dead letters", "none")
     if kept.settled is None:
-        text = f"{kept.count} are kept"
+        text = f"{kept.count} retained"
     elif kept.settled >= kept.count:
-        return ok("dead letters", f"0 are open, {kept.settled} settled")
+        return ok("dead letters", f"0 open, {kept.settled} settled")
     elif not kept.is_whole:
-        text = f"{kept.count} are kept, at least {kept.settled} of them settled"
+        text = f"{kept.count} retained, at least {kept.settled} of them settled"
     else:
-        text = f"{kept.count - kept.settled} are open" + (f", {kept.settled} settled" if kept.settled else "")
-    return warn("dead letters", text, "`plaudit dlq summary` says of which kind, `plaudit dlq list` shows why.")
+        text = f"{kept.count - kept.settled} open" + (f", {kept.settled} settled" if kept.settled else "")
+    return warn(
+        "dead letters",
+        text,
+        "`plaudit dlq summary` counts them by topic and code, `plaudit dlq list` shows the reasons.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,23 +139,24 @@ def _layout_problems(described: Mapping[str, list[Any]], expected: ExpectedTopic
     layout = expected.layout
     leaderless = [name for name, ps in described.items() if any(p["leader"] < 0 for p in ps)]
     if leaderless:
-        yield failed("topics", f"partitions without a leader in {', '.join(leaderless)}", "Look after the brokers.")
+        yield failed("topics", f"partitions without a leader in {', '.join(leaderless)}", "Check the brokers.")
     behind = [name for name, ps in described.items() if any(len(p["isr"]) < len(p["replicas"]) for p in ps)]
     if behind:
-        yield warn("topics", f"copies that are not in step in {', '.join(behind)}", "Is a broker down?")
+        yield warn("topics", f"replicas out of sync in {', '.join(behind)}", "Is a broker down?")
     consumed = {expected.topics.name(topic) for topic in CONSUMED}
     counts = {name: len(ps) for name, ps in described.items() if name in consumed}
     other = [f"{name} ({count})" for name, count in counts.items() if count != layout.partitions]
     if other:
-        advice = "Set PLAUDIT_KAFKA__PARTITIONS to what is there; `plaudit topics grow` has more, in order."
-        yield warn("topics", f"not {layout.partitions} partitions: {', '.join(other)}", advice)
+        advice = "Set PLAUDIT_KAFKA__PARTITIONS to the existing number; `plaudit topics grow` adds partitions and "
+        "keeps the order."
+        yield warn("topics", f"without the configured {layout.partitions} partitions: {', '.join(other)}", advice)
     few = [name for name, ps in described.items() if any(len(p["replicas"]) < layout.replication_factor for p in ps)]
     if few:
-        advice = "Have kafka-reassign-partitions add copies."
-        yield warn("topics", f"fewer than {layout.replication_factor} copies of {', '.join(few)}", advice)
+        advice = "Add replicas with kafka-reassign-partitions."
+        yield warn("topics", f"fewer than {layout.replication_factor} replicas of {', '.join(few)}", advice)
     elif brokers > 1 and layout.replication_factor == 1:
-        advice = "A broker that is lost takes messages with it: set PLAUDIT_KAFKA__REPLICATION_FACTOR to 3."
-        yield warn("topics", f"one copy of each on {brokers} brokers", advice)
+        advice = "Losing a broker would lose messages: set PLAUDIT_KAFKA__REPLICATION_FACTOR to 3."
+        yield warn("topics", f"one replica of each topic on {brokers} brokers", advice)
 
 
 async def _clock(consumer: AIOKafkaConsumer, partitions: list[TopicPartition]) -> Finding:
@@ -163,9 +168,9 @@ async def _clock(consumer: AIOKafkaConsumer, partitions: list[TopicPartition]) -
         {partition.topic for partition, at in found.items() if at is not None and (at.timestamp or 0) >= future}
     )
     if wrong:
-        advice = "Have senders, brokers and this machine follow a time server: reviews carry these times."
-        return warn("kafka clock", f"records from the future in {', '.join(wrong)}", advice)
-    return ok("kafka clock", "no record is from the future")
+        advice = "Synchronise producers, brokers and this machine with a time server: reviews are dated by these times."
+        return warn("kafka clock", f"records with timestamps in the future in {', '.join(wrong)}", advice)
+    return ok("kafka clock", "no record has a timestamp in the future")
 
 
 async def check_consumption(
@@ -179,7 +184,7 @@ async def check_consumption(
             await asyncio.sleep(_PROGRESS_S)
         lag = await consumer_lag.measure()
     except BrokerAwayError as error:
-        yield warn("lag", f"{error}", "Run this again: Kafka may have begun a moment ago.")
+        yield warn("lag", f"{error}", "Run this again: Kafka may have started a moment ago.")
         return
     finally:
         await consumer_lag.stop()
@@ -202,14 +207,16 @@ def check_lag(lag: Lag, unread: Collection[Topic]) -> Finding:
     }
     if any(missed.values()):
         lost = ", ".join(f"{count} of {topic}" for topic, count in missed.items() if count)
-        advice = "They are lost: have their senders send them again, and start workers before more are."
-        return failed("lag", f"the retention of topics deleted records that were not read: {lost}", advice)
+        advice = "They are lost: have their producers send them again, and start workers before more are deleted."
+        return failed("lag", f"retention deleted records before they were read: {lost}", advice)
     if unread:
         advice = "Start `plaudit worker`, for mail-commands `plaudit mailer`."
         named = ", ".join(f"{topic} ({by_topic[topic]})" for topic in unread)
         return failed("lag", f"no consumer group reads {named}", advice)
     if sum(by_topic.values()) >= _HIGH_LAG:
-        return warn("lag", text, "Start more workers, up to one for every two partitions; mailers, up to one for each.")
+        return warn(
+            "lag", text, "Start more workers, up to one for every two partitions; or mailers, up to one per partition."
+        )
     return ok("lag", text or "none")
 
 
@@ -237,10 +244,11 @@ async def _progress(
         if record is not None and record.timestamp >= 0 and time.time() - record.timestamp / 1000 > STANDS_AFTER_S:
             came = from_milliseconds(record.timestamp)
             text = (
-                f"partition {partition} of {topic} stands at offset {offset}, a record of {came:%Y-%m-%d %H:%M:%S} UTC"
+                f"partition {partition} of {topic} is stuck at offset {offset}, a record of "
+                f"{came:%Y-%m-%d %H:%M:%S} UTC"
             )
-            return failed("progress", text, "See the log of the workers for what they wait for or fail at.")
-    return ok("progress", "no partition stands")
+            return failed("progress", text, "See the logs of the workers for the cause.")
+    return ok("progress", "no partition is stuck")
 
 
 async def _has_members(admin: AIOKafkaAdminClient, group: str) -> bool:

@@ -38,9 +38,9 @@ def _long_retentions(configs: Configs, expected: ExpectedTopics, reviews: str) -
     if long:
         yield warn(
             "retention",
-            f"longer than ids are remembered ({expected.remember_days} days) in {', '.join(long)}",
-            "Set PLAUDIT_KAFKA__RETENTION_DAYS to the topics' retention (-1, which is endless: to its largest number) "
-            "and run `plaudit init`: else a deleted review can come back from an old submission.",
+            f"longer than the ids of deleted reviews stay taken ({expected.remember_days} days) in {', '.join(long)}",
+            "Set PLAUDIT_KAFKA__RETENTION_DAYS to the topics' retention (to the maximum if that is -1, unlimited) "
+            "and run `plaudit init`: otherwise an old submission can bring back a deleted review.",
         )
 
 
@@ -58,8 +58,9 @@ def _short_retentions(configs: Configs, expected: ExpectedTopics) -> Iterator[Fi
         yield warn(
             "retention",
             f"shorter than PLAUDIT_KAFKA__RETENTION_DAYS ({days}), or bounded by retention.bytes: {', '.join(short)}",
-            "What no worker has read by then is lost: have kafka-configs.sh set "
-            f"retention.ms={days * _DAY_MS},retention.bytes=-1, or set PLAUDIT_KAFKA__RETENTION_DAYS to what is meant.",
+            "Records that no worker has read by then are lost: use kafka-configs.sh to set "
+            f"retention.ms={days * _DAY_MS},retention.bytes=-1, or set PLAUDIT_KAFKA__RETENTION_DAYS to the "
+            "intended value.",
         )
 
 
@@ -72,23 +73,24 @@ def _policies(configs: Configs, reviews: str) -> Iterator[Finding]:
     if policy != "compact":
         yield warn(
             "topics",
-            f"{reviews} has the cleanup.policy {policy}, so reviews that haven't changed for long go missing there",
-            "Have kafka-configs.sh set "
+            f"{reviews} has the cleanup.policy {policy}, so reviews that haven't changed for a long time disappear "
+            "from it",
+            "Use kafka-configs.sh to set "
             + ",".join(f"{name}={value}" for name, value in COMPACTED.items())
             + ", then run `plaudit reviews republish`.",
         )
     others = [name for name, each in configs.items() if name != reviews and "compact" in each.get("cleanup.policy", "")]
     if others:
-        lost = "messages and dead letters that aren't the last ones of their keys are lost"
-        advice = "Have kafka-configs.sh set cleanup.policy=delete."
+        lost = "all messages and dead letters but the last one of each key are lost"
+        advice = "Use kafka-configs.sh to set cleanup.policy=delete."
         yield failed("topics", f"compacted, so {lost}: {', '.join(others)}", advice)
 
 
 def _unsafe_topics(configs: Configs, in_sync: int) -> Iterator[Finding]:
     unsafe = unsafe_topics(configs, in_sync)
     if unsafe:
-        advice = f"Have kafka-configs.sh set {IN_SYNC}={in_sync}: else a lost broker loses what was accepted."
-        yield failed("durability", f"what one broker has counts as kept in {', '.join(unsafe)}", advice)
+        advice = f"Use kafka-configs.sh to set {IN_SYNC}={in_sync}: otherwise losing a broker loses accepted messages."
+        yield failed("durability", f"messages on only one broker count as stored in {', '.join(unsafe)}", advice)
 
 
 def _small_topics(configs: Configs) -> Iterator[Finding]:
@@ -98,5 +100,6 @@ def _small_topics(configs: Configs) -> Iterator[Finding]:
         if _number(config, "max.message.bytes", needed) < needed:
             small.append(name)
     if small:
-        advice = f"Set it to {MAX_RECORD_BYTES}, of dead letters {MAX_DEAD_LETTER_BYTES}: what is too large waits else."
-        yield warn("topics", f"max.message.bytes is small in {', '.join(small)}", advice)
+        advice = f"Set it to {MAX_RECORD_BYTES}, or {MAX_DEAD_LETTER_BYTES} for dead letters: otherwise larger "
+        "messages wait."
+        yield warn("topics", f"max.message.bytes is too small in {', '.join(small)}", advice)

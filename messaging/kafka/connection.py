@@ -109,15 +109,15 @@ class KafkaAccess(BaseModel):
                 options |= dict(zip(("sasl_plain_username", "sasl_plain_password"), self._credentials(), strict=True))
         elif self.sasl_username or self.sasl_password:
             raise UnusableConnectionError(
-                f"PLAUDIT_KAFKA__SECURITY_PROTOCOL: {self.security_protocol} shows no password, and "
-                "PLAUDIT_KAFKA__SASL_* have one: set SASL_SSL or SASL_PLAINTEXT, or take them out"
+                f"PLAUDIT_KAFKA__SECURITY_PROTOCOL: {self.security_protocol} sends no password, but "
+                "PLAUDIT_KAFKA__SASL_* are set: use SASL_SSL or SASL_PLAINTEXT, or unset them"
             )
         if self.security_protocol.endswith("SSL"):
             options["ssl_context"] = self._tls_context()
         elif self.tls_ca_file or self.tls_cert_file or self.tls_key_file:
             raise UnusableConnectionError(
-                f"PLAUDIT_KAFKA__SECURITY_PROTOCOL: {self.security_protocol} is without TLS, and PLAUDIT_KAFKA__TLS_* "
-                "ask for it: set SSL or SASL_SSL, or take them out"
+                f"PLAUDIT_KAFKA__SECURITY_PROTOCOL: {self.security_protocol} has no TLS, but PLAUDIT_KAFKA__TLS_* "
+                "are set: use SSL or SASL_SSL, or unset them"
             )
         return options
 
@@ -131,17 +131,19 @@ class KafkaAccess(BaseModel):
         scheme, host = _scheme_and_host(url)
         if scheme not in ("http", "https") or not host:
             raise UnusableConnectionError(
-                f"{name}: OAUTHBEARER needs the address of a token endpoint, like https://id.example.com/token"
+                f"{name}: OAUTHBEARER needs the URL of a token endpoint, like https://id.example.com/token"
             )
         if not is_confidential(scheme, host):
-            raise UnusableConnectionError(f"{name}: must be https, else others on the network can read the password")
+            raise UnusableConnectionError(
+                f"{name}: must be https, otherwise others on the network can read the password"
+            )
         username, password = self._credentials()
         return ClientCredentials(url, username, password, self.sasl_token_scope)
 
     def _credentials(self) -> tuple[str, str]:
         if not (self.sasl_username and self.sasl_password):
             names = "PLAUDIT_KAFKA__SASL_USERNAME and PLAUDIT_KAFKA__SASL_PASSWORD"
-            raise UnusableConnectionError(f"{names}: {self.sasl_mechanism} needs both")
+            raise UnusableConnectionError(f"{names}: {self.sasl_mechanism} requires both")
         return self.sasl_username, self.sasl_password.get_secret_value()
 
     def _tls_context(self) -> ssl.SSLContext:
@@ -152,7 +154,7 @@ class KafkaAccess(BaseModel):
                 f"PLAUDIT_KAFKA__TLS_CA_FILE: {self.tls_ca_file}: {_pem_error(error)}"
             ) from error
         if self.tls_key_file and not self.tls_cert_file:
-            raise UnusableConnectionError("PLAUDIT_KAFKA__TLS_CERT_FILE: PLAUDIT_KAFKA__TLS_KEY_FILE needs it")
+            raise UnusableConnectionError("PLAUDIT_KAFKA__TLS_CERT_FILE: must be set if PLAUDIT_KAFKA__TLS_KEY_FILE is")
         if self.tls_cert_file:
             try:
                 context.load_cert_chain(self.tls_cert_file, self.tls_key_file)
@@ -193,7 +195,9 @@ class KafkaConnection:
 
 def _pem_error(error: OSError) -> str:
     # TLS errors concern the content of the file, not the file itself.
-    return f"no usable PEM ({error.reason})" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+    return (
+        f"not a usable PEM file ({error.reason})" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+    )
 
 
 def is_too_large(error: BaseException) -> bool:

@@ -79,7 +79,7 @@ class Division:
         published to it then."""
         await self._refresh(KNOWN_S)
         if self._age() >= KNOWN_S:
-            raise BrokerAwayError("it isn't known how the topic of changes is divided: the database doesn't tell")
+            raise BrokerAwayError("the partitioning of the topic of changes is unknown: the database is unavailable")
         divided = self._divided.get(self._changes)
         if divided and divided.to:
             raise BrokerAwayError(f"the topic of changes is growing to {divided.to} partitions")
@@ -121,13 +121,13 @@ class Division:
     def _obstacle(self, divided: Mapping[str, Divided]) -> str | None:
         growing = sorted(topic for topic, each in divided.items() if each.to)
         if growing and self._age() >= KNOWN_GROWING_S:
-            return f"it isn't known how {growing[0]} is divided, which grows: the database doesn't tell"
+            return f"the partitioning of {growing[0]}, which is growing, is unknown: the database is unavailable"
         if self._age() >= KNOWN_S and not self._is_long_away():
-            return "it isn't known how topics are divided: the database doesn't tell"
+            return "the partitioning of topics is unknown: the database is unavailable"
         if monotonic() < self._turn_since + SWITCHED_S:
             for topic in growing:
                 if divided[topic].published is None:
-                    return f"{topic} is growing, and its keys are being divided anew"
+                    return f"{topic} is growing, and its keys are being redistributed"
         return None
 
     def _age(self) -> float:
@@ -153,7 +153,7 @@ class Division:
         except Exception as error:
             self._next_ask_at = monotonic() + _RETRY_S
             self._away_since = began if self._away_since is None else self._away_since
-            log.debug("the growth of topics can't be asked for", error=repr(error)[:300])
+            log.debug("can't load the growth of topics", error=repr(error)[:300])
             return
         is_growing = any(each.to for each in self._divided.values())
         self._known_at, self._next_ask_at = began, began + (_RETRY_S if is_growing else _REFRESH_S)

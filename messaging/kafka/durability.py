@@ -37,9 +37,9 @@ async def why_not_durable(admin: AIOKafkaAdminClient, names: Collection[str]) ->
     copies = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics(existing)}
     few = [name for name in existing if any(len(partition["replicas"]) < SAFE for partition in copies[name])]
     reasons = {
-        f"fewer than {SAFE} copies of": few,
+        f"fewer than {SAFE} replicas of": few,
         f"{IN_SYNC} below {SAFE} in": unsafe_topics(settings, SAFE),
-        "no right to read the settings (DescribeConfigs) of": [name for name in existing if name not in settings],
+        "no permission to read the settings (DescribeConfigs) of": [name for name in existing if name not in settings],
     }
     return [f"{reason} {_shortened(names)}" for reason, names in reasons.items() if names]
 

@@ -55,7 +55,7 @@ def _expand_gzip(payload: memoryview) -> memoryview:
         if left < 0:
             raise TooFarError
         if not member.eof:
-            raise MalformedError("gzip: it ends too early")
+            raise MalformedError("gzip: unexpected end of data")
         rest = member.unused_data.lstrip(b"\0")
     return memoryview(b"".join(parts))
 
@@ -70,7 +70,7 @@ def _expand_snappy(payload: memoryview) -> memoryview:
         (size,) = _BLOCK_SIZE.unpack_from(payload, position)
         position += _BLOCK_SIZE.size
         if not 0 < size <= len(payload) - position:
-            raise MalformedError(f"snappy: a block of {size} bytes where {len(payload) - position} are left")
+            raise MalformedError(f"snappy: a block of {size} bytes, but only {len(payload) - position} are left")
         parts.append(bytes(_expand_snappy_block(payload[position : position + size], left)))
         left -= len(parts[-1])
         position += size

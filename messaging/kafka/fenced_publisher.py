@@ -83,4 +83,4 @@ async def _publish_timeout() -> AsyncIterator[None]:
     except TimeoutError as error:
         raise BrokerAwayError("Kafka did not acknowledge in time") from error
     except KafkaError as error:
-        raise BrokerAwayError(f"Kafka did not take the messages: {error!r}") from error
+        raise BrokerAwayError(f"Kafka rejected the messages: {error!r}") from error

@@ -17,7 +17,7 @@ from messaging.kafka.reading import TopicReader
 from messaging.topics import Topic, TopicNames
 
 _READ_TIMEOUT_S: Final = 15.0
-_NO_ANSWER: Final = "Kafka did not tell in time what is read"
+_NO_ANSWER: Final = "Kafka did not return consumer offsets in time"
 
 
 class Unread(NamedTuple):
@@ -157,7 +157,7 @@ class ConsumerLag:
         # An answer has offset -1 for a partition that was never committed. It has no partitions if the broker is no
         # longer the coordinator, or still loads the group.
         if unanswered := sorted({partition.topic for partition in partitions if partition not in answered}):
-            raise BrokerAwayError(f"Kafka does not tell at the moment what is committed of {', '.join(unanswered)}")
+            raise BrokerAwayError(f"Kafka returns no committed offsets at the moment for {', '.join(unanswered)}")
         committed = {partition: offset for partition, offset in answered.items() if offset >= 0}
         # Records deleted by retention are no backlog.
         next_offsets = {partition: max(committed.get(partition, 0), first[partition]) for partition in partitions}

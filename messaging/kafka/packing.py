@@ -79,7 +79,7 @@ async def _partition_count(producer: AIOKafkaProducer, topic: str, partitioning:
         await producer.client.force_metadata_update()
         existing = len(await producer.partitions_for(topic))
         if wanted > existing:
-            raise BrokerAwayError(f"{topic} is to have {wanted} partitions, and has {existing}")
+            raise BrokerAwayError(f"{topic} should have {wanted} partitions, but has {existing}")
     return wanted
 
 

@@ -177,7 +177,10 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             MISSED.labels(topic_label(partition.topic)).inc(oldest - offset)
             log.error("records were deleted before they were read", count=oldest - offset, **details)
         else:
-            log.warning("the topic ends before the committed offset, so it was made anew; reading it whole", **details)
+            log.warning(
+                "the topic ends before the committed offset, so it was created again; reading it from the start",
+                **details,
+            )
 
     async def _clear_assigned(self) -> None:
         """Find out which newly assigned partitions may be read; a partition that may be read stays so."""
@@ -191,9 +194,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             try:
                 limit = await self._readable(topic)
             except Exception as error:
-                log.warning(
-                    "it isn't known which partitions may be read; waiting", topic=topic, error=repr(error)[:300]
-                )
+                log.warning("the readable partitions are unknown; waiting", topic=topic, error=repr(error)[:300])
                 continue
             self._cleared |= {p for p in uncleared if p.topic == topic and (limit is None or p.partition < limit)}
 
@@ -213,7 +214,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         try:
             await asyncio.wait([committing, assignment_end(self)], return_when=asyncio.FIRST_COMPLETED)
             if not committing.done():
-                raise CommitFailedError("Partitions have been assigned anew")
+                raise CommitFailedError("partitions were reassigned")
             committing.result()
         except Exception:
             self._is_astray = True

@@ -80,7 +80,7 @@ class Publisher:
                 raise  # retrying doesn't help
             if producer is not None:
                 self._discard(producer)
-            raise BrokerAwayError(f"Kafka did not take the messages: {error!r}") from error
+            raise BrokerAwayError(f"Kafka rejected the messages: {error!r}") from error
 
     async def missing(self, topics: Collection[str]) -> list[str]:
         """The topics among these that the cluster doesn't have, or doesn't let us see. Raises BrokerAwayError."""

@@ -222,7 +222,7 @@ def _decode_separately(records: memoryview, header: Header, following: int, reas
         try:
             record = _decode_record(_Cursor(content), header)
         except _TruncatedError:
-            reason = "the record does not have the parts that it should"
+            reason = "the record lacks some of its parts"
             raw = UnreadableValue(bytes(content), DeadLetterCode.UNDECODABLE, reason)
             record = Record(following, header.last_time, None, raw)
         if record.offset >= following:

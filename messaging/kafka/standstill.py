@@ -37,7 +37,7 @@ class Standstill:
     def describe(self, among: Collection[Partition] | None = None) -> list[str]:
         """A sentence for each partition, or each of `among`, that has stood still for STANDS_AFTER_S."""
         return [
-            f"partition {partition} of {topic} has stood at offset {offset} for {self._now - moment:.0f} s"
+            f"partition {partition} of {topic} has been at offset {offset} for {self._now - moment:.0f} s"
             for (topic, partition), (offset, moment) in sorted(self._since.items())
             if self._now - moment >= STANDS_AFTER_S and (among is None or (topic, partition) in among)
         ]

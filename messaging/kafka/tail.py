@@ -54,7 +54,7 @@ class Tail:
             except (KafkaError, OSError) as error:
                 pause = _PAUSES_S[min(failures, len(_PAUSES_S) - 1)]
                 failures += 1
-                log.warning("Topics can't be followed at the moment", error=repr(error), pause_s=pause)
+                log.warning("Topics can't be read at the moment", error=repr(error), pause_s=pause)
                 await asyncio.sleep(pause)
 
     async def _seek(

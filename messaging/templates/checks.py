@@ -54,15 +54,15 @@ def _check_expression(expression: Expression, scope: Mapping[str, Any], filters:
             _sample_value(expression, scope)
         case RangeLiteral(start=IntegerLiteral(value=start), stop=IntegerLiteral(value=stop)):
             if stop - start >= LONGEST_RANGE:
-                _refuse(expression.token, f"a range may have {LONGEST_RANGE} numbers")
+                _refuse(expression.token, f"a range may have at most {LONGEST_RANGE} numbers")
         case RangeLiteral():
-            _refuse(expression.token, "a range is between two numbers: `(1..5)`")
+            _refuse(expression.token, "a range needs two numbers: `(1..5)`")
         case Blank() | Empty():
-            _refuse(expression.token, "what isn't known is nil: write `{% if x %}` instead of comparing with blank")
+            _refuse(expression.token, "unknown values are nil: write `{% if x %}` instead of comparing with blank")
         case FilteredExpression(filters=used):
             for each in used or ():
                 if each.name not in filters:
-                    _refuse(each.token, f"there is no filter `{each.name}`; there is: {', '.join(sorted(filters))}")
+                    _refuse(each.token, f"there is no filter `{each.name}`; available: {', '.join(sorted(filters))}")
     for child in expression.children():
         _check_expression(child, scope, filters)
 
@@ -87,7 +87,7 @@ def _sample_value(expression: Expression, scope: Mapping[str, Any]) -> Any:
             value = value[segment]
         else:
             known = ", ".join(value) if isinstance(value, Mapping) else "nothing"
-            _refuse(expression.token, f"`{segment}` is not known here; there is: {known}")
+            _refuse(expression.token, f"`{segment}` is not known here; available: {known}")
     return value
 
 

@@ -47,7 +47,7 @@ class _OneValueNode(OutputNode):
     def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
         value = self.expression.evaluate(context)
         if isinstance(value, Mapping | list | tuple | range) and not isinstance(value, Undefined):
-            reason = "this has several values: write one of its fields, or `join` them"
+            reason = "this has several values: use one of its fields, or `join` them"
             raise LiquidTypeError(reason, token=self.token)
         return buffer.write(to_liquid_string(value, context.autoescape))
 
@@ -113,7 +113,7 @@ class TemplateLanguage:
     def _compile(self, source: str, html: bool) -> WorkTemplate | SourceError:
         """The template, or its error, which is cached, too: an invalid one takes as long to parse."""
         if len(source.encode(errors="replace")) > MAX_SOURCE_BYTES:
-            return SourceError(1, f"a part of a template may have {MAX_SOURCE_BYTES} bytes")
+            return SourceError(1, f"a part of a template may have at most {MAX_SOURCE_BYTES} bytes")
         try:
             template = (_HTML if html else _TEXT).from_string(source)
             check(template, self._sample, FILTERS)
@@ -134,8 +134,8 @@ def _source_error(error: LiquidError, source: str) -> SourceError:
         case RecursionError():
             return SourceError(1, _TOO_DEEP)
         case ValueError() as cause:  # a number with thousands of digits
-            return SourceError(1, f"it can't be read: {cause}"[:300])
+            return SourceError(1, f"it can't be parsed: {cause}"[:300])
     position = error.context()
     at_end = error.token is not None and error.token.start_index < 0
     line = position[0] if position else source.count("\n") + 1 if at_end else 1
-    return SourceError(line, str(error.message or "it can't be read")[:300])
+    return SourceError(line, str(error.message or "it can't be parsed")[:300])

@@ -26,7 +26,7 @@ def _check_usable(part: Part) -> Callable[[str], str]:
 
 def _check_known(name: str) -> str:
     if name not in BUILT_IN:
-        raise PydanticCustomError("unknown_template", "There is: {known}", {"known": ", ".join(BUILT_IN)})
+        raise PydanticCustomError("unknown_template", "Available: {known}", {"known": ", ".join(BUILT_IN)})
     return name
 
 

@@ -72,7 +72,7 @@ def check(template: MailTemplate) -> None:
 def check_part(part: Part, source: str) -> None:
     """Raise TemplateError, as `check` does for a whole template."""
     _render_part(part, source, SAMPLE_CONTEXT)
-    _render_part(part, source, SPARSE_CONTEXT, "where nothing is known but the order, its store and its language")
+    _render_part(part, source, SPARSE_CONTEXT, "if only the order, its store and its language are known")
 
 
 async def in_template_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -50,7 +50,7 @@ def tokens(source: str) -> Iterator[Token]:
         statements, length = statements + 1, length + len(body)
         if statements > MAX_STATEMENTS or length > MAX_STATEMENTS_LENGTH:
             most = f"{MAX_STATEMENTS} statements, with {MAX_STATEMENTS_LENGTH} characters in all"
-            refuse(source, start, f"a part of a template may have {most}")
+            refuse(source, start, f"a part of a template may have at most {most}")
         if kind == "{{":
             yield Token(TOKEN_OUTPUT, source[start:at], start, source)
             yield Token(TOKEN_EXPRESSION, body, start, source)
@@ -87,7 +87,7 @@ def _statement(source: str, start: int, opener: str) -> tuple[str, int]:
         refuse(source, start, f"`{opener}` is not closed within {MAX_STATEMENT_LENGTH} characters")
     body = source[start + 2 : end].removeprefix("-").removesuffix("-").strip()
     if body.count("(") + body.count("[") > _MAX_BRACKETS:
-        refuse(source, start, f"it is nested too deeply: a statement may have {_MAX_BRACKETS} brackets")
+        refuse(source, start, f"it is nested too deeply: a statement may have at most {_MAX_BRACKETS} brackets")
     return body, end + 2
 
 

@@ -8,22 +8,26 @@ import typer
 from plaudit.cli.command_line import AsJson, Moment, run_tool
 from plaudit.terminal import errors
 
-app = typer.Typer(help="Look after the audit log.", no_args_is_help=True)
+app = typer.Typer(help="Archive the audit log.", no_args_is_help=True)
 
 
 @app.callback()
 def audit() -> None:
-    """Look after the audit log."""
+    """Archive the audit log."""
 
 
 @app.command()
 def archive(
     file: Annotated[
-        Path, typer.Argument(dir_okay=False, resolve_path=True, help="A new file: gzip, a JSON object on each line.")
+        Path, typer.Argument(dir_okay=False, resolve_path=True, help="The file to create: gzipped JSON Lines.")
     ],
     before: Moment = None,
     lost: Annotated[
-        bool, typer.Option("--lost", help="The file of an archive that was cut short is gone: do without it.")
+        bool,
+        typer.Option(
+            "--lost",
+            help="If the file of an interrupted archive is lost: archive the entries that are still in the log.",
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

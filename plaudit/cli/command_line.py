@@ -75,9 +75,12 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
         if isinstance(error, SchemaRefusedError):
             fail(str(error), code=2)
         if is_refused(error):
-            fail(f"MongoDB refuses: {short(error)}. Check the user in PLAUDIT_MONGO__URI, and its rights.")
+            fail(f"MongoDB denies access: {short(error)}. Check the user in PLAUDIT_MONGO__URI and its privileges.")
         if is_unavailable(error):
-            fail(f"A server is away: {short(error)}. `plaudit doctor` says which. Run this again once it is back.")
+            fail(
+                f"A server is unavailable: {short(error)}. `plaudit doctor` shows which one. Run this again once "
+                "it is back."
+            )
         # The log of a process needs the traceback; `main` reports errors of output and files.
         if sys.argv[1] in PROCESSES or not isinstance(error, KafkaError | PyMongoError):
             raise
@@ -164,7 +167,7 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 def fail_of_configuration(message: str) -> NoReturn:
     """Exit with code 2 and a message about the configuration."""
-    fail(f"The configuration is wrong. {message}", code=UsageError.exit_code)
+    fail(f"Invalid configuration. {message}", code=UsageError.exit_code)
 
 
 def say(message: str) -> None:
@@ -189,7 +192,7 @@ def run_logged(command: typer.Typer) -> NoReturn:
         # Usage errors have an exit code; their class is private to Typer.
         if isinstance(code := getattr(error, "exit_code", None), int):
             fail(str(error), code)
-        log.critical("ended by an error", exc_info=True)
+        log.critical("stopped by an error", exc_info=True)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -202,10 +205,10 @@ def read_moment(text: str) -> datetime:
         raise typer.BadParameter("Use ISO 8601, like 2026-03-14T09:00:00Z") from None
 
 
-Moment = Annotated[datetime | None, typer.Option(parser=read_moment, help="ISO 8601, in UTC unless it says more.")]
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON, for machines.")]
-AlwaysJson = Annotated[bool, typer.Option("--json", help="As it is anyway.")]
+Moment = Annotated[datetime | None, typer.Option(parser=read_moment, help="ISO 8601; in UTC unless it has an offset.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AlwaysJson = Annotated[bool, typer.Option("--json", help="Accepted, but without effect: the output is always JSON.")]
 Now = Annotated[
     datetime | None,
-    typer.Option(parser=read_moment, help="Another moment than now: ISO 8601, in UTC unless it says more."),
+    typer.Option(parser=read_moment, help="Use this time instead of now: ISO 8601; in UTC unless it has an offset."),
 ]

@@ -12,7 +12,7 @@ from plaudit.config import Settings
 from plaudit.errors import UsageError
 from plaudit.terminal import Terminal, errors
 
-app = typer.Typer(help="Look at dead letters, publish them again, or discard them.", no_args_is_help=True)
+app = typer.Typer(help="List, replay or discard dead letters.", no_args_is_help=True)
 
 
 def _parse_place(text: str) -> LetterPlace:
@@ -22,17 +22,23 @@ def _parse_place(text: str) -> LetterPlace:
         raise typer.BadParameter(str(error)) from None
 
 
-Topics = Annotated[list[str] | None, typer.Option("--topic", help="Only of this topic; several times for several.")]
+Topics = Annotated[list[str] | None, typer.Option("--topic", help="Only letters of this topic; can be repeated.")]
 Codes = Annotated[
     list[DeadLetterCode] | None,
-    typer.Option("--code", case_sensitive=False, metavar="CODE", help="Only with this error code; several times."),
+    typer.Option(
+        "--code", case_sensitive=False, metavar="CODE", help="Only letters with this error code; can be repeated."
+    ),
 ]
-Limit = Annotated[int | None, typer.Option(min=1, help="At most so many.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Maximum number of letters.")]
 Places = Annotated[
     list[LetterPlace] | None,
-    typer.Argument(parser=_parse_place, metavar="[PLACE]...", help="These letters, like review-submissions/3/17."),
+    typer.Argument(
+        parser=_parse_place,
+        metavar="[PLACE]...",
+        help="Letters by topic/partition/offset, like review-submissions/3/17.",
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, without doing it.")]
 
 
 @app.command("list")
@@ -43,9 +49,9 @@ def list_letters(
     until: Moment = None,
     limit: Limit = 100,
     state: Annotated[
-        list[LetterState] | None, typer.Option(help="Those in this state; several times. Open ones unless given.")
+        list[LetterState] | None, typer.Option(help="Only letters in this state; can be repeated. Default: open.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Those in any state.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Letters in every state.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List open dead letters, oldest first within each partition: topic, partition, offset, time, code, reason, key."""
@@ -92,13 +98,20 @@ def replay(
     since: Moment = None,
     until: Moment = None,
     limit: Limit = None,
-    partition: Annotated[int | None, typer.Option(min=0, help="With --offset: this letter alone.")] = None,
-    offset: Annotated[int | None, typer.Option(min=0, help="With --topic and --partition: this letter alone.")] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, help="Partition of a single letter; needs --topic and --offset.")
+    ] = None,
+    offset: Annotated[
+        int | None, typer.Option(min=0, help="Offset of a single letter; needs --topic and --partition.")
+    ] = None,
     value: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Send this file's content in place of its value.")
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="Publish the content of this file instead of the letter's value."
+        ),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Also those that were replayed before, or failed again since.")
+        bool, typer.Option("--again", help="Include letters that were replayed before, or have failed again since.")
     ] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -120,14 +133,14 @@ def replay(
 
 @app.command()
 def discard(
-    reason: Annotated[str, typer.Option(help="Why; the audit log keeps it.")],
+    reason: Annotated[str, typer.Option(help="The reason, for the audit log.")],
     places: Places = None,
     topic: Topics = None,
     code: Codes = None,
     since: Moment = None,
     until: Moment = None,
     limit: Limit = None,
-    everything: Annotated[bool, typer.Option("--all", help="All open letters.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Discard all open letters.")] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:

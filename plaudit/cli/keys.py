@@ -11,7 +11,7 @@ from plaudit.cli.command_line import AsJson, run_tool
 
 DEFAULT_DAYS: Final = 365
 
-app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and revoke API keys.", no_args_is_help=True)
 
 
 def _parse_name(text: str) -> str:
@@ -22,29 +22,34 @@ def _parse_name(text: str) -> str:
 
 def _parse_client(text: str) -> str:
     if text.startswith((BY_RULE, BY_VERDICT)):
-        raise typer.BadParameter(f"{BY_RULE} and {BY_VERDICT} stand before what decides by itself. Use another name.")
+        raise typer.BadParameter(f"{BY_RULE} and {BY_VERDICT} are prefixes of automatic decisions. Use another name.")
     return _parse_name(text)
 
 
 @app.command()
 def create(
-    client: Annotated[str, typer.Argument(parser=_parse_client, help="Whose key it is; it stands in the audit log.")],
-    permission: Annotated[list[Permission], typer.Option(help="What it allows; several times for several.")],
+    client: Annotated[
+        str,
+        typer.Argument(parser=_parse_client, help="Name of the client that uses the key; appears in the audit log."),
+    ],
+    permission: Annotated[list[Permission], typer.Option(help="A permission of the key; can be repeated.")],
     store: Annotated[
         list[str] | None,
-        typer.Option(parser=_parse_name, help="Bind it to this store; several times. By default to none."),
+        typer.Option(parser=_parse_name, help="Restrict the key to this store; can be repeated. Default: all stores."),
     ] = None,
     days: Annotated[
-        int | None, typer.Option(min=1, max=3_650, help=f"For how long it is valid: {DEFAULT_DAYS} unless given.")
+        int | None, typer.Option(min=1, max=3_650, help=f"Days until the key expires. Default: {DEFAULT_DAYS}.")
     ] = None,
-    forever: Annotated[bool, typer.Option("--forever", help="Valid until it is revoked.")] = False,
+    forever: Annotated[
+        bool, typer.Option("--forever", help="The key never expires; it is valid until it is revoked.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Create a key and print it. It is shown only once: only its hash is stored."""
     from plaudit.tools.keys import create_key
 
     if forever and days is not None:
-        raise typer.BadParameter("--days and --forever contradict each other.")
+        raise typer.BadParameter("Use --days or --forever, not both.")
     valid_days = None if forever else days or DEFAULT_DAYS
     run_tool(as_json, create_key, client, permission, store, valid_days)
 
@@ -59,7 +64,7 @@ def list_keys(as_json: AsJson = False) -> None:
 
 @app.command()
 def revoke(
-    id: Annotated[str, typer.Argument(help="The id: the part of the key between the underscores.")],
+    id: Annotated[str, typer.Argument(help="The key's id: the part between its two underscores.")],
     as_json: AsJson = False,
 ) -> None:
     """Revoke a key for good."""

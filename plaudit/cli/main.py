@@ -42,7 +42,7 @@ app = typer.Typer(
 )
 ratings = typer.Typer(help="Check and repair ratings.", no_args_is_help=True)
 app.add_typer(ratings, name="ratings")
-reminders = typer.Typer(help="Look after review reminders.", no_args_is_help=True)
+reminders = typer.Typer(help="Preview and send review reminders.", no_args_is_help=True)
 app.add_typer(reminders, name="reminders")
 app.add_typer(audit.app, name="audit")
 app.add_typer(dead_letters.app, name="dlq")
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 @app.command()
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="As a JSON array.")] = False) -> None:
+def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print a JSON array.")] = False) -> None:
     """Check configuration, servers, topics, indexes and backlogs, and say what to do; exit code 1 if any failed."""
     from plaudit.tools.doctor.examination import examine  # so that other commands start faster
 
@@ -120,7 +120,9 @@ def api() -> None:
 def worker(
     only: Annotated[
         list[Topic] | None,
-        typer.Option(show_choices=False, metavar="TOPIC", help="Read these topics alone, and end once they are read."),
+        typer.Option(
+            show_choices=False, metavar="TOPIC", help="Consume only this topic, and exit at its end; can be repeated."
+        ),
     ] = None,
 ) -> None:
     """Consume from Kafka."""
@@ -128,12 +130,12 @@ def worker(
 
     wanted = set(only or ())
     if others := wanted - READ_BY_WORKERS:
-        raise typer.BadParameter(f"No worker reads {' and '.join(sorted(others))}.", param_hint="--only")
+        raise typer.BadParameter(f"Workers don't consume {' and '.join(sorted(others))}.", param_hint="--only")
     if Topic.MODERATION_COMMANDS in wanted and Topic.REVIEW_CHANGES not in wanted:
-        text = "moderation-commands wait for what review-changes has: name that, too."
+        text = "moderation-commands are applied through review-changes: add --only review-changes."
         raise typer.BadParameter(text, param_hint="--only")
     if not run(lambda settings: run_worker(settings, only or ())):
-        fail("Stopped before these topics were read to their ends: run this again.")
+        fail("Stopped before the ends of these topics were reached. Run this again.")
 
 
 @app.command()
@@ -161,19 +163,22 @@ def init(as_json: AsJson = False) -> None:
     if as_json:
         print_json(out, {"createdTopics": created, "shardedCollections": sharded})
         return
-    say(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics were there.")
-    say("All indexes are there.")
+    say(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics exist.")
+    say("All indexes exist.")
     if sharded:
-        say(f"Spread over the shards: {', '.join(sharded)}")
+        say(f"Sharded collections: {', '.join(sharded)}")
 
 
 @app.command()
 def migrate(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would change, and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count the changes without making them.")] = False,
     compatible: Annotated[
-        bool, typer.Option("--compatible", help="Only steps with which the version before goes on running.")
+        bool,
+        typer.Option(
+            "--compatible", help="Only steps that are compatible with running processes of the previous version."
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As a JSON object.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
     """Migrate the database to this version's schema and repair damaged documents, while the service runs.
 
@@ -187,7 +192,7 @@ def migrate(
 @app.command()
 def demo(
     fill: Annotated[
-        int | None, typer.Option(min=1, max=20_000, help="Fill the shop at /demo with so many reviews instead.")
+        int | None, typer.Option(min=1, max=20_000, help="Fill the shop at /demo with this many reviews instead.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -10,23 +10,26 @@ from plaudit.config import Settings
 from plaudit.terminal import Terminal, errors
 from plaudit.tools.file_format import FileFormat
 
-app = typer.Typer(help="Try moderation rules.", no_args_is_help=True)
+app = typer.Typer(help="Try out moderation rules.", no_args_is_help=True)
 
 
 @app.callback()
 def _rules() -> None:
-    """Try moderation rules."""
+    """Try out moderation rules."""
 
 
 @app.command("try")
 def try_rules(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
-    store: Annotated[str | None, typer.Option(help="The store whose rules are tried.")] = None,
+    store: Annotated[str | None, typer.Option(help="Use the rules of this store.")] = None,
     rules: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, readable=True, help="Other rules: a JSON array of them.")
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, readable=True, help="Use the rules in this file: a JSON array."),
     ] = None,
-    format: Annotated[FileFormat | None, typer.Option(help="By default as the file's name says.")] = None,
-    map: Annotated[list[str] | None, typer.Option(help="Which column is which field: column=field.")] = None,
+    format: Annotated[FileFormat | None, typer.Option(help="Default: by the file name.")] = None,
+    map: Annotated[
+        list[str] | None, typer.Option(help="Map a column to a field: column=field; can be repeated.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the effect of rules on the reviews in a CSV or JSON Lines file, read like that of `plaudit import`.

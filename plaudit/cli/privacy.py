@@ -8,12 +8,12 @@ import typer
 from plaudit.cli.command_line import AlwaysJson, AsJson, run, run_tool
 from plaudit.terminal import errors, shown
 
-app = typer.Typer(help="Show what is kept of a person, or remove it.", no_args_is_help=True)
+app = typer.Typer(help="Export or erase the data of a person.", no_args_is_help=True)
 
 
 def _parse_id(text: str) -> str:
     if not text.strip():
-        raise typer.BadParameter("Name a person: an empty id is in many records of others.")
+        raise typer.BadParameter("Give the id of a person: an empty id would match records of other people.")
     return text
 
 
@@ -23,7 +23,7 @@ Customer = Annotated[
         "--customer",
         parser=_parse_id,
         metavar="TEXT",
-        help="The id (`userId`, `customerId`), or the mail address of reports and of guests' orders.",
+        help="The person's id (`userId`, `customerId`), or their mail address in reports and guest orders.",
     ),
 ]
 
@@ -33,7 +33,7 @@ def export_person(
     customer: Customer,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", dir_okay=False, help="By default standard output."),
+        typer.Option("-o", "--output", dir_okay=False, help="Default: standard output."),
     ] = None,
     as_json: AlwaysJson = True,
 ) -> None:
@@ -48,7 +48,8 @@ def erase_person(
     customer: Customer,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
     wait: Annotated[
-        float, typer.Option(min=1, help="Seconds that workers have to take in what waits, and to delete the reviews.")
+        float,
+        typer.Option(min=1, help="Seconds to wait for workers to process pending messages and to delete the reviews."),
     ] = 60.0,
     as_json: AsJson = False,
 ) -> None:
@@ -59,5 +60,5 @@ def erase_person(
     from plaudit.tools.privacy import erase_person
 
     if not yes:
-        typer.confirm(f"Remove everything of {shown(customer)} for good?", abort=True, err=True)
+        typer.confirm(f"Permanently erase all data of {shown(customer)}?", abort=True, err=True)
     run_tool(as_json, erase_person, errors, customer, wait)

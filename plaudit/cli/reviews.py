@@ -23,7 +23,7 @@ class StatusName(StrEnum):
     REJECTED = "Rejected"
 
 
-app = typer.Typer(help="Report on reviews, and look after their topic.", no_args_is_help=True)
+app = typer.Typer(help="Report on reviews; republish their topic or compare with it.", no_args_is_help=True)
 
 
 @app.command("republish")
@@ -36,7 +36,7 @@ def republish_reviews(as_json: AsJson = False) -> None:
 
 @app.command("compare")
 def compare_reviews(
-    at: Annotated[datetime, typer.Option(parser=read_moment, help="ISO 8601, in UTC unless it says more.")],
+    at: Annotated[datetime, typer.Option(parser=read_moment, help="ISO 8601; in UTC unless it has an offset.")],
     as_json: AsJson = False,
 ) -> None:
     """List the reviews that differ from their state on the topic `reviews` at a moment: after a restore.
@@ -52,12 +52,12 @@ def compare_reviews(
 
 @app.command("report")
 def report_reviews(
-    store: Annotated[str | None, typer.Option(help="Only of this store.")] = None,
+    store: Annotated[str | None, typer.Option(help="Only reviews of this store.")] = None,
     since: Annotated[
-        datetime | None, typer.Option("--from", parser=read_moment, help="Submitted at this moment or later.")
+        datetime | None, typer.Option("--from", parser=read_moment, help="Submitted at or after this time.")
     ] = None,
     until: Annotated[
-        datetime | None, typer.Option("--to", parser=read_moment, help="Submitted before this moment.")
+        datetime | None, typer.Option("--to", parser=read_moment, help="Submitted before this time.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
@@ -68,23 +68,27 @@ def report_reviews(
     if as_json and as_csv:
         fail("Choose one of --json and --csv.", UsageError.exit_code)
     if since and until and since >= until:
-        fail("--from must be before --to: nothing is submitted in between.", UsageError.exit_code)
+        fail("--from must be before --to.", UsageError.exit_code)
     run_tool(as_json, run_report, ReportOrder(store, since, until), as_csv=as_csv)
 
 
 def import_reviews(
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
-    format: Annotated[FileFormat | None, typer.Option(help="By default as the file's name says.")] = None,
-    map: Annotated[list[str] | None, typer.Option(help="Which column is which field: column=field.")] = None,
-    store: Annotated[str | None, typer.Option(help="The store of rows that name none.")] = None,
-    entity_type: Annotated[str | None, typer.Option(help="The object type of rows that name none.")] = None,
-    report: Annotated[Path | None, typer.Option(dir_okay=False, help="By default FILE.bad-rows.jsonl.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every row, and publish nothing.")] = False,
+    format: Annotated[FileFormat | None, typer.Option(help="Default: by the file name.")] = None,
+    map: Annotated[
+        list[str] | None, typer.Option(help="Map a column to a field: column=field; can be repeated.")
+    ] = None,
+    store: Annotated[str | None, typer.Option(help="The store for rows without one.")] = None,
+    entity_type: Annotated[str | None, typer.Option(help="The object type for rows without one.")] = None,
+    report: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Report of bad rows. Default: FILE.bad-rows.jsonl.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check every row without publishing anything.")] = False,
     as_new: Annotated[
-        bool, typer.Option("--as-new", help="Leave status, dates and feedback of an export out.")
+        bool, typer.Option("--as-new", help="Import the reviews of an export without their status, dates and feedback.")
     ] = False,
     images: Annotated[
-        bool, typer.Option("--images/--no-images", help="With the images in the folder FILE.images of an export.")
+        bool, typer.Option("--images/--no-images", help="Import the images of an export from the folder FILE.images.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -108,21 +112,24 @@ def import_reviews(
 
 
 def export_reviews(
-    format: Annotated[FileFormat | None, typer.Option(help="By default as -o says, else JSON Lines.")] = None,
-    store: Annotated[str | None, typer.Option(help="Only of this store.")] = None,
-    entity_type: Annotated[str | None, typer.Option(help="Only of objects of this type.")] = None,
-    status: Annotated[list[StatusName] | None, typer.Option(help="Only in this status; several times.")] = None,
+    format: Annotated[FileFormat | None, typer.Option(help="Default: by the file name of -o, else JSON Lines.")] = None,
+    store: Annotated[str | None, typer.Option(help="Only reviews of this store.")] = None,
+    entity_type: Annotated[str | None, typer.Option(help="Only reviews of objects of this type.")] = None,
+    status: Annotated[
+        list[StatusName] | None, typer.Option(help="Only reviews in this status; can be repeated.")
+    ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("-o", "--output", dir_okay=False, help="By default standard output."),
+        typer.Option("-o", "--output", dir_okay=False, help="Default: standard output."),
     ] = None,
     images: Annotated[
         bool | None,
         typer.Option(
-            "--images/--no-images", help="The files of images, in FILE.images; by default with -o and JSON Lines."
+            "--images/--no-images",
+            help="Write image files to the folder FILE.images. Default: yes with -o and JSON Lines.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The summary on standard error as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary on standard error as JSON.")] = False,
 ) -> None:
     """Write all reviews, in the order of their ids, in a form that `plaudit import` reads.
 
@@ -139,7 +146,7 @@ def export_reviews(
     file_format = format or (FileFormat.of(file) if file else FileFormat.JSONL)
     can_have_images = file is not None and file_format is FileFormat.JSONL
     if images and not can_have_images:
-        fail("--images needs a file of JSON Lines: -o reviews.jsonl.", UsageError.exit_code)
+        fail("--images needs a JSON Lines file: -o reviews.jsonl.", UsageError.exit_code)
     order = ExportOrder(search, file_format, file, can_have_images and images is not False)
     with output(errors, as_json=as_json) as console:
         lost = run(lambda settings: run_export(settings, console, order))

@@ -7,20 +7,27 @@ import typer
 from plaudit.cli.command_line import AsJson, run_tool
 from plaudit.terminal import errors
 
-app = typer.Typer(help="Look after the topics.", no_args_is_help=True)
+app = typer.Typer(help="Add partitions to the topics.", no_args_is_help=True)
 
 
 @app.callback()
 def _topics() -> None:
-    """Look after the topics."""
+    """Add partitions to the topics."""
 
 
 @app.command("grow")
 def grow(
-    partitions: Annotated[int, typer.Argument(min=1, max=1_000, help="Of each topic; a multiple of what it has.")],
+    partitions: Annotated[
+        int,
+        typer.Argument(
+            min=1, max=1_000, help="The new number of partitions of each topic: a multiple of the current one."
+        ),
+    ],
     wait: Annotated[
         float,
-        typer.Option(min=0, help="Seconds: more than the longest `metadata.max.age.ms` of all who publish."),
+        typer.Option(
+            min=0, help="Seconds to wait for producers: more than the longest `metadata.max.age.ms` of any of them."
+        ),
     ] = 360,
     as_json: AsJson = False,
 ) -> None:

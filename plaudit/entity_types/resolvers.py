@@ -81,7 +81,7 @@ def _entity(value: object) -> ResolvedEntity | None:
         return resolved_entity(value.get("name"), value.get("imageUrl"))
     if value is None:
         return None
-    raise ResolverError(f'the function must give {{"name", "imageUrl"}} for an id, not {type(value).__name__}')
+    raise ResolverError(f'the function must return {{"name", "imageUrl"}} for an id, not {type(value).__name__}')
 
 
 def resolved_entity(name: object, image_url: object) -> ResolvedEntity | None:

@@ -194,4 +194,6 @@ def _raise_file_limit(connections: int) -> None:
         possible = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
         resource.setrlimit(resource.RLIMIT_NOFILE, (possible, hard))
         if possible < wanted:
-            log.warning("too few open files are allowed for so many connections", allowed=possible, wanted=wanted)
+            log.warning(
+                "the limit of open files is too low for this number of connections", allowed=possible, wanted=wanted
+            )

@@ -20,14 +20,15 @@ def check_authentication(settings: Settings) -> None:
     settings for tokens, or settings of the mode are missing or unusable."""
     if settings.auth.mode is None and not is_loopback(settings.http.host):
         raise ConfigurationError(
-            f"{_MODE}: the API would be open to everyone who reaches {settings.http.host}. Choose api_key or jwt, or "
-            "none if it is protected otherwise; or let it listen on a loopback address (PLAUDIT_HTTP__HOST=127.0.0.1)."
+            f"{_MODE} is not set: the API would be open to everyone who can reach {settings.http.host}. Set it to "
+            "api_key or jwt, or to none if access is restricted otherwise; or listen on a loopback address "
+            "(PLAUDIT_HTTP__HOST=127.0.0.1)."
         )
     jwt = settings.auth.jwt
     if settings.auth.mode is None and any((jwt.issuer, jwt.audience, jwt.jwks_url, jwt.public_key_file)):
         raise ConfigurationError(
-            f"{_MODE}: without it everyone is let in, and {_JWT}* have no effect. Set it to jwt, or to none or api_key "
-            "if tokens aren't to count."
+            f"{_MODE} is not set: everyone has access, and {_JWT}* have no effect. Set it to jwt, or to none or "
+            "api_key if tokens shouldn't be accepted."
         )
     if settings.auth.mode == "jwt":
         issuer_keys(jwt)
@@ -62,12 +63,14 @@ def issuer_keys(jwt: JwtSettings) -> IssuerKeys:
     """The keys that verify the issuer's signatures. Raises ConfigurationError."""
     missing = [name for name, value in (("ISSUER", jwt.issuer), ("AUDIENCE", jwt.audience)) if not value]
     if missing:
-        raise ConfigurationError(f"{_JWT}{missing[0]}: tokens can't be checked without it.")
+        raise ConfigurationError(f"{_JWT}{missing[0]}: must be set, because tokens can't be verified without it.")
     if (jwt.jwks_url is None) == (jwt.public_key_file is None):
         raise ConfigurationError(f"{_JWT}JWKS_URL or {_JWT}PUBLIC_KEY_FILE: set one of them, not both.")
     if jwt.jwks_url is not None:
         if not is_confidential(jwt.jwks_url.scheme, (jwt.jwks_url.host or "").strip("[]")):
-            raise ConfigurationError(f"{_JWT}JWKS_URL: must be https, else an attacker on the network can sign tokens.")
+            raise ConfigurationError(
+                f"{_JWT}JWKS_URL: must be https, otherwise an attacker on the network can sign tokens."
+            )
         return FetchedKeys(str(jwt.jwks_url), jwt.algorithms, lifetime=jwt.jwks_lifetime)
     try:
         pem = jwt.public_key_file.read_bytes() if jwt.public_key_file else b""

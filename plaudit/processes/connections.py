@@ -154,5 +154,5 @@ async def run_unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Task[bo
 
 
 def _exit_by_force() -> None:
-    log.error("not stopped in time; ended by force, work in progress will be redelivered")
+    log.error("not stopped in time; exiting by force, work in progress will be redelivered")
     os._exit(1)

@@ -44,7 +44,7 @@ def syntax_refusal_of(error: HttpParserError) -> Refusal:
 def refusal_of(method: bytes, target: bytes, version: str, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
     """The reason to refuse a request, None without one. Header names are in lower case."""
     if method == b"CONNECT":
-        return HTTPStatus.NOT_IMPLEMENTED, "This is no proxy."
+        return HTTPStatus.NOT_IMPLEMENTED, "This is not a proxy."
     if version not in ("1.0", "1.1"):
         return HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "Speak HTTP/1.1."
     return _target_refusal_of(target, version, headers) or _framing_refusal_of(version, headers)
@@ -53,12 +53,12 @@ def refusal_of(method: bytes, target: bytes, version: str, headers: Sequence[tup
 def _target_refusal_of(target: bytes, version: str, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
     hosts = [value for name, value in headers if name == b"host"]
     if len(hosts) > 1 or (version == "1.1" and not hosts):
-        return HTTPStatus.BAD_REQUEST, "Send the header Host once."
+        return HTTPStatus.BAD_REQUEST, "Send the header Host exactly once."
     if hosts and not _HOST.fullmatch(hosts[0]):
-        return HTTPStatus.BAD_REQUEST, "The header Host must be a name or an address, and perhaps a port."
+        return HTTPStatus.BAD_REQUEST, "The header Host must be a name or an address, with an optional port."
     if b"#" in target:
-        return HTTPStatus.BAD_REQUEST, "A fragment isn't sent: encode a # of a path or query as %23."
-    # An absolute address: what checks the header Host must not be bypassed by another host here (RFC 9112, 3.2.2).
+        return HTTPStatus.BAD_REQUEST, "The address must not have a fragment: encode a # of a path or query as %23."
+    # An absolute address must not bypass the checks of the header Host (RFC 9112, 3.2.2).
     absolute = _ABSOLUTE.match(target)
     if absolute and [absolute[1].lower()] != [host.lower() for host in hosts]:
         return HTTPStatus.BAD_REQUEST, "The host in the address and the header Host must be the same."
@@ -70,7 +70,7 @@ def _framing_refusal_of(version: str, headers: Sequence[tuple[bytes, bytes]]) ->
     if version == "1.0" and codings:
         return HTTPStatus.BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding. Send Content-Length, or HTTP/1.1."
     if codings and codings != [b"chunked"]:
-        return HTTPStatus.NOT_IMPLEMENTED, "Of all transfer codings only chunked is understood: send it alone, once."
+        return HTTPStatus.NOT_IMPLEMENTED, "Only the transfer coding chunked is supported: send it alone, once."
     for name in _ONCE:
         if sum(sent == name for sent, _ in headers) > 1:
             return HTTPStatus.BAD_REQUEST, f"Send the header {name.decode().title()} once."

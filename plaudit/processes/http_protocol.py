@@ -33,7 +33,10 @@ MAX_HEADERS: Final = 100
 """Maximum number of headers. Each costs memory besides its bytes; for short ones, many times as much."""
 
 _TOO_LARGE: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "The head of the request is too large.")
-_TOO_MANY: Final[Refusal] = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request may have {MAX_HEADERS} headers.")
+_TOO_MANY: Final[Refusal] = (
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    f"A request may have at most {MAX_HEADERS} headers.",
+)
 
 _TURN_S: Final = 0.001
 """Seconds for which one connection is parsed before others have their turn."""
@@ -235,7 +238,7 @@ class BoundedProtocol(LingeringProtocol):
         if self._is_in_head and self._head_bytes > limit:
             self._refuse(*_TOO_LARGE)
         elif self._framing_bytes > limit:
-            detail = f"Trailers and chunk extensions of a request may have {limit} bytes."
+            detail = f"Trailers and chunk extensions of a request may have at most {limit} bytes."
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
         return taken
 

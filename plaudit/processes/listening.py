@@ -23,7 +23,7 @@ def port_to_listen_at(http: HttpSettings) -> int:
                 probe.listen()
                 port = probe.getsockname()[1]
     except OSError as error:
-        raise CommandError(f"HTTP can't be served at {http.address} ({error.strerror}). {_advice(error)}") from error
+        raise CommandError(f"HTTP can't be served on {http.address} ({error.strerror}). {_advice(error)}") from error
     return port
 
 
@@ -31,5 +31,5 @@ def _advice(error: OSError) -> str:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return "PLAUDIT_HTTP__HOST must be a name or an address of this machine."
     if error.errno == errno.EACCES:
-        return "Ports below 1024 are for root: choose another one with PLAUDIT_HTTP__PORT."
-    return "Stop what has that port, or choose another one with PLAUDIT_HTTP__PORT."
+        return "Ports below 1024 require root: choose another one with PLAUDIT_HTTP__PORT."
+    return "Stop the process that uses this port, or choose another port with PLAUDIT_HTTP__PORT."

@@ -95,7 +95,7 @@ class _Handler(logging.StreamHandler[Any]):
         if isinstance(error, OSError) or self.stream.closed:
             super().handleError(record)
             return
-        text = f"a line of the log could not be written: {record.msg!r}"
+        text = f"a log record could not be formatted: {record.msg!r}"
         report = logging.LogRecord(record.name, logging.ERROR, record.pathname, record.lineno, text, None, None)
         self.stream.write(self.format(report) + self.terminator)
         self.flush()
@@ -103,18 +103,18 @@ class _Handler(logging.StreamHandler[Any]):
 
 def _log_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
     if not isinstance(error, KeyboardInterrupt):
-        logging.getLogger("plaudit").critical("ended by an error", exc_info=(kind, error, traceback))
+        logging.getLogger("plaudit").critical("stopped by an error", exc_info=(kind, error, traceback))
 
 
 def _log_thread(args: threading.ExceptHookArgs) -> None:
     if args.exc_value is not None and args.exc_type is not SystemExit:
         exc_info = (args.exc_type, args.exc_value, args.exc_traceback)
-        logging.getLogger("plaudit").error("a thread ended by an error", exc_info=exc_info)
+        logging.getLogger("plaudit").error("a thread was stopped by an error", exc_info=exc_info)
 
 
 def _log_unraisable(args: "sys.UnraisableHookArgs") -> None:
     error = args.exc_value or args.exc_type()
-    text = args.err_msg or "an error where none can be raised"
+    text = args.err_msg or "an exception that can't be raised"
     logging.getLogger("plaudit").error(text, exc_info=(args.exc_type, error, args.exc_traceback))
 
 

@@ -47,23 +47,27 @@ async def check_sender(settings: Settings, stores: StoreRepository) -> None:
     without = [store.id for store in registered if not store.email]
     if without or not registered:
         stores_named = f", or give each store an `email` (missing: {', '.join(without[:5])})" if without else ""
-        raise ConfigurationError(f"Set PLAUDIT_SMTP__SENDER: the address that mails are from{stores_named}.")
+        raise ConfigurationError(f"Set PLAUDIT_SMTP__SENDER, the sender's address of mails{stores_named}.")
 
 
 def mail_server(settings: Settings) -> SmtpServer:
     """The configured mail server. Raises MissingAddressError or ConfigurationError."""
     smtp = settings.smtp
     if not smtp.host:
-        raise MissingAddressError("Set PLAUDIT_SMTP__HOST: the server that mails are sent by.")
+        raise MissingAddressError("Set PLAUDIT_SMTP__HOST, the mail server.")
     if smtp.tls_ca_file and smtp.security == "none":
-        raise ConfigurationError("PLAUDIT_SMTP__TLS_CA_FILE: without effect, for PLAUDIT_SMTP__SECURITY is none.")
+        raise ConfigurationError(
+            "PLAUDIT_SMTP__TLS_CA_FILE: has no effect while PLAUDIT_SMTP__SECURITY is none. Set that, or unset this."
+        )
     if smtp.password and not smtp.username:
-        raise ConfigurationError("PLAUDIT_SMTP__USERNAME: PLAUDIT_SMTP__PASSWORD is without effect, for it is missing.")
+        raise ConfigurationError(
+            "PLAUDIT_SMTP__USERNAME: must be set, because PLAUDIT_SMTP__PASSWORD has no effect without it."
+        )
     if smtp.tls_ca_file:
         try:
             ssl.create_default_context(cafile=smtp.tls_ca_file)
         except OSError as error:
-            why = "no usable PEM" if isinstance(error, ssl.SSLError) else error.strerror
+            why = "not a usable PEM file" if isinstance(error, ssl.SSLError) else error.strerror
             raise ConfigurationError(f"PLAUDIT_SMTP__TLS_CA_FILE: {smtp.tls_ca_file}: {why}.") from error
     if smtp.username and smtp.security == "none":
         log.warning("the password of the mail server is sent unencrypted; set PLAUDIT_SMTP__SECURITY")

@@ -43,5 +43,5 @@ def identity_provider(settings: Settings) -> Provider | None:
 
 def _checked_address(name: str, url: AnyHttpUrl | None) -> str | None:
     if url is not None and not is_confidential(url.scheme, (url.host or "").strip("[]")):
-        raise ConfigurationError(f"{_OIDC}{name}: must be https, else others on the network can sign in.")
+        raise ConfigurationError(f"{_OIDC}{name}: must be https, otherwise others on the network can sign in.")
     return str(url) if url else None

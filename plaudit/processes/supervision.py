@@ -113,7 +113,7 @@ async def _keep_running(kind: str, each: ServerProcess | ServiceProcess, start: 
         if not each.running:
             pause = min(max(2 * pause, _PAUSE_S), _LONGEST_PAUSE_S) if monotonic() - began < _SHORT_RUN_S else 0.0
             facts = {kind: each.name, "exit_code": each.exit_code, "log": f"{each.log}.1"}
-            log.error(f"{kind} ended; starting it again", **facts, pause_s=pause)
+            log.error(f"{kind} ended; restarting it", **facts, pause_s=pause)
             await asyncio.sleep(pause)
             await _start_patiently(kind, each.name, start)
             began = monotonic()
@@ -127,9 +127,9 @@ async def _start_patiently(kind: str, name: str, start: Callable[[], Awaitable[N
             await start()
         except (EmbeddedServerError, OSError, TopicNotMadeError) as error:
             reason = str(error).partition("\n")[0]
-            log.error(f"{kind} not started; trying again until Ctrl-C", **{kind: name}, pause_s=pause, reason=reason)
+            log.error(f"{kind} failed to start; retrying until Ctrl-C", **{kind: name}, pause_s=pause, reason=reason)
         else:
-            log.warning(f"{kind} runs again", **{kind: name})
+            log.warning(f"{kind} is running again", **{kind: name})
             return
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)

@@ -31,6 +31,6 @@ def serve_telemetry(settings: Settings, process: str) -> Iterator[Probes]:
             try:
                 stack.enter_context(serve_health(probes, settings.metrics.host, port))
             except OSError as error:
-                raise ConfigurationError(f"PLAUDIT_METRICS__PORT {port} can't be listened on: {error}.") from error
+                raise ConfigurationError(f"Can't listen on the port PLAUDIT_METRICS__PORT={port}: {error}.") from error
             log.info("serving metrics", host=settings.metrics.host, port=port)
         yield probes

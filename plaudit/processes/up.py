@@ -60,7 +60,8 @@ async def run_up(settings: Settings, report: Report) -> None:
     """
     if platform.system() != "Linux":  # the children end with their parent by prctl, and locks are looked up in /proc
         raise CommandError(
-            "`plaudit up` is for Linux. Start the containers here: `docker compose up -d --build` in the checkout "
+            "`plaudit up` runs on Linux only. Start the containers instead: `docker compose up -d --build` in the "
+            "checkout "
             "(docs/operations.md#containers)."
         )
     # Errors in these are better reported now than in the log of a process.
@@ -83,7 +84,7 @@ async def run_up(settings: Settings, report: Report) -> None:
 
         async def restore(server: ServerProcess) -> None:
             if isinstance(server, TansuProcess):
-                report("Creating topics again: Tansu kept them in memory, with all records")
+                report("Creating topics again: Tansu kept them and all records in memory only")
                 await run_init(settings)
 
         await run_unless_stopped(keep_running(*started, restore), stop, again_s=STOP_GRACE_S)
@@ -127,9 +128,12 @@ async def _start_service(
     report(f"Plaudit is ready: {address}  (documentation: {address}/docs)")
     kafka, mongo = settings.kafka_connection().bootstrap_servers, urlsplit(settings.mongo_uri()).netloc
     report(f"Kafka {kafka}   MongoDB {mongo.rpartition('@')[2]}   database {settings.mongo.database}")
-    report(f"Users and passwords are in {settings.endpoints_file}, readable for you alone.")
+    report(f"Users and passwords are in {settings.endpoints_file}, which only you can read.")
     if any(not isinstance(server, MongoProcess) and server.password is None for server in servers):
-        report("Every user of this machine can read and write Kafka. PLAUDIT_EMBEDDED__KAFKA_AUTH=true closes it.")
+        report(
+            "Every user of this machine can read and write Kafka. Set PLAUDIT_EMBEDDED__KAFKA_AUTH=true to "
+            "require a password."
+        )
     report(f"Logs are in {settings.data / 'logs'}. Ctrl-C stops everything.")
     return processes
 

@@ -42,7 +42,7 @@ _QUIET_S: Final = 10.0
 
 _IN_METRICS: Final = {"MongoDB": "mongodb", "Kafka": "kafka", "the store of images": "images"}
 
-_ADVICE: Final = "`plaudit doctor` says what is wrong; Ctrl-C or SIGTERM ends the wait"
+_ADVICE: Final = "`plaudit doctor` shows what is wrong; Ctrl-C or SIGTERM stops waiting"
 
 
 async def prepare_servers(settings: Settings, database: Database) -> list[str]:
@@ -88,8 +88,8 @@ async def _check_durability(connection: KafkaConnection, topics: TopicNames, dat
     reasons = [*in_kafka, *await patiently("MongoDB", partial(why_not_in_mongodb, database))]
     if reasons:
         raise NotDurableError(
-            f"PLAUDIT_PRODUCTION is set, and a lost server would lose data: {'; '.join(reasons)}. Change that "
-            "(docs/reliability.md has the settings), or leave PLAUDIT_PRODUCTION out."
+            f"PLAUDIT_PRODUCTION is set, but losing one server would lose data: {'; '.join(reasons)}. Correct that "
+            "(docs/reliability.md lists the settings), or unset PLAUDIT_PRODUCTION."
         )
 
 

@@ -49,7 +49,7 @@ async def archive(
             if begun.entries:
                 await _finish(archives, begun, out, progress)
             else:
-                out.print(f"No entry is older than {before.isoformat()}.")
+                out.print(f"No entries are older than {before.isoformat()}.")
         out.tell({"archived": begun.entries, "file": str(file) if begun.entries else None, "finished": finished})
 
 
@@ -57,9 +57,11 @@ def _moment(keep_days: int | None, before: datetime | None, now: datetime) -> da
     """The moment before which entries are archived. Raises UsageError: none is set, or it is too recent."""
     kept = None if keep_days is None else now - timedelta(days=keep_days)
     if before is None and kept is None:
-        raise UsageError("Say which entries: by --before, or by PLAUDIT_AUDIT__KEEP_DAYS for all that are older.")
+        raise UsageError("Choose the entries with --before, or set PLAUDIT_AUDIT__KEEP_DAYS to archive all older ones.")
     if before is not None and before > (kept or now):
-        raise UsageError(f"Entries since {(kept or now).isoformat()} stay (PLAUDIT_AUDIT__KEEP_DAYS, or now).")
+        raise UsageError(
+            f"--before is too late: entries since {(kept or now).isoformat()} stay (PLAUDIT_AUDIT__KEEP_DAYS, or now)."
+        )
     return before or kept or now
 
 
@@ -70,7 +72,7 @@ def _draft(file: Path) -> Iterator[BinaryIO]:
         # Under the lock: another run may have completed this very file.
         if file.exists():
             _remove_draft(file)
-            raise UsageError(f"{file} is there already. Name another file: an archive is never written over.")
+            raise UsageError(f"{file} already exists. Name another file: an archive is never overwritten.")
         yield draft
 
 
@@ -100,7 +102,7 @@ async def _begin(archives: AuditArchives, file: Path, draft: BinaryIO, before: d
         written = await _write(archives.entries_before(before), draft)
         begun = Archive(str(file), _sha256(draft_of(file)), written)
         if sum(map(len, _ids_in(draft_of(file)))) != written:
-            raise CommandError(f"{file} can't be read as it was written; nothing was removed. Look at the disk.")
+            raise CommandError(f"{file} does not read back as it was written; nothing was removed. Check the disk.")
     except BaseException:
         _remove_draft(file)
         raise
@@ -108,7 +110,7 @@ async def _begin(archives: AuditArchives, file: Path, draft: BinaryIO, before: d
         _remove_draft(file)
     elif not await archives.begin(begun):
         _remove_draft(file)
-        raise CommandError("Another run has an archive to finish; nothing was removed. Run this again afterwards.")
+        raise CommandError("Another run is archiving; nothing was removed. Run this again once it has finished.")
     return begun
 
 
@@ -116,16 +118,16 @@ async def _finish(archives: AuditArchives, begun: Archive, out: Terminal, progre
     """Rename the draft to its final name, and remove its entries from the database."""
     if not _is_intact(begun):
         raise CommandError(
-            f"The archive {begun.file} was cut short, and isn't here as it was written: {begun.entries} entries, "
-            f"SHA-256 {begun.sha256}. Put it there and run this again. If it is lost, --lost archives what is still "
-            "in the log."
+            f"The archive {begun.file} was interrupted, and its file is missing or changed: {begun.entries} "
+            f"entries, SHA-256 {begun.sha256}. Restore it and run this again. If it is lost, use --lost to archive "
+            "the entries that are still in the log."
         )
     file = Path(begun.file)
     # Nothing is removed before the file has its final name.
     if _is_draft(file) and sum([await archives.count(ids) for ids in _ids_in(draft_of(file))]) != begun.entries:
         await archives.finish(begun)
         _remove_draft(file)
-        raise CommandError("Another run has archived some of these entries meanwhile. Run this again.")
+        raise CommandError("Another run has archived some of these entries in the meantime. Run this again.")
     with progress.status("Removing entries"):
         for ids in _ids_in(_put_in_place(file)):
             await archives.remove(ids)

@@ -47,7 +47,7 @@ class Filter:
     def check(self) -> None:
         """Raises UsageError: other criteria are set beside places."""
         if self.names_letters and self._has_criteria:
-            raise UsageError("Places name letters one by one: leave out --topic, --code, --since and --until.")
+            raise UsageError("Places name single letters: omit --topic, --code, --since and --until.")
 
     @property
     def _has_criteria(self) -> bool:
@@ -64,7 +64,7 @@ def named_letter(
     if partition is None and offset is None:
         return []
     if partition is None or offset is None or len(topics or ()) != 1:
-        raise UsageError("One letter is named by --topic, --partition and --offset together.")
+        raise UsageError("A single letter needs --topic, --partition and --offset together.")
     return [LetterPlace(topic, partition, offset) for topic in topics_of(names, topics)]
 
 
@@ -142,7 +142,7 @@ def topics_of(names: TopicNames, wanted: Sequence[str] | None) -> list[Topic]:
         bare = text.removesuffix(DEAD_LETTER_SUFFIX)
         match = [topic for topic in CONSUMED if bare in (topic.value, names.name(topic))]
         if not match:
-            raise UsageError(f"{text} has no dead letters; these do: {', '.join(CONSUMED)}.")
+            raise UsageError(f"{text} has no dead letters. Topics that have: {', '.join(CONSUMED)}.")
         found.update(match)
     return [topic for topic in CONSUMED if not wanted or topic in found]
 

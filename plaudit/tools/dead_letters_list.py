@@ -28,7 +28,7 @@ async def list_dead_letters(settings: Settings, out: Terminal, wanted: Filter, s
     if not rows:
         out.print("No dead letters.")
     elif len(rows) == wanted.limit:
-        out.print(f"The first {len(rows)}; --limit shows more.")
+        out.print(f"These are the first {len(rows)}; use --limit to show more.")
 
 
 @dataclass(slots=True)

@@ -33,11 +33,11 @@ from storage.unit_of_work import Transactions, UnitOfWork
 OPERATOR: Final = "plaudit dlq"
 
 _LEFT_OUT: Final = {
-    Hindrance.REPLAYED: "were replayed before; --again replays them, too.",
-    Hindrance.DISCARDED: "were discarded; --again replays those that are named.",
-    Hindrance.ERASED: "are about people who were forgotten since; they stay where they are.",
-    Hindrance.EMPTY: "have no value; --value sends one.",
-    Hindrance.TOO_LARGE: "are too large for their consumers; --value sends a smaller one.",
+    Hindrance.REPLAYED: "were replayed before; use --again to replay them, too.",
+    Hindrance.DISCARDED: "were discarded; name them and use --again to replay them.",
+    Hindrance.ERASED: "contain data of people who have been erased since; they are not replayed.",
+    Hindrance.EMPTY: "have no value; use --value to send one.",
+    Hindrance.TOO_LARGE: "are too large for their consumers; use --value to send a smaller one.",
 }
 
 
@@ -73,7 +73,9 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
     """
     order.wanted.check()
     if order.mended is not None and len(set(order.wanted.places)) != 1:
-        raise UsageError("--value mends one letter: name it by its place, like review-submissions/3/17.")
+        raise UsageError(
+            "--value replaces the value of one letter: name it by its place, like review-submissions/3/17."
+        )
     if order.mended is not None:
         _check_mended(order.mended, order.wanted.places[0].topic)
     replayed, left_out = 0, Counter[Hindrance]()
@@ -108,7 +110,9 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
 def _check_mended(mended: bytes, topic: Topic) -> None:
     """Raises CommandError: the consumer of the topic would make the value a dead letter again."""
     if refusal := refusal_of(mended, READERS[topic]):
-        raise CommandError(f"{topic} would set this value aside ({refusal.code}): {refusal}. Nothing was replayed.")
+        raise CommandError(
+            f"The consumer of {topic} would reject this value ({refusal.code}): {refusal}. Nothing was replayed."
+        )
 
 
 async def _replay(
@@ -162,11 +166,11 @@ async def discard_dead_letters(settings: Settings, out: Terminal, progress: Term
     """
     order.wanted.check()
     if order.wanted.is_everything and not order.everything:
-        raise UsageError("Name letters by their places, or a filter; --all discards all open letters.")
+        raise UsageError("Name letters by their places or by a filter, or use --all to discard all open letters.")
     if order.everything and not order.wanted.is_everything:
-        raise UsageError("--all discards all open letters: leave it out beside places or a filter.")
+        raise UsageError("--all discards all open letters: omit it if you name places or a filter.")
     if not order.reason.strip():
-        raise UsageError("--reason must say why.")
+        raise UsageError("--reason must not be empty.")
     count = 0
     async with reached(settings) as (database, publisher):
         transactions = Transactions(database, Repositories(database), publisher.publish)

@@ -57,12 +57,12 @@ class _Client:
         response = await self._client.request(method, path, json=body, headers=headers)
         self._out.print(f"-> {response.status_code} {response.text}")
         if response.status_code == httpx.codes.UNAUTHORIZED:
-            raise CommandError("The demo is for a service that asks nobody who they are: PLAUDIT_AUTH__MODE=none.")
+            raise CommandError("The demo needs a service without authentication: PLAUDIT_AUTH__MODE=none.")
         status, known = response.status_code, dict[str, Any]()
         if status == httpx.codes.ACCEPTED and headers:  # a busy machine may take longer than the wait
             status, known = await self._outcome(response.json()["commandId"])
         if status != expected:
-            raise CommandError(f"{method} {path} was answered {status}, not {expected}: {known or response.text}")
+            raise CommandError(f"{method} {path} returned {status} instead of {expected}: {known or response.text}")
         answer = {**response.json(), **known} if known else response.json()
         step = {"title": title, "method": method, "path": path, "body": body, "status": status}
         self.steps.append({**step, "answer": answer})
@@ -110,7 +110,8 @@ class _Client:
                 await until(condition)
         except TimeoutError:
             raise CommandError(
-                f"GET {path} has found nothing for {_PATIENCE_S} seconds. Is a worker running? `plaudit doctor` says."
+                f"GET {path} has returned nothing for {_PATIENCE_S} seconds. Run `plaudit doctor` to check that a "
+                "worker is running."
             ) from None
 
 
@@ -123,7 +124,7 @@ async def service_at(address: str) -> AsyncIterator[httpx.AsyncClient]:
             yield client
     except httpx.TransportError as error:
         why = error or type(error).__name__
-        raise CommandError(f"Nothing answers at {address} ({why}). Start the service first: make up") from error
+        raise CommandError(f"No service answers at {address} ({why}). Start it first: make up") from error
 
 
 async def run_demo(settings: Settings, out: Terminal) -> None:
@@ -135,7 +136,7 @@ async def run_demo(settings: Settings, out: Terminal) -> None:
         await _orders(service, settings, product)
         out.tell(service.steps)
     out.print("\nDone.", style="bold", end=" ")
-    out.print("Every answer above came from the running service.")
+    out.print("All responses above came from the running service.")
 
 
 async def _reviews(service: _Client, product: str) -> None:
@@ -152,11 +153,11 @@ async def _reviews(service: _Client, product: str) -> None:
         "take": 20,
         "skip": 0,
     }
-    await service.send("Find those that wait for moderation", "POST", "/api/customerReviews/reviewList", waiting)
+    await service.send("List those that wait for moderation", "POST", "/api/customerReviews/reviewList", waiting)
     rating = {"entityIds": [product], "entityType": "Product"}
     await service.send("Approve both", "POST", "/api/customerReviews/approve", [first, second], headers=_WAIT)
     await service.send(
-        "Somebody else still sees the first one as new: refused",
+        "Reject the first one, still seen as new by somebody else: refused",
         "POST",
         "/api/customerReviews/reject?expectedStatus=New",
         [first],
@@ -165,12 +166,12 @@ async def _reviews(service: _Client, product: str) -> None:
     )
     await service.send("Ask for the rating", "POST", "/api/rating/entityRating", rating)
     await service.send("Reset one", "POST", "/api/customerReviews/reset", [first], headers=_WAIT)
-    await service.send("The rating has followed", "POST", "/api/rating/entityRating", rating)
+    await service.send("The rating has changed", "POST", "/api/rating/entityRating", rating)
     await service.send("Reject it", "POST", "/api/customerReviews/reject", [first], headers=_WAIT)
     deleted = await service.send(
         "Delete both", "DELETE", "/api/customerReviews", {"ids": [first, second]}, headers=_WAIT
     )
-    await service.send("Ask for its outcome later", "GET", f"/api/commands/{deleted['commandId']}")
+    await service.send("Get its outcome later", "GET", f"/api/commands/{deleted['commandId']}")
     await service.send("Nothing is left", "POST", "/api/rating/entityRating", rating)
 
 
@@ -179,7 +180,9 @@ async def _orders(service: _Client, settings: Settings, product: str) -> None:
     rules = {"name": "Demo shop", "settings": {"reviewsEnabled": True, "purchaseRequired": True}}
     await service.send("A store for buyers only", "PUT", f"/api/stores/{store}", rules, headers=_WAIT)
     review = [_review(product, store, "Ann", 5)]
-    await service.send("Ann has bought nothing: refused", "POST", "/api/customerReviews", review, expected=403)
+    await service.send(
+        "Submit a review by Ann, who has bought nothing: refused", "POST", "/api/customerReviews", review, expected=403
+    )
     now = timestamp(datetime.now(UTC))
     event = {
         "id": order,
@@ -195,14 +198,16 @@ async def _orders(service: _Client, settings: Settings, product: str) -> None:
     }
     await service.publish(settings, Topic.ORDER_EVENTS, order, event)
     await service.wait_until_found(f"/api/return/available-quantities/{order}")
-    await service.send("Now she has: accepted", "POST", "/api/customerReviews", review, headers=_WAIT)
+    await service.send(
+        "Submit it again after her order: accepted", "POST", "/api/customerReviews", review, headers=_WAIT
+    )
     wanted = {"orderId": order, "lineItems": [{"orderLineItemId": "line-1", "quantity": 1, "reason": "Too heavy"}]}
     await service.send("She returns one of two", "POST", "/api/return", wanted, headers=_WAIT)
     search = {"orderId": order, "sort": "Ascending", "skip": 0, "take": 20}
     await service.send("The return with its order", "POST", "/api/return/search", search)
     await service.send("What can still be returned", "GET", f"/api/return/available-quantities/{order}")
     wanted["lineItems"] = [{"orderLineItemId": "line-1", "quantity": 2, "reason": "All of them"}]
-    await service.send("Two more are too many", "POST", "/api/return", wanted, expected=422)
+    await service.send("Return two more: too many", "POST", "/api/return", wanted, expected=422)
 
 
 def _review(product: str, store: str, user: str, rating: int) -> dict[str, Any]:

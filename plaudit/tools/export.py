@@ -104,15 +104,15 @@ def _print_summary(
     if source.damaged:
         more = f" and {source.damaged - len(source.named)} more" if source.damaged > len(source.named) else ""
         progress.print(f"{source.damaged} damaged reviews are left out: {', '.join(map(shown, source.named))}{more}.")
-        progress.print("`plaudit migrate` mends them, or says what is lost.")
+        progress.print("`plaudit migrate` repairs them, or lists what is lost.")
     if written and order.output:
         progress.print(f"{written} images are in {images_beside(order.output)}.")
     if lost:
-        progress.print(f"{lost} images have no file in the store of images: is it the one that the workers use?")
+        progress.print(f"{lost} images have no file in the store of images. Check that the workers use the same store.")
     if named and not order.with_images and order.format is FileFormat.JSONL:
-        progress.print("Images are named without their files: -o FILE without --no-images has them.")
+        progress.print("Images are listed without their files. To export the files, use -o FILE without --no-images.")
     if order.format is FileFormat.CSV:
-        progress.print("Replies, votes, reports, flags and images are not in a table: JSON Lines has them.")
+        progress.print("CSV has no replies, votes, reports, flags and images. Use JSON Lines to export them.")
 
 
 async def _lines(

@@ -62,14 +62,21 @@ def image_folder(folder: Path) -> Iterator[Path]:
 
 def _check_replaceable(folder: Path) -> None:
     if folder.is_symlink():
-        raise UsageError(f"{folder} is a link, whose place a folder would take: remove it, or export with --no-images.")
+        raise UsageError(
+            f"{folder} is a symbolic link, which the folder of images would replace: remove it, or "
+            "export with --no-images."
+        )
     if not folder.exists():
         return
     if not folder.is_dir():
-        raise UsageError(f"{folder} is in the way of the folder of images: move it, or export with --no-images.")
+        raise UsageError(
+            f"{folder} is not a folder, but the images are written there: move it, or export with --no-images."
+        )
     for each in folder.iterdir():
         if not _NAME.fullmatch(each.name):
-            raise UsageError(f"{folder} would be replaced, but holds {each.name}: move it, or export with --no-images.")
+            raise UsageError(
+                f"{folder} would be replaced, but contains {each.name}: move it, or export with --no-images."
+            )
 
 
 def _remove(folder: Path) -> None:

@@ -37,7 +37,8 @@ async def create_key(
     out.print(key)
     if unknown:
         errors.print(
-            f"Not registered yet: {', '.join(map(shown, sorted(unknown)))}. Until then the key reaches nothing there."
+            f"Stores that are not registered yet: {', '.join(map(shown, sorted(unknown)))}. The key has no effect "
+            "there until they are."
         )
 
 
@@ -51,7 +52,7 @@ async def list_keys(settings: Settings, out: Terminal) -> None:
     for key, row in zip(keys, rows, strict=True):
         caller = key.caller
         expiry = f"expires {key.expires:%Y-%m-%d}" if key.expires else "never expires"
-        out.print(f"{key.id}  {shown(caller.subject or '')}  made {key.created:%Y-%m-%d}, {expiry}: {row['state']}")
+        out.print(f"{key.id}  {shown(caller.subject or '')}  created {key.created:%Y-%m-%d}, {expiry}: {row['state']}")
         out.print(f"  in {'all stores' if caller.stores is None else ', '.join(map(shown, sorted(caller.stores)))}")
         out.print(f"  may {', '.join(sorted(caller.permissions))}")
     if not keys:
@@ -64,4 +65,4 @@ async def revoke_key(settings: Settings, out: Terminal, id: str) -> None:
         if not await ApiKeyRepository(database).revoke(id, datetime.now(UTC)):
             raise CommandError(f"There is no key {id}. `plaudit keys list` shows all.")
     out.tell({"revoked": id, "noticedWithinSeconds": REMEMBERED_SECONDS})
-    out.print(f"Revoked. Facades notice within {REMEMBERED_SECONDS:.0f} s.")
+    out.print(f"Revoked. It takes effect within {REMEMBERED_SECONDS:.0f} s.")

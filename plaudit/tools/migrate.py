@@ -135,7 +135,7 @@ class Migration:
             mended = await self.services.transactions.run(partial(self._mend, mender, part, known))
             total.restored, total.filled = total.restored + mended.restored, total.filled + mended.filled
             total.lost |= mended.lost
-            self.progress.print(f"{mender.collection}: {len(part):,} damaged documents looked after")
+            self.progress.print(f"{mender.collection}: {len(part):,} damaged documents processed")
             await self._pause()
 
     async def _mend(self, mender: Mender, ids: Sequence[Id], known: dict[str, Review], work: UnitOfWork) -> Mended:
@@ -209,7 +209,7 @@ async def _damaged_ids(mender: Mender, progress: Console) -> AsyncIterator[list[
         yield ids
         scanned += SIZE
         if 0 < scanned < count:
-            progress.print(f"{mender.collection}: {scanned:,} of about {count:,} documents looked at")
+            progress.print(f"{mender.collection}: {scanned:,} of about {count:,} documents checked")
 
 
 def _work(step: Step, database: Database) -> StepWork | None:
@@ -266,14 +266,14 @@ def _print(report: MigrationReport, out: Terminal) -> None:
     for each in report["documents"]:
         if not each["damaged"]:
             continue
-        out.print(f"{each['collection']}: {each['damaged']:,} documents lack fields.")
+        out.print(f"{each['collection']}: {each['damaged']:,} documents with missing fields.")
         if not report["dryRun"]:
             out.print(f"  {each['restored']:,} restored, {each['filled']:,} given defaults.")
         if each["lostCount"]:
-            out.print(f"  {each['lostCount']:,} lack what nothing here can restore: take these from a backup.")
+            out.print(f"  {each['lostCount']:,} lack fields that can't be restored here: restore these from a backup.")
         for lost in each["lost"]:
             out.print(f"  {shown(lost['id'])}: {', '.join(lost['fields'])}")
     if report["documents"] and not any(each["damaged"] for each in report["documents"]):
-        out.print("Every document has its fields.")
+        out.print("No document has missing fields.")
     before = f"{report['schemaBefore']} → " if report["steps"] else ""
     out.print(f"Schema {before}{report['schema']}.")

@@ -14,7 +14,7 @@ from storage.database import Database
 from storage.leases import LeaseRepository, new_holder
 from storage.unit_of_work import is_unavailable
 
-HELD_UP: Final = "This was held up for a minute, and another run may have gone on. Run it again."
+HELD_UP: Final = "This run was blocked for a minute, and another run may have taken over. Run it again."
 
 _LEASE: Final = "migration"
 _LEASE_S: Final = 60.0
@@ -34,7 +34,7 @@ class Turn:
         is_announced = False
         while (held := await self.leases.take(_LEASE, self.holder, _LEASE_S)) is None:
             if not is_announced:
-                self.progress.print("Waiting for another `migrate` or `topics grow`, or a minute after it was killed")
+                self.progress.print("Waiting for another `migrate` or `topics grow`; up to a minute if that was killed")
                 is_announced = True
             await asyncio.sleep(_WAIT_S)
         return not held.is_new

@@ -82,7 +82,7 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: 
     out.tell({"reviews": rows, "summary": summary, "badRows": bad})
     out.print(
         f"{summary['reviews']} reviews: {summary['approved']} approved, {summary['held']} held, "
-        f"{summary['flagged']} flagged, {summary['untouched']} as without rules; {bad_count} rows are bad."
+        f"{summary['flagged']} flagged, {summary['untouched']} unaffected; {bad_count} bad rows."
     )
     for rule, number in summary["rules"].items():
         out.print(f"{shown(rule)}: {number}")
@@ -91,7 +91,7 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: 
 
 def _effect(row: TriedRow) -> str:
     if row["outcome"] is None:
-        return "no rule fires"
+        return "no rule matches"
     rules = [row["approvedBy"] or ""] if row["outcome"] == "approve" else row["flags"]
     hours = row["publishAfterHours"]
     later = f", and approved after {hours} hours" if hours else ""
@@ -107,7 +107,7 @@ def _rules_in(file: Path) -> tuple[ModerationRule, ...]:
 
 async def _rules_of(settings: Settings, store_id: str | None) -> tuple[ModerationRule, ...]:
     if store_id is None:
-        raise UsageError("Name the store by --store, or a file of rules by --rules.")
+        raise UsageError("Name a store with --store, or a file of rules with --rules.")
     async with reached(settings) as (database, _):
         store = await StoreRepository(database).get(store_id)
     if store is None:

@@ -139,7 +139,7 @@ def write_csv(report: Report, file: TextIO) -> None:
 
 
 def _print_tables(out: Terminal, report: Report) -> None:
-    table = Table("Stars", "Submitted", "Approved", "Rejected", "Waiting", "Rejected of decided")
+    table = Table("Stars", "Submitted", "Approved", "Rejected", "Waiting", "Rejected, of those decided")
     for each in reversed(report["byStars"]):
         numbers = (each["submitted"], each["approved"], each["rejected"], each["waiting"])
         table.add_row(str(each["stars"]), *map(str, numbers), _percent(each["rejectedShare"]))
@@ -153,7 +153,7 @@ def _print_tables(out: Terminal, report: Report) -> None:
     low, high = (_percent(report[name]) for name in ("rejectedShareOfLowStars", "rejectedShareOfHighStars"))
     out.print(f"Rejected with 1 or 2 stars: {low}; with 4 or 5 stars: {high}.")
     if report["lowStarsRejectedMoreOften"]:
-        out.print("Low ratings are rejected more often than chance explains. Look at the reasons.", style="red")
+        out.print("Low ratings are rejected more often than chance explains. Check the reasons.", style="red")
     else:
         out.print("Low ratings are not rejected more often than chance explains.")
     if report["damaged"]:

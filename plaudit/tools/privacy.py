@@ -61,7 +61,7 @@ _PAUSE_S: Final = 0.2
 async def export_person(settings: Settings, progress: Terminal, customer_id: str, output: Path | None) -> None:
     """Write all data of a person as one JSON document, without `output` to standard output."""
     async with reached(settings) as (database, _):
-        with progress.status("Looking through the database"):
+        with progress.status("Searching the database"):
             data = PersonalData(database, customer_id)
             stores = {store.id: store for store in await StoreRepository(database).all()}
             orders = {order.id: order for order in await data.orders()}
@@ -87,7 +87,7 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
                 "reports": [{**ReportRow.of(each), "reviewId": each.review_id} for each in await data.reports()],
                 "waitingFeedback": [feedback_value(each) for each in await data.parked_feedback()],
             }
-    with progress.status("Looking through dead letters"):
+    with progress.status("Searching dead letters"):
         document["deadLetters"] = [
             {"topic": r.topic, "partition": r.partition, "offset": r.offset, "value": _json_or_text(r.value or b"")}
             async for r in _letters_about(settings, customer_id, orders, addresses)
@@ -162,19 +162,19 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
     """
     async with reached(settings, Topic.MODERATION_COMMANDS) as (database, publisher):
         data = PersonalData(database, customer_id)
-        with progress.status("Waiting for what was published before"):
+        with progress.status("Waiting for earlier messages to be processed"):
             await _await_backlog(settings, progress, Outbox(database, publisher.publish), wait)
         with progress.status("Deleting reviews"):
             reviews = await _delete_reviews(data, publisher, settings.topics, wait)
         erasures = erasures_of(settings, database)
-        with progress.status("Looking through dead letters"):
+        with progress.status("Searching dead letters"):
             # Before the orders are erased: their ids and addresses identify letters about the person.
             found = _letters_about(settings, customer_id, await data.order_ids(), await data.addresses())
             letters = [letter_id(letter) async for letter in found]
         await erasures.exclude(letters, datetime.now(UTC))
         # Mailers and replays heed the mark, also if the rest is cut short, as by a server that goes away.
         erasure = await erasures.begin(customer_id, datetime.now(UTC))
-        with progress.status("Taking the person out of what is kept"):
+        with progress.status("Removing the person from other records"):
             counts = {"reviews": reviews} | await _forget(data)
             await erasures.complete(erasure, datetime.now(UTC), counts)
             # A mailer that checked before the mark was set has stored its mails by now, or will check again.
@@ -182,16 +182,15 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
     out.tell({**counts, "deadLetters": len(letters), "retentionDays": settings.kafka.retention_days})
     out.print(
         f"Deleted {counts['reviews']} reviews with their images, {counts['images']} other images, {counts['votes']} "
-        f"votes and {counts['mails']} mails that had not been sent; took the person out of {counts['reports']} "
-        f"reports, {counts['orders']} orders, {counts['returns']} returns, {counts['waiting']} commands that wait and "
-        f"{counts['edits']} entries of the audit log about edits and deleted returns. "
-        "That it was done is on record."
+        f"votes and {counts['mails']} unsent mails; removed the person from {counts['reports']} reports, "
+        f"{counts['orders']} orders, {counts['returns']} returns, {counts['waiting']} waiting commands and "
+        f"{counts['edits']} entries of the audit log about edits and deleted returns. The erasure is recorded."
     )
     days = settings.kafka.retention_days
     out.print(
-        f"Kafka's records can't be changed: {len(letters)} dead letters, and what was published in the last days, are "
-        f"gone when the retention of their topics is over ({days} days as configured). `plaudit dlq replay` leaves "
-        "them out."
+        f"Kafka's records can't be changed: {len(letters)} dead letters, and the messages of the last days, are "
+        f"deleted when the retention of their topics expires ({days} days as configured). `plaudit dlq replay` "
+        "skips these letters."
     )
 
 
@@ -217,7 +216,9 @@ async def _await_backlog(settings: Settings, progress: Terminal, owed: Outbox, w
     connection = settings.kafka_connection()
     if not connection.idempotence:
         # Such as the broker of `plaudit up` without Java: its answer about a group's offsets can't be parsed.
-        progress.print("This broker doesn't tell if anything waits: run this again once all that was sent is stored.")
+        progress.print(
+            "This broker doesn't report pending messages: run this again once all messages sent so far are processed."
+        )
         return
     lag = ConsumerLag(connection, settings.topics)
     try:
@@ -228,8 +229,8 @@ async def _await_backlog(settings: Settings, progress: Terminal, owed: Outbox, w
             await _await_ends(lag, _PERSONAL_TOPICS)
     except TimeoutError:
         raise CommandError(
-            f"After {wait:g} s workers haven't taken in what was published before, and nothing was removed: is a "
-            "worker running? Run this again, or give them longer by --wait."
+            f"Workers haven't processed earlier messages within {wait:g} s, and nothing was removed. Check that a "
+            "worker is running, then run this again, or allow more time with --wait."
         ) from None
     finally:
         await lag.stop()
@@ -260,8 +261,8 @@ async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: Topi
                 await asyncio.sleep(_PAUSE_S)
     except TimeoutError:
         raise CommandError(
-            f"Reviews are still there after {wait:g} s, and nothing else was removed: is a worker running? The "
-            "commands to delete them are on their way. Run this again."
+            f"Reviews are not deleted after {wait:g} s, and nothing else was removed. The commands to delete them "
+            "are published. Check that a worker is running, then run this again."
         ) from None
     return len(deleted)
 

@@ -40,9 +40,9 @@ async def verify(settings: Settings, out: Terminal, progress: Terminal) -> int:
                     )
     out.tell({"differences": differences, "ratings": rows})
     if differences:
-        out.print(f"{differences} ratings differ. `plaudit ratings rebuild` has them counted anew.")
+        out.print(f"{differences} ratings differ. `plaudit ratings rebuild` recounts them.")
     else:
-        out.print("Every rating equals a count of its reviews.")
+        out.print("Every rating matches a count of its reviews.")
     return differences
 
 
@@ -81,9 +81,9 @@ async def rebuild(settings: Settings, out: Terminal, progress: Terminal, store_i
                     await await_turn(partial(patiently, "Kafka", partial(lag.measure, Topic.REVIEW_CHANGES)))
                 await publisher.publish([recount_message(topics, envelope, each) for each in entities])
                 ordered += len(entities)
-                status.update(f"Ordered {ordered} recounts")
+                status.update(f"Requested {ordered} recounts")
     out.tell({"ordered": ordered})
-    out.print(f"Ordered the recount of {ordered} objects, which workers do in their turn.")
+    out.print(f"Requested a recount of {ordered} objects; workers carry it out.")
 
 
 async def await_turn(measure: Callable[[], Awaitable[Lag]]) -> None:

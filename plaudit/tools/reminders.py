@@ -59,7 +59,7 @@ async def run_once(settings: Settings, out: Terminal, progress: Terminal, now: d
     skipped = ", ".join(f"{count} {reason}" for reason, count in reasons if count)
     sent = f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}."
     if report.is_failure:
-        raise CommandError(f"{sent} The run failed: the log says why. Orders that are still due wait for the next run.")
+        raise CommandError(f"{sent} The run failed; see the log. Orders that are still due wait for the next run.")
     out.print(sent)
 
 

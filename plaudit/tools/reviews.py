@@ -50,7 +50,7 @@ async def republish(settings: Settings, out: Terminal, progress: Terminal) -> No
         finally:
             await cancel_and_wait(relay)
     out.tell({"done": True})
-    out.print("All reviews are in the topic as they now are.")
+    out.print("The topic has the current state of all reviews.")
 
 
 class Difference(TypedDict):
@@ -70,7 +70,7 @@ async def compare_reviews(settings: Settings, out: Terminal, progress: Terminal,
     Raises CommandError: the topic or the database is missing, or the topic has no record from before the moment.
     """
     if at > datetime.now(UTC):
-        raise UsageError(f"{timestamp(at)} is yet to come: the present would be compared with itself.")
+        raise UsageError(f"{timestamp(at)} is in the future: there is no earlier state to compare with.")
     compared, differences = 0, list[Difference]()
     async with reached(settings, Topic.REVIEWS) as (database, _):
         reviews = Repositories(database).reviews
@@ -81,12 +81,12 @@ async def compare_reviews(settings: Settings, out: Terminal, progress: Terminal,
                     differences.append(difference)
                     out.print(_line(difference))
     if not compared:
-        raise CommandError(f"The topic told of no review by {timestamp(at)}: there is nothing to compare with.")
+        raise CommandError(f"The topic has no reviews from before {timestamp(at)}: there is nothing to compare with.")
     out.tell({"at": timestamp(at), "compared": compared, "differences": differences})
     if differences:
-        out.print(f"{len(differences)} of {compared} reviews are otherwise than at {timestamp(at)}.")
+        out.print(f"{len(differences)} of {compared} reviews differ from their state at {timestamp(at)}.")
     else:
-        out.print(f"All {compared} reviews that the topic told of by {timestamp(at)} are as they were.")
+        out.print(f"All {compared} reviews that the topic had at {timestamp(at)} are unchanged.")
     return len(differences)
 
 
@@ -139,4 +139,4 @@ def _line(difference: Difference) -> str:
     was, now = difference["before"] or "gone", difference["now"] or "gone"
     change = f"{was}, now {now}" if was != now else now
     others = ", ".join(name for name in difference["fields"] if name != _STATUS)
-    return f"{shown(difference['id'])}  {change}" + (f"; other {others}" if others else "")
+    return f"{shown(difference['id'])}  {change}" + (f"; changed: {others}" if others else "")

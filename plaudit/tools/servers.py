@@ -35,8 +35,8 @@ async def check_database(database: Database) -> None:
     """
     if await patiently("MongoDB", SchemaMarks(database).is_blank, _is_temporary):
         raise CommandError(
-            f"The database {database.name} holds nothing of Plaudit: is PLAUDIT_MONGO__DATABASE that of the service? "
-            "`plaudit init` prepares a new one."
+            f"The database {database.name} has no data of Plaudit. Check PLAUDIT_MONGO__DATABASE; `plaudit init` "
+            "prepares a new one."
         )
 
 
@@ -59,6 +59,6 @@ async def check_topics(settings: Settings, names: Collection[str]) -> None:
 def missing_topic(settings: Settings, name: str, there: Collection[str]) -> CommandError:
     """The error for a missing topic. If none of our topics exists, it suspects the prefix."""
     has_ours = not set(there).isdisjoint(settings.topics.all())
-    doubt = "is PLAUDIT_KAFKA__TOPIC_PREFIX that of the service, and may this user see its topics (DESCRIBE)? "
+    doubt = "check PLAUDIT_KAFKA__TOPIC_PREFIX, and the user's permission to see its topics (DESCRIBE). "
     question = "" if has_ours else doubt
     return CommandError(f"There is no topic {name}: {question}`plaudit init` creates what is missing.")

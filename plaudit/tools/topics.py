@@ -109,7 +109,7 @@ class Grower:
         """
         for topic, growth in growing.items():
             await self.turn.note(partial(self._repository.save, topic, growth))
-        await self._wait(_ANNOUNCED_S, "until all processes know that topics grow")
+        await self._wait(_ANNOUNCED_S, "until all processes know that the topics are growing")
         changes = {topic: growth for topic, growth in growing.items() if topic == Topic.REVIEW_CHANGES}
         await self._until_applied(dict.fromkeys(changes, sys.maxsize), _do_nothing)
         held |= growing.keys()
@@ -123,14 +123,14 @@ class Grower:
         while True:
             began = monotonic()
             await self.turn.note(partial(self._repository.go_to, Step.SWITCHING, topics))
-            await self._wait(_SWITCHING_S, "until nobody publishes as before")
+            await self._wait(_SWITCHING_S, "until no process publishes with the old partitions")
             if monotonic() < began + _SWITCH_BY_S:
                 # Not retried: later, processes may have stopped waiting for it.
                 await self._repository.go_to(Step.SWITCHED, topics)
                 return
             # Processes that wait for it will soon go on as before.
             await self.turn.note(partial(self._repository.go_to, Step.ANNOUNCED, topics))
-            await self._wait(_SWITCHING_S, "as that took too long")
+            await self._wait(_SWITCHING_S, "because the last step took too long")
 
     async def _restore(
         self, count: int, growing: Collection[Topic], held: Collection[Topic], why: BaseException
@@ -155,20 +155,20 @@ class Grower:
         while not restoring.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([restoring])
-        stands = "moderation stands still, for it waits for topics to grow."
+        stands = "moderation is paused, waiting for the topics to grow."
         try:
             if not restoring.result():
                 raise CommandError(f"{HELD_UP} Until then {stands}") from why
         except TimeoutError:
-            again = f"Run `plaudit topics grow {count}` again once it does: until then"
-            raise CommandError(f"MongoDB doesn't answer. {again} {stands}") from why
+            again = f"Run `plaudit topics grow {count}` again once it is back: until then"
+            raise CommandError(f"MongoDB is unavailable. {again} {stands}") from why
 
     async def _settle_in_turn(self, growing: Mapping[Topic, Growth], wait_s: float) -> None:
         """Have new partitions read once everything published before is applied."""
         if not growing:
             return
         self.progress.print(f"{len(growing)} topics have new partitions, which aren't read yet")
-        await self._wait(max(wait_s, _IN_FLIGHT_S), "until whoever publishes knows of them")
+        await self._wait(max(wait_s, _IN_FLIGHT_S), "until all producers know them")
         old = {topic: 0 if topic in _UNORDERED else growth.count for topic, growth in growing.items()}
         await self._until_applied(old, lambda topic: self._settle(topic, growing[topic]))
 
@@ -199,10 +199,10 @@ class Grower:
         except BrokerResponseError as error:
             if error.retriable:
                 raise
-            so_far = "Nothing has changed" if is_only_asked else "What was begun waits"
+            so_far = "Nothing was changed" if is_only_asked else "The growth is unfinished"
             raise CommandError(
-                f"Kafka refuses more partitions ({error}). {so_far}. It takes the right ALTER on the topics, and "
-                "limits and policies of the brokers that allow so many. See to that, and run this again."
+                f"Kafka refuses more partitions ({error}). {so_far}. Grant the permission ALTER on the topics, and "
+                "check the brokers' limits and policies. Then run this again."
             ) from error
 
     async def _settle(self, topic: Topic, growth: Growth) -> None:
@@ -242,7 +242,7 @@ class Grower:
             except Exception as error:
                 if is_not_let_in(error) or not is_broker_away(error):
                     raise
-                self.progress.print(f"Asking Kafka for its offsets again: {short(error)}")
+                self.progress.print(f"Retrying to read offsets from Kafka: {short(error)}")
                 await self._renew_and_pause()
 
     async def _renew_and_pause(self) -> None:
@@ -265,7 +265,7 @@ async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int
     """
     async with reached(settings, *CONSUMED) as (database, _), AsyncExitStack() as stack:
         if not (await SchemaMarks(database).load()).has_places:
-            raise CommandError("The schema doesn't have places yet: run `plaudit migrate` first.")
+            raise CommandError("The schema has no places yet: run `plaudit migrate` first.")
         admin = await stack.enter_async_context(admin_client(settings.kafka_connection()))
         lag = ConsumerLag(settings.kafka_connection(), settings.topics)
         stack.push_async_callback(lag.stop)
@@ -283,11 +283,11 @@ async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int
 
 def _check(topic: Topic, growth: Growth, there: int, count: int) -> None:
     if growth.to not in (None, count):
-        raise UsageError(f"A growth to {growth.to} isn't finished: `plaudit topics grow {growth.to}` goes on with it.")
+        raise UsageError(f"A growth to {growth.to} is unfinished: continue it with `plaudit topics grow {growth.to}`.")
     if there > growth.count and there != count:
-        raise CommandError(f"{topic} has {there} partitions, but keys are divided among {growth.count} of them.")
+        raise CommandError(f"{topic} has {there} partitions, but keys are distributed among {growth.count} of them.")
     if count % growth.count:
-        raise UsageError(f"{topic} has {growth.count} partitions: the new number must be a multiple of that.")
+        raise UsageError(f"{topic} has {growth.count} partitions: the new number must be a multiple of it.")
 
 
 async def _do_nothing(topic: Topic) -> None:

@@ -29,7 +29,7 @@ def _regular(path: str, flags: int) -> int:
         opened = private(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise UsageError(f"{path} is a symbolic link, and isn't written to: remove it first.") from None
+            raise UsageError(f"{path} is a symbolic link, which is not followed: remove it first.") from None
         if error.errno == errno.ENXIO:
             raise _not_regular(path) from None
         raise
@@ -40,7 +40,7 @@ def _regular(path: str, flags: int) -> int:
 
 
 def _not_regular(path: str) -> UsageError:
-    return UsageError(f"{path} is no regular file, and isn't written to: remove it first.")
+    return UsageError(f"{path} is not a regular file: remove it first.")
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def locked_draft(file: Path) -> Iterator[BinaryIO]:
                 if not os.fstat(draft.fileno()).st_size:
                     draft_of(file).unlink(missing_ok=True)
                 raise CommandError(
-                    f"{file} can't be locked ({error.strerror}), as on NFS: write it to another folder."
+                    f"{file} can't be locked ({error.strerror}), as on NFS: choose another folder."
                 ) from None
             # Before this run got the lock, another one may have renamed the draft or removed it.
             if not _is_same_file(draft, draft_of(file)):
@@ -84,7 +84,7 @@ def whole_file(file: Path, then: Callable[[], None] | None = None) -> Iterator[B
     Raises UsageError: the path is a device, a pipe or a folder, which would be replaced. Raises as `locked_draft` does.
     """
     if file.exists() and not file.is_file():
-        raise UsageError(f"{file} is no regular file, and would be replaced: write to standard output instead.")
+        raise UsageError(f"{file} is not a regular file, and would be replaced: write to standard output instead.")
     # Not earlier: a pipe's name in /proc resolves to a path that doesn't exist.
     file = file.resolve()
     with locked_draft(file) as draft:

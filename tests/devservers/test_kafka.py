@@ -82,7 +82,7 @@ async def test_data_and_address_survive_stop_and_crash(data: Path, progress: lis
         server.stop_grace_s = 60.0  # other tests use the processor
         await produce(server, LARGE)
         assert await consume(server, 3) == [b"1", b"2", LARGE]
-        with pytest.raises(EmbeddedServerError, match=r"in use by another Plaudit \(process \d+\)"):
+        with pytest.raises(EmbeddedServerError, match=r"in use by another `plaudit up` \(process \d+\)"):
             async with embedded_kafka(data, progress.append):
                 pass
     assert progress[-1] == "Starting Kafka"
@@ -144,7 +144,7 @@ async def test_lag_on_tansu(data: Path, progress: list[str]) -> None:
         ({}, "Java is missing"),
         ({"java": "echo 'openjdk version \"11.0.2\"'"}, "is Java 11, too old"),
         ({"java": "echo 'java version \"1.8.0_401\"'"}, "is Java 8, too old"),
-        ({"java": "exit 1"}, "doesn't tell its version"),
+        ({"java": "exit 1"}, "doesn't report its version"),
         ({"java": JAVA}, "Maven is missing"),
     ],
 )
@@ -155,7 +155,7 @@ async def test_tansu_replaces_kafka_without_its_requirements(
     async with embedded_kafka(data, progress.append) as server:
         assert isinstance(server, TansuProcess)
     choice, start = progress
-    assert choice.startswith("Using Tansu in place of Kafka: in memory only, without Kafka's guarantees.")
+    assert choice.startswith("Using Tansu instead of Kafka: in memory only, without Kafka's guarantees.")
     assert missing in choice
     assert start == "Starting Tansu"
     with pytest.raises(MissingPartError, match=missing):
@@ -168,7 +168,7 @@ async def test_java_home_is_honoured(
 ) -> None:
     commands(java=JAVA, mvn="exit 1")
     monkeypatch.setenv("JAVA_HOME", str(data))
-    with pytest.raises(MissingPartError, match="which has no bin/java"):
+    with pytest.raises(MissingPartError, match="but that has no bin/java"):
         async with embedded_kafka(data, progress.append, broker=Broker.KAFKA):
             pass
 
@@ -183,7 +183,7 @@ async def test_jvm_options_keep_the_runtime(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_unwritable_cache_is_reported(tmp_path: Path) -> None:
     (tmp_path / "plaudit").touch()
-    with pytest.raises(EmbeddedServerError, match=r"can't be written .* XDG_CACHE_HOME says where caches are"):
+    with pytest.raises(EmbeddedServerError, match=r"is not writable .* Set XDG_CACHE_HOME"):
         KafkaJars(tmp_path).lock()
 
 
@@ -236,7 +236,7 @@ async def test_concurrent_downloads_fetch_once(
 
     monkeypatch.setattr(kafka_setup, "_make_archive", make_archive)
     both = [asyncio.create_task(set_up_kafka(progress.append)) for _ in range(2)]
-    await eventually(lambda: "Waiting for another Plaudit that is preparing Kafka" in progress)
+    await eventually(lambda: "Waiting for another `plaudit up` that is preparing Kafka" in progress)
     go_on, calls = slow_maven, slow_maven.with_name("calls")
     await asyncio.to_thread(go_on.touch)
     first, second = await asyncio.gather(*both)

@@ -47,7 +47,7 @@ async def test_data_and_address_survive_stop_and_crash(data: Path, progress: lis
     async with embedded_mongo(data, progress.append) as server:
         assert server.uri == address
         assert await insert(server) == 3
-        with pytest.raises(EmbeddedServerError, match=r"in use by another Plaudit \(process \d+\)"):
+        with pytest.raises(EmbeddedServerError, match=r"in use by another `plaudit up` \(process \d+\)"):
             async with embedded_mongo(data, progress.append):
                 pass
         assert await insert(server) == 4

@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.usefixtures("kafka_can_run")
 
 SERVERS = {"--replSet": "mongod.log", "kafka.Kafka": "kafka.log"}
-RETRYING = "not started; trying again until Ctrl-C"
+RETRYING = "failed to start; retrying until Ctrl-C"
 RECOVERY_S = 300.0
 PAUSE_S = 0.2
 """Seconds between two reviews of a client: a page holds a thousand."""

@@ -87,8 +87,8 @@ async def test_up_data_is_private(tmp_path: Path, marked: Marked) -> None:
         await admin.start()
         await admin.close()
         output = up.log.read_text()
-        assert f"Closed {data} to other users" in output
-        assert "Every user of this machine can read and write Kafka. PLAUDIT_EMBEDDED__KAFKA_AUTH=true closes" in output
+        assert f"Removed the access of other users to {data}" in output
+        assert "Every user of this machine can read and write Kafka. Set PLAUDIT_EMBEDDED__KAFKA_AUTH=true to" in output
         assert urlsplit(endpoints["mongo"]).password not in output
 
 
@@ -119,7 +119,7 @@ async def test_kafka_with_password(tmp_path: Path, marked: Marked) -> None:
 
 
 async def test_tansu_refuses_a_password(data: Path, progress: list[str]) -> None:
-    with pytest.raises(EmbeddedServerError, match="Tansu asks for no password"):
+    with pytest.raises(EmbeddedServerError, match="Tansu doesn't support passwords"):
         async with embedded_kafka(data, progress.append, broker=Broker.TANSU, with_password=True):
             pass
 
@@ -148,7 +148,7 @@ def test_shared_folder_is_refused(tmp_path: Path, progress: list[str]) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
-    with pytest.raises(EmbeddedServerError, match="for all users of this machine"):
+    with pytest.raises(EmbeddedServerError, match="shared by all users of this machine"):
         private_folder(shared, progress.append)
     assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
     assert progress == []
@@ -159,10 +159,10 @@ def test_folder_with_foreign_files_keeps_its_mode(tmp_path: Path, progress: list
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
     (folder / "theirs").touch()
-    with pytest.raises(EmbeddedServerError, match="has files of others"):
+    with pytest.raises(EmbeddedServerError, match="contains other files"):
         private_folder(folder, progress.append, known_by="lock")
     assert (stat.S_IMODE(folder.stat().st_mode), progress) == (0o755, [])
     (folder / "lock").touch()
     private_folder(folder, progress.append, known_by="lock")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert progress == [f"Closed {folder} to other users of this machine; its mode was 755"]
+    assert progress == [f"Removed the access of other users to {folder}; its mode was 755"]

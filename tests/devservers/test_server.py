@@ -109,7 +109,7 @@ async def test_folder_in_use_is_refused(server: TansuProcess, data: Path) -> Non
     second = TansuProcess(data / "tansu", data / "second.log")
     async with server:
         await server.stop()  # stopped, but still the owner of the folder
-        with pytest.raises(EmbeddedServerError, match=rf"in use by another Plaudit \(process {os.getpid()}\)"):
+        with pytest.raises(EmbeddedServerError, match=rf"in use by another `plaudit up` \(process {os.getpid()}\)"):
             await second.start()
     async with second:
         assert second.running
@@ -117,7 +117,7 @@ async def test_folder_in_use_is_refused(server: TansuProcess, data: Path) -> Non
 
 async def test_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(EmbeddedServerError, match="can't be written"):
+    with pytest.raises(EmbeddedServerError, match="is not writable"):
         await TansuProcess(tmp_path / "file" / "tansu", tmp_path / "log").start()
 
 

@@ -62,7 +62,7 @@ async def test_up_ends_when_server_dies_during_start(tmp_path: Path, marked: Mar
         await up.says(process, "Starting api")
         kill(marked, "--replSet")
         assert await asyncio.to_thread(process.wait, 60) == 1
-    assert "MongoDB ended during the start (exit code -9)" in up.log.read_text()
+    assert "MongoDB exited during its start (exit code -9)" in up.log.read_text()
     await up.nothing_is_left()
 
 

@@ -37,7 +37,7 @@ async def test_demo_after_tansu_crash(tmp_path: Path, marked: Marked) -> None:
         await up.says(process, "Ctrl-C stops everything")
         (pid,) = [pid for pid, command in marked.commands().items() if "--storage-engine" in command]
         os.kill(pid, signal.SIGKILL)
-        await up.says(process, "server runs again")
+        await up.says(process, "server is running again")
 
         async def demo() -> tuple[int, str]:
             ended = await asyncio.to_thread(up.run, "demo")

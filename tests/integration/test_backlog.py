@@ -78,8 +78,8 @@ async def test_what_is_overdue_may_wait_behind_a_backlog(servers: Servers) -> No
         await database["parkedReturns"].insert_many([{"parkedAt": datetime.now(UTC) - n * MINUTE} for n in (1, 90)])
         (found,) = [each async for each in check_mongo(database, 21) if each.check == "parked commands"]
         assert (found.level, found.text) == (Level.WARN, "1 overdue")
-        assert found.advice.startswith("They go on waiting while records are unread that may bring")
-        assert "is one running?" in found.advice
+        assert found.advice.startswith("They wait as long as unread records may contain")
+        assert "check that one is running" in found.advice
 
 
 async def test_reminders_without_a_scheduler_are_told(servers: Servers) -> None:
@@ -89,11 +89,11 @@ async def test_reminders_without_a_scheduler_are_told(servers: Servers) -> None:
             (found,) = [each async for each in check_mongo(database, 21) if each.check == "reminders"]
             return found.level, found.text
 
-        assert await finding() == (Level.OK, "are switched off")
+        assert await finding() == (Level.OK, "are disabled")
         await database["settings"].insert_one({"_id": "general", "reminder": {"enabled": True}})
-        assert await finding() == (Level.WARN, "no scheduler runs: nobody is asked for a review")
+        assert await finding() == (Level.WARN, "no scheduler is running, so no reminders are sent")
         await LeaseRepository(database).take(REMINDERS, "a", 30)
-        assert await finding() == (Level.OK, "a scheduler looks after them")
+        assert await finding() == (Level.OK, "a scheduler is active")
         await LeaseRepository(database).release(REMINDERS, "a")
         assert (await finding())[0] is Level.WARN
 

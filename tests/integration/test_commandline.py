@@ -90,7 +90,7 @@ def test_the_configuration_is_that_of_what_runs_here(tmp_path: Path) -> None:
     configured = configuration(tmp_path, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS=endpoints["kafka"])
     assert (configured["kafka"]["bootstrap_servers"], configured["broker"]) == (endpoints["kafka"], "auto")
     said = plaudit(tmp_path, "config", code=2, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="kafka:9092").stderr
-    assert "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS is another server than the `plaudit up` of .plaudit uses" in said
+    assert "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS is not the server of the `plaudit up` in .plaudit" in said
 
 
 @pytest.mark.parametrize("data", ["file", "file/below"])
@@ -140,7 +140,7 @@ async def test_commands_work_in_the_database_of_what_runs_here(servers: Servers,
 
 def test_a_server_of_its_own_that_can_not_run_is_told(tmp_path: Path) -> None:
     said = plaudit(tmp_path, "up", code=1, PLAUDIT_BROKER="kafka", JAVA_HOME="/nowhere").stderr
-    assert said.startswith("JAVA_HOME is /nowhere, which has no bin/java. Install Java")
+    assert said.startswith("JAVA_HOME is /nowhere, but that has no bin/java. Install Java")
 
 
 @pytest.mark.long
@@ -161,7 +161,7 @@ async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
         assert urlsplit(json.loads(up.endpoints.read_text())["http"]).port
         assert json.loads(up.run("config").stdout)["runningUp"] == str(up.endpoints)
         second = up.run("up")
-        assert (second.returncode, "is in use by another Plaudit" in second.stderr) == (1, True)
+        assert (second.returncode, "is in use by another `plaudit up`" in second.stderr) == (1, True)
     await up.nothing_is_left()
     assert up.endpoints.exists()
     assert json.loads(up.run("config").stdout)["runningUp"] is None
@@ -179,7 +179,7 @@ async def test_init_can_be_repeated(servers: Servers, tmp_path: Path) -> None:
     first = await service.run("init")
     assert service.topic("review-submissions") in first.stdout
     again = await service.run("init")
-    assert "All topics were there." in again.stdout
+    assert "All topics exist." in again.stdout
     assert service.prefix not in again.stdout
     for topic in ("review-submissions", "moderation-commands", "review-changes", "store-updates"):
         assert await service.partitions(topic) == PARTITIONS
@@ -270,7 +270,7 @@ def test_a_report_of_bad_rows_spares_what_is_imported(tmp_path: Path, report: st
 
 def test_the_demo_without_a_service(tmp_path: Path) -> None:
     said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(free_port()), **PROXIES).stderr
-    assert "Start the service first: make up" in " ".join(said.split())
+    assert "Start it first: make up" in " ".join(said.split())
 
 
 def test_the_demo_where_something_else_answers(tmp_path: Path) -> None:
@@ -288,10 +288,10 @@ def test_a_demo_at_another_port_than_what_runs_here(tmp_path: Path) -> None:
     with up_in(tmp_path, here):
         for command in (["demo"], ["demo", "--fill", "1"]):
             said = " ".join(plaudit(tmp_path, *command, code=2, PLAUDIT_HTTP__PORT="1").stderr.split())
-            assert f"PLAUDIT_HTTP__PORT is 1, but the `plaudit up` of .plaudit listens at {here}" in said
+            assert f"PLAUDIT_HTTP__PORT is 1, but the `plaudit up` in .plaudit listens on {here}" in said
         for configured in (str(port), "0"):
             said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=configured, **PROXIES).stderr
-            assert "Start the service first: make up" in " ".join(said.split())
+            assert "Start it first: make up" in " ".join(said.split())
 
 
 @pytest.mark.long
@@ -304,7 +304,7 @@ def test_another_database_than_that_of_what_runs_here(tmp_path: Path) -> None:
             ["config"],
         ):
             said = " ".join(plaudit(tmp_path, *command, code=2, PLAUDIT_MONGO__DATABASE="copy").stderr.split())
-            assert "PLAUDIT_MONGO__DATABASE is copy, but the `plaudit up` of .plaudit has the database plaudit" in said
+            assert "PLAUDIT_MONGO__DATABASE is copy, but the `plaudit up` in .plaudit uses the database plaudit" in said
         shown = json.loads(plaudit(tmp_path, "config", PLAUDIT_MONGO__DATABASE="plaudit").stdout)
         assert shown["mongo"]["database"] == "plaudit"
 
@@ -323,7 +323,7 @@ def test_a_worker_leaves_a_folder_that_up_takes(tmp_path: Path) -> None:
 def test_an_address_of_version_6(tmp_path: Path) -> None:
     port = str(free_port())
     said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__HOST="::1", PLAUDIT_HTTP__PORT=port).stderr
-    assert f"Nothing answers at http://[::1]:{port}" in said
+    assert f"No service answers at http://[::1]:{port}" in said
 
 
 @pytest.mark.long

@@ -122,11 +122,11 @@ def test_names_networks_and_origins_are_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "environment", "says"),
     [
-        ("worker", {"KAFKA__TLS_CA_FILE": "ca.pem"}, "KAFKA__SECURITY_PROTOCOL: PLAINTEXT is without TLS"),
+        ("worker", {"KAFKA__TLS_CA_FILE": "ca.pem"}, "KAFKA__SECURITY_PROTOCOL: PLAINTEXT has no TLS"),
         ("init", {"KAFKA__SASL_PASSWORD": "pass-of-kafka"}, "KAFKA__SECURITY_PROTOCOL: PLAINTEXT shows no password"),
         ("worker", {"KAFKA__TLS_KEY_FILE": "key.pem", "KAFKA__SECURITY_PROTOCOL": "SSL"}, "KAFKA__TLS_CERT_FILE"),
-        ("mailer", {"SMTP__TLS_CA_FILE": "ca.pem"}, "SMTP__TLS_CA_FILE: without effect"),
-        ("mailer", {"SMTP__TLS_CA_FILE": "no-ca.pem", "SMTP__SECURITY": "tls"}, "no-ca.pem: no usable PEM"),
+        ("mailer", {"SMTP__TLS_CA_FILE": "ca.pem"}, "SMTP__TLS_CA_FILE: has no effect"),
+        ("mailer", {"SMTP__TLS_CA_FILE": "no-ca.pem", "SMTP__SECURITY": "tls"}, "no-ca.pem: not a usable PEM file"),
         ("mailer", {"SMTP__TLS_CA_FILE": "missing.pem", "SMTP__SECURITY": "tls"}, "missing.pem: No such file"),
         ("mailer", {"SMTP__PASSWORD": "pass-of-mail"}, "SMTP__USERNAME"),
         *((each, {"TRACES__FILE": "none/spans"}, "TRACES__FILE: none/spans: No such file") for each in PROCESSES),

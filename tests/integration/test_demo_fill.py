@@ -95,6 +95,6 @@ def test_reviews_are_believable() -> None:
 
 async def test_without_a_service_it_says_what_to_do(servers: Servers, tmp_path: Path) -> None:
     ended = await Service(servers, tmp_path).run("demo", "--fill", "5", code=1)
-    assert "Start the service first: make up" in ended.stderr
+    assert "Start it first: make up" in ended.stderr
     wrong = await Service(servers, tmp_path).run("demo", "--fill", "0", code=2)
     assert "--fill" in wrong.stderr

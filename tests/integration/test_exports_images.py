@@ -111,7 +111,7 @@ async def check_way_back(here_is: tuple[Service, Facade], there_is: tuple[Servic
     assert f"{gone}.jpg" not in files
 
     said = (await own_service.run("import", str(first))).stdout
-    assert "Published 2 reviews; 0 rows are bad.\n3 images belong to them" in said
+    assert "Published 2 reviews; 0 bad rows.\nThey have 3 images" in said
     await until_shown(own_facade, product, {approved: [b, a], new: [c]})
     await own_service.idle()
     await own_service.run("export", "-o", str(second))
@@ -164,7 +164,7 @@ async def test_ours_are_kept_and_those_of_others_come_back_clean(
         rows.append(submission(product, id=ids[name], userId=None, images=[told]) | PAST)
     rows.append({**rows[0], "id": new_id("review"), "images": [{**rows[0]["images"][0], "id": "../x"}]})
     write_rows(file, rows)
-    assert "Published 5 reviews; 5 rows are bad." in (await service.run("import", str(file), code=1)).stdout
+    assert "Published 5 reviews; 5 bad rows." in (await service.run("import", str(file), code=1)).stdout
     reasons = [json.loads(line) for line in (tmp_path / "others.jsonl.bad-rows.jsonl").open()]
     assert [each["line"] for each in reasons] == [6, 7, 8, 9, 10]
     assert all(each["reason"].startswith("/images") for each in reasons)
@@ -176,7 +176,7 @@ async def test_ours_are_kept_and_those_of_others_come_back_clean(
         assert not [marker for marker in MARKERS if marker in rebuilt]
     kept = await facade.http.get(f"{IMAGES}/{ids['ours']}")
     assert (kept.content, kept.headers["cache-control"]) == (ours, "private, no-store")
-    assert "Published 10 reviews; 0 rows are bad." in (await service.run("import", str(file), "--no-images")).stdout
+    assert "Published 10 reviews; 0 bad rows." in (await service.run("import", str(file), "--no-images")).stdout
     await until_shown(facade, product, shown | {row["id"]: [] for row in rows if row["id"] not in shown})
 
 

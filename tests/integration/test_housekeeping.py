@@ -151,7 +151,7 @@ class StumblingLag(ConsumerLag):
     async def measure(self, *topics: Topic) -> Lag:
         self.asked += 1
         if self.asked in self.failing:
-            raise BrokerAwayError("Kafka did not tell in time what is read")
+            raise BrokerAwayError("Kafka did not return consumer offsets in time")
         return await super().measure(*topics)
 
 

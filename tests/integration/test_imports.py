@@ -61,7 +61,7 @@ async def test_an_import_where_it_comes_from_doubles_nothing(service: Service, f
     before = await exported()
     assert len(before) == 3
     file.write_text("".join(json.dumps(row) + "\n" for row in before))
-    assert "Published 1 reviews; 0 rows are bad." in (await service.run("import", str(file))).stdout
+    assert "Published 1 reviews; 0 bad rows." in (await service.run("import", str(file))).stdout
     await service.idle()
     assert await exported() == before
     # A reply that was changed here since is newer.
@@ -78,7 +78,7 @@ async def test_a_second_row_with_an_id_is_told(service: Service, facade: Facade,
     file.write_text(
         f"id,entityId,entityType,review,rating\n{id},{product},Product,Good,5\n{id},{product},Product,Bad,1\n"
     )
-    assert "Published 2 reviews; 0 rows are bad." in (await service.run("import", str(file))).stdout
+    assert "Published 2 reviews; 0 bad rows." in (await service.run("import", str(file))).stdout
     await service.idle()
     assert (await facade.review(id))["review"] == "Good"
     assert await eventually(partial(refused, service, product)) == {(id, "id-taken")}
@@ -143,12 +143,12 @@ async def test_rows_of_a_store_that_is_not_registered_are_bad(service: Service, 
     file, report = tmp_path / "reviews.jsonl", tmp_path / "reviews.jsonl.bad-rows.jsonl"
     rows = [submission(product, 4, storeId=each) for each in (store, "Typo", None, "Typo")]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = "There is no store Typo: register it, by PUT /api/stores/Typo"
+    told = "There is no store Typo: register it with PUT /api/stores/Typo"
     trial = await service.run("import", str(file), "--dry-run", code=1)
     assert f"line 2: {told}" in " ".join((trial.stdout + trial.stderr).split())
-    assert "Would publish 2 reviews; 2 rows are bad." in trial.stdout
+    assert "Would publish 2 reviews; 2 bad rows." in trial.stdout
     done = await service.run("import", str(file), code=1)
-    assert "Published 2 reviews; 2 rows are bad." in done.stdout
+    assert "Published 2 reviews; 2 bad rows." in done.stdout
     assert [json.loads(line) for line in report.read_text().splitlines()] == [
         {"line": 2, "reason": told},
         {"line": 4, "reason": told},

@@ -19,7 +19,7 @@ async def test_init_follows_a_changed_setting(servers: Servers, tmp_path: Path) 
     await service.run("init")
     service.environment["PLAUDIT_KAFKA__RETENTION_DAYS"] = "14"
     said = await examined(service, code=1)
-    assert "fail indexes not as they should be: returns." in said
+    assert "fail indexes different from their definition: returns." in said
     assert "`plaudit init` changes them" in said
     await service.run("init")
     assert "fail indexes" not in await examined(service)
@@ -67,5 +67,5 @@ async def test_an_index_that_cannot_be_made_is_told_at_once(servers: Servers, tm
             await ensure_indexes(database, remember_days=7)
     for command in ("init", "worker"):
         ended = await service.run(command, code=1)
-        assert "can't be made" in " ".join((ended.stdout + ended.stderr).split())
+        assert "can't be created" in " ".join((ended.stdout + ended.stderr).split())
         assert "Traceback" not in ended.stdout + ended.stderr

@@ -53,7 +53,7 @@ async def test_a_key_opens_until_it_is_revoked(command_line: Service, keys: ApiK
     made = ("create", "shop", "--permission", "customerReviews:read", "--store", "A", "--store", "B")
     created = await command_line.run("keys", *made)
     key = created.stdout.strip()
-    assert "Not registered yet: A, B." in created.stderr
+    assert "Stores that are not registered yet: A, B." in created.stderr
     other = (
         await _run(command_line, *made[:4], "--permission", "customerReviews:createForOthers", "--forever")
     ).strip()

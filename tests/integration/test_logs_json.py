@@ -94,7 +94,7 @@ async def test_an_error_that_nobody_expects_is_logged_with_its_traceback(servers
     for process in ("api", "worker"):
         ended = await service.run(process, code=1)
         (*_, last) = lines_of(ended.stdout + ended.stderr)
-        assert (last["level"], last["event"]) == ("critical", "ended by an error")
+        assert (last["level"], last["event"]) == ("critical", "stopped by an error")
         assert "ValueError: max_queue_size" in last["exception"]
 
 

@@ -432,18 +432,16 @@ async def test_a_mail_that_names_no_sender(service: Service, mail_server: MailSe
 @pytest.mark.long
 async def test_no_mailer_without_a_sender(service: Service, tmp_path: Path) -> None:
     mailer = Service(service.servers, tmp_path, environment={"PLAUDIT_SMTP__HOST": "127.0.0.1"})
-    assert (
-        "Set PLAUDIT_SMTP__SENDER: the address that mails are from." in (await mailer.run("mailer", code=None)).stderr
-    )
+    assert "Set PLAUDIT_SMTP__SENDER, the sender's address of mails." in (await mailer.run("mailer", code=None)).stderr
     async with mailer.mongo() as database:
         await database["stores"].insert_many([{"_id": "photo", "email": "photo@shop.example"}, {"_id": "audio"}])
     ended = await mailer.run("mailer", code=None)
     assert ended.returncode != 0
-    missing = "PLAUDIT_SMTP__SENDER: the address that mails are from, or give each store an `email` (missing: audio)."
+    missing = "PLAUDIT_SMTP__SENDER, the sender's address of mails, or give each store an `email` (missing: audio)."
     assert missing in ended.stderr
     assert f"fail mail server Set {missing}" in " ".join((await mailer.run("doctor", code=1)).stdout.split())
     mailer.environment["PLAUDIT_SMTP__SENDER"] = "nobody"
-    assert "PLAUDIT_SMTP__SENDER: that is not one mail address." in (await mailer.run("mailer", code=None)).stderr
+    assert "PLAUDIT_SMTP__SENDER: must be exactly one mail address." in (await mailer.run("mailer", code=None)).stderr
     del mailer.environment["PLAUDIT_SMTP__SENDER"]
     async with mailer.mongo() as database:
         await database["stores"].delete_one({"_id": "audio"})

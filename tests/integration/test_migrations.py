@@ -240,7 +240,7 @@ async def test_a_fresh_database_has_the_newest_schema_and_an_old_one_is_migrated
         review = {**key, "_id": "r", "status": 1, "ratingHundredths": 400, "title": None, "review": "Good."}
         await database["reviews"].insert_one(review)
         await database["ratings"].insert_one({**key, "count": 1, "sumHundredths": 400})
-    await doctor_says(service, f"warn schema 0; this version has {NEWEST}")
+    await doctor_says(service, f"warn schema version 0; this release has {NEWEST}")
     planned = await migrate(service, "--dry-run")
     assert (planned["schemaBefore"], planned["schema"], planned["steps"][0]["documents"]) == (0, NEWEST, 1)
     compatible = await migrate(service, "--compatible")

@@ -262,7 +262,7 @@ async def test_a_worker_reads_what_reviews_are_judged_by_before_them(own_service
 
 
 async def test_workers_read_topics_that_there_are(servers: Servers, tmp_path: Path) -> None:
-    told = {"events": "No worker reads events", "moderation-commands": "moderation-commands wait for what"}
+    told = {"events": "Workers don't consume events", "moderation-commands": "moderation-commands are applied through"}
     for topic, error in told.items():
         ended = await Service(servers, tmp_path).run("worker", "--only", topic, code=2)
         assert error in ended.stderr

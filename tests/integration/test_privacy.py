@@ -117,7 +117,7 @@ async def test_a_person_is_shown_and_forgotten(
     assert {(entry["subject"], entry["reviewId"]) for entry in audit} == {("plaudit privacy", id) for id in mine}
     replayed = await replay(own_service)
     assert "Replayed 0 dead letters" in replayed
-    assert "1 are about people who were forgotten" in replayed
+    assert "1 contain data of people who have been erased" in replayed
     assert "Deleted 0 reviews" in await erase(own_service, anna)
 
 
@@ -206,7 +206,7 @@ async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_re
         assert trace not in everything
     replayed = await replay(own_service)
     assert "Replayed 2 dead letters" in replayed
-    assert "5 are about people who were forgotten" in replayed
+    assert "5 contain data of people who have been erased" in replayed
 
     # What was acknowledged takes effect all the same, without her words and name.
     await own_returns.ordered({"line": 5}, id=later)
@@ -324,7 +324,7 @@ async def test_whoever_was_forgotten_is_known_by_any_mark(own_service: Service) 
         assert hashlib.sha256(people[1].encode()).hexdigest() not in marks
         # Also of what came among the letters after it had been looked for.
         await database["erasedLetters"].delete_many({})
-    assert "5 are about people who were forgotten" in await replay(own_service, "--dry-run")
+    assert "5 contain data of people who have been erased" in await replay(own_service, "--dry-run")
     shown = (await own_service.run("config")).stdout
     assert key.strip() not in shown
     assert newer not in shown
@@ -342,7 +342,7 @@ async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, own_
     anna = new_id("anna")
     await own_facade.submit(submission(new_id(), userId=anna))
     await own_service.stop("worker")
-    assert "is a worker running?" in await erase(own_service, anna, "--wait", "1", code=1)
+    assert "Check that a worker is running" in await erase(own_service, anna, "--wait", "1", code=1)
     async with own_service.mongo() as database:
         assert await database["erasures"].count_documents({}) == 0
     own_service.start("worker")
@@ -374,7 +374,7 @@ async def test_an_erasure_that_is_cut_short_is_known_and_goes_on(own_service: Se
         assert anna in await everything_in(own_service)
         # Whoever asks for the mark knows.
         await database["erasedLetters"].delete_many({})
-        assert "1 are about people who were forgotten" in await replay(own_service, "--dry-run")
+        assert "1 contain data of people who have been erased" in await replay(own_service, "--dry-run")
 
         await database["returns"].replace_one({"_id": given_back}, stored)
         assert "1 orders, 1 returns" in await erase(own_service, anna)
@@ -386,7 +386,7 @@ async def test_an_erasure_that_is_cut_short_is_known_and_goes_on(own_service: Se
 async def erased_once_it_is_read(service: Service, customer: str) -> None:
     """Erase a person whose one review waits in Kafka: without a worker nothing is, and with one nothing comes back."""
     said = await erase(service, customer, "--wait", "1", code=1)
-    assert "haven't taken in what was published before, and nothing was removed" in said
+    assert "haven't processed earlier messages within 1 s, and nothing was removed" in said
     service.start("worker")
     assert "Deleted 1 reviews" in await erase(service, customer)
     await service.idle()
@@ -434,7 +434,7 @@ async def test_an_upload_that_waits_in_kafka_does_not_come_back(own_service: Ser
     await own_service.stop("worker")
     sent = await own_facade.http.post(IMAGES, content=picture(), params={"userId": anna}, headers=AS_FILE)
     id = body_of(sent, dict, 202)["id"]
-    assert "haven't taken in what was published before" in await erase(own_service, anna, "--wait", "1", code=1)
+    assert "haven't processed earlier messages" in await erase(own_service, anna, "--wait", "1", code=1)
     own_service.start("worker")
     assert "1 other images" in await erase(own_service, anna)
     assert await images.status(id) == 404

@@ -21,7 +21,7 @@ async def test_nothing_starts_where_one_server_holds_the_data(servers: Servers, 
     for process in ("api", "worker", "scheduler"):
         assert await eventually(service.processes[process].poll, lambda code: code is not None) == 1
         said = " ".join(service.log(process).split())
-        assert f"fewer than 2 copies of {service.prefix}" in said
+        assert f"fewer than 2 replicas of {service.prefix}" in said
         assert "the replica set has 1 server with data" in said
         assert "Traceback" not in said
 

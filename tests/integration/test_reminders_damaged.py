@@ -49,7 +49,7 @@ async def test_damaged_orders_keep_up_no_other_and_wait(shop: Shop, monkeypatch:
     assert (report.reminders, dict(report.skipped), report.damaged) == (1, {}, len(damaged))
     assert not report.is_failure
     assert len(await shop.mails(whole)) == 1
-    told = [entry["order"] for entry in logs if entry["event"] == "no reminder until this order is mended"]
+    told = [entry["order"] for entry in logs if entry["event"] == "damaged order; no reminder until it is repaired"]
     assert sorted(told) == sorted(damaged.values())
     # Mended, they are due as before.
     await orders.update_one({"_id": damaged["status null"]}, {"$set": {"status": shop.status}})
@@ -74,7 +74,7 @@ async def test_a_damaged_number_of_reminders_to_a_customer_keeps_up_no_other(
         report = await shop.report(10)
     assert (report.reminders, report.damaged, report.is_failure) == (1, 1, False)
     assert (len(await shop.mails(first)), len(await shop.mails(second)), len(await shop.mails(whole))) == (1, 0, 1)
-    (logged,) = [entry for entry in logs if entry["event"] == "no reminder until this order's customer is mended"]
+    (logged,) = [entry for entry in logs if entry["event"] == "damaged customer of an order; no reminder until it is repaired"]
     assert (logged["order"], logged["collection"]) == (second, "reminderCustomers")
     await customers.update_one({"_id": anna}, {"$set": {"sent": 1}, "$unset": {"times": ""}})
     assert await shop.run(10) == 1

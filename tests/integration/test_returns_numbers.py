@@ -87,7 +87,7 @@ async def test_a_database_of_an_earlier_version_is_taken_over(servers: Servers, 
             [("number", ASCENDING)], name="number", unique=True, partialFilterExpression={"number": {"$type": "string"}}
         )
         await database["returns"].create_indexes([unique])
-        assert "in the way: returns.number" in await examined(service, code=1)
+        assert "obsolete, from an earlier version: returns.number" in await examined(service, code=1)
         async with service.running(), service.client() as http:
             assert "number" not in await database["returns"].index_information()
             returns, facade = Returns(service, http), Facade(http)

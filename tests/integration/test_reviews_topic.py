@@ -121,7 +121,7 @@ async def test_reviews_are_compared_with_what_they_were(facade: Facade, service:
     await service.run("reviews", "compare", "--at", datetime.now(UTC).isoformat())
     # The present, and nothing, are as they are.
     await service.run("reviews", "compare", "--at", (datetime.now(UTC) + timedelta(hours=2)).isoformat(), code=2)
-    assert "told of no review" in (await service.run("reviews", "compare", "--at", "2000-01-01", code=1)).stderr
+    assert "has no reviews" in (await service.run("reviews", "compare", "--at", "2000-01-01", code=1)).stderr
 
 
 @pytest.mark.slow
@@ -199,7 +199,7 @@ async def test_republication(facade: Facade, service: Service, is_running: bool)
     assert (await state(service, stranger)) == {"id": stranger}
     assert (await state(service, min(before))) == {"id": min(before)}
     done = await service.run("reviews", "republish")
-    assert "All reviews are in the topic as they now are." in done.stdout
+    assert "The topic has the current state of all reviews." in done.stdout
     assert await latest(service) == before == await stored(service)
 
 

@@ -127,7 +127,7 @@ async def test_topics_grow_only_where_that_is_allowed(secure: SecureServers, tmp
 
     # A broker heeds new rights a moment after they are granted, and shows no topic until then.
     said = await eventually(refused, lambda said: "There is no topic" not in said)
-    assert "Nothing has changed. It takes the right ALTER" in said
+    assert "Nothing was changed. Grant the permission ALTER" in said
     assert "Traceback" not in said
     async with secure.mongo.administrator() as client:
         topics = client[service.database]["topics"]

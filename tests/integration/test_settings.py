@@ -73,17 +73,17 @@ def test_a_file_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"# f\xfcr uns\nPLAUDIT_HTTP__PORT=8123\n")
     for command in ("config", "up", "dlq list"):
         assert (
-            ".env, in this folder, can't be read: byte 4 is not UTF-8"
+            ".env in the current folder can't be read: byte 4 is not UTF-8"
             in plaudit(tmp_path, *command.split(), code=2).stderr
         )
-    assert ".env, in this folder, can't be read: byte 4 is not UTF-8" in plaudit(tmp_path, "doctor", code=1).stdout
+    assert ".env in the current folder can't be read: byte 4 is not UTF-8" in plaudit(tmp_path, "doctor", code=1).stdout
 
 
 @pytest.mark.long
 def test_a_line_of_the_file_that_sets_nothing_is_told(tmp_path: Path) -> None:
     for number, lines in ((2, 'A=1\nPLAUDIT_MONGO__DATABASE="shop\nB=2\n'), (3, "# words\n\ngarbage line\n")):
         (tmp_path / ".env").write_text(lines)
-        told = f".env, line {number}: Write NAME=value, and close each quote."
+        told = f".env, line {number}: must be NAME=value, with all quotes closed."
         for command in ("config", "up"):
             assert told in plaudit(tmp_path, command, code=2).stderr
         assert told in plaudit(tmp_path, "doctor", code=1).stdout
@@ -94,7 +94,7 @@ def test_a_line_of_the_file_that_sets_nothing_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["admin", "Config", "local"])
 def test_a_database_of_mongodb_is_refused(tmp_path: Path, name: str) -> None:
     told = plaudit(tmp_path, "config", code=2, PLAUDIT_MONGO__DATABASE=name).stderr
-    assert "PLAUDIT_MONGO__DATABASE: MongoDB keeps its own things there" in told
+    assert "PLAUDIT_MONGO__DATABASE: is a system database of MongoDB" in told
 
 
 def test_a_misspelt_variable_is_told_at_the_start(tmp_path: Path) -> None:

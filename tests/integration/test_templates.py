@@ -116,7 +116,7 @@ async def test_templates_of_other_stores_are_not_read(
 @pytest.mark.parametrize(
     ("body", "pointer", "message"),
     [
-        ({"html": "<p>\n{{ customer.nam }}</p>"}, "/html", "Line 2: `nam` is not known here; there is: id, name"),
+        ({"html": "<p>\n{{ customer.nam }}</p>"}, "/html", "Line 2: `nam` is not known here; available: id, name"),
         ({"text": "{% for item in items %}"}, "/text", "Line 1: "),
         ({"subject": "{{ 'x' * 10**9 }}"}, "/subject", "Line 1: "),
         ({"text": "{% include 'x' %}"}, "/text", "Line 1: unexpected tag 'include'"),

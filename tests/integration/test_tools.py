@@ -113,7 +113,7 @@ async def test_an_import_that_is_killed_goes_on(tools: Service, tmp_path: Path) 
     assert second.returncode == 1, said.decode()
     assert b"Going on behind line" in said
     good = ROWS - len(expected)
-    assert f"Published {good} reviews; {len(expected)} rows are bad." in said.decode()
+    assert f"Published {good} reviews; {len(expected)} bad rows." in said.decode()
     assert [(r["line"], r["reason"]) for r in map(json.loads, report.read_text().splitlines())] == expected
     assert line_of(checkpoint) == 0
     await eventually(partial(stored, tools, kind), lambda count: count >= good, deadline_s=600)
@@ -167,7 +167,7 @@ async def test_an_import_into_another_installation_begins_anew(
         assert await eventually(killed_under_way) > 0
     environment = beside_up(servers.kafka, "two")
     done = await asyncio.to_thread(run_forked, *command, environment=environment, folder=tmp_path, limit_s=300)
-    assert "Going on" not in done.stdout
+    assert "Continuing" not in done.stdout
     await eventually(partial(stored, tools, kind), lambda count: count == 20_000 - len(expected), deadline_s=600)
 
 
@@ -177,7 +177,7 @@ async def test_a_dry_run_publishes_nothing(tools: Service, tmp_path: Path) -> No
     write_reviews(file, kind, 100)
     before = len(await tools.records("review-submissions"))
     said = await run(tools, "import", str(file), *COLUMNS, "--dry-run", code=1)
-    assert "Would publish 99 reviews; 1 rows are bad." in said
+    assert "Would publish 99 reviews; 1 bad rows." in said
     assert "line 102: /rating" in said
     assert len(await tools.records("review-submissions")) == before
     assert [each.name for each in await asyncio.to_thread(lambda: list(tmp_path.iterdir()))] == ["reviews.csv"]
@@ -207,14 +207,14 @@ async def test_an_export_is_imported_elsewhere(tools: Service, tmp_path: Path) -
     exports = [run(tools, "export", "-o", str(file), "--entity-type", kind) for file in files]
     none, *said = await asyncio.gather(run(tools, "export", "--entity-type", kind, "--status", "Approved"), *exports)
     assert none == "Exported 0 reviews.\n"
-    left_out = "Replies, votes, reports, flags and images are not in a table: JSON Lines has them.\n"
+    left_out = "CSV has no replies, votes, reports, flags and images. Use JSON Lines to export them.\n"
     assert said == ["Exported 30 reviews.\n", f"Exported 30 reviews.\n{left_out}"]
 
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     async with running_service(tools.servers, folder) as elsewhere:
         for file in files:
-            assert "Published 30 reviews; 0 rows are bad." in await run(elsewhere, "import", str(file))
+            assert "Published 30 reviews; 0 bad rows." in await run(elsewhere, "import", str(file))
             await elsewhere.idle()
             assert await contents(elsewhere, kind) == await contents(tools, kind)
 
@@ -261,14 +261,15 @@ async def test_a_dead_letter_is_mended_and_replayed_once(tools: Service, tmp_pat
     dry, half_named, refused = await asyncio.gather(
         run(tools, *one, "--dry-run"), run(tools, *one[:6], code=2), run(tools, *one[:-1], str(wrong), code=1)
     )
-    assert "review-submissions would set this value aside (invalid-message): /rating: " in refused
+    assert "The consumer of review-submissions would reject this value (invalid-message): /rating: " in refused
     assert dry == "Would replay 1 dead letters.\n"
     assert "--offset" in half_named
     assert len(await tools.records("review-submissions")) == before
     assert await run(tools, *one) == "Replayed 1 dead letters.\n"
     await eventually(partial(stored, tools, kind), lambda count: count == 1)
     again, all_of_them = await asyncio.gather(run(tools, *one), run(tools, "dlq", "replay"))
-    assert again == all_of_them == "Replayed 0 dead letters.\n1 were replayed before; --again replays them, too.\n"
+    left_out = "1 were replayed before; use --again to replay them, too."
+    assert again == all_of_them == f"Replayed 0 dead letters.\n{left_out}\n"
     records = await tools.records("review-submissions")
     assert len(records) == before + 1
     (replayed,) = (record for record in records if "x-replayed-from" in dict(record.headers))
@@ -318,7 +319,7 @@ async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, 
         doctor_says(
             broken,
             r"shorter than PLAUDIT_KAFKA__RETENTION_DAYS \(8\)",
-            r"kafka-configs\.sh set retention\.ms=691200000",
+            r"kafka-configs\.sh to set retention\.ms=691200000",
             *(rf"^fail {check} +missing {re.escape(name)}  → `plaudit init`" for check, name in missing.items()),
         ),
         doctor_says(away, *(rf"^fail {server} +does not answer" for server in ("mongodb", "kafka"))),
@@ -334,7 +335,7 @@ async def test_the_doctor_names_a_partition_that_stands(servers: Servers, tmp_pa
     came = datetime.now(UTC) - timedelta(hours=1)
     raw = batch(record(b"{}", headers=[(b"\xff\xfe", b"")]), time=int(came.timestamp() * 1000))
     assert (await produce(servers.kafka, standing.topic("order-events"), 2, raw)).code == 0
-    words = f"fail progress partition 2 of order-events stands at offset 0, a record of {came:%Y-%m-%d %H:%M:%S} UTC"
+    words = f"fail progress partition 2 of order-events is stuck at offset 0, a record of {came:%Y-%m-%d %H:%M:%S} UTC"
     stands = r"\s+".join(map(re.escape, words.split()))
     nobody = r"no\s+consumer\s+group\s+reads\s+order-events\s+\(1\)"
     # One advice for one trouble: who isn't there can't stand.

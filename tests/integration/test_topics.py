@@ -192,7 +192,7 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
                 cut_short.send_signal(signal.SIGKILL)
                 await asyncio.to_thread(cut_short.wait, 60)
                 doctor = (await service.run("doctor", code=None)).stdout
-                assert f"`plaudit topics grow {GROWN}` goes on" in " ".join(doctor.split())
+                assert f"`plaudit topics grow {GROWN}` continues" in " ".join(doctor.split())
                 assert "isn't finished" in (await service.run("topics", "grow", f"{2 * GROWN}", code=2)).stderr
                 async with another_facade(service, tmp_path / "late") as late_one:
                     # It knows from its start of the partitions that one of before hears of in some minutes.

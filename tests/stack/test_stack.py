@@ -99,7 +99,7 @@ async def test_process_has_minimal_privileges(stack: Stack, process: str) -> Non
 async def test_demo_passes(stack: Stack, facade: Facade) -> None:
     await facade.open_store("Electronics")
     shown = await stack.run("exec", "-T", "-e", "PLAUDIT_HTTP__HOST=localhost", "api", "plaudit", "demo")
-    assert "Done. Every answer above came from the running service." in shown
+    assert "Done. All responses above came from the running service." in shown
 
 
 async def test_reminder_survives_stopped_mail_services(stack: Stack, facade: Facade, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 from .service import Service
 from .waiting import eventually
 
-_BUSY: Final = ("not examined to the end", "does not answer")
+_BUSY: Final = ("the checks didn't finish", "does not answer")
 """Texts about servers that responded too slowly for the check."""
 
 

@@ -72,7 +72,7 @@ _BY_ERROR: Final = {
     "a range may have 1000 numbers": {
         "a huge range": "{% for i in (1..100000000) reversed %}{% endfor %}",
     },
-    "a range is between two numbers": {
+    "a range needs two numbers": {
         "a huge range by variables": "{% assign n = 99999999 %}{% for i in (1..n) reversed %}{% endfor %}",
     },
     "a number is too large": {

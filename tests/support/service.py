@@ -36,7 +36,7 @@ STOP_S = 60.0
 tests/unit/test_stops.py shows that processes stop in time.
 """
 
-BY_FORCE = "not stopped in time; ended by force"
+BY_FORCE = "not stopped in time; exiting by force"
 """Log text of a process that a stop ended by force."""
 PATIENCE_S = 120.0
 """Timeout of a request: the longest wait for a command, and delays of a busy machine."""

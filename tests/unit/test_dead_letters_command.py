@@ -22,13 +22,13 @@ PLACE = "review-submissions/3/17"
 )
 def test_criteria_beside_places_are_refused(command: list[str], criterion: tuple[str, str]) -> None:
     ended = CliRunner().invoke(dead_letters.app, [*command, PLACE, *criterion])
-    assert (ended.exit_code, "leave out --topic, --code" in ended.output) == (2, True), ended.output
+    assert (ended.exit_code, "omit --topic, --code" in ended.output) == (2, True), ended.output
 
 
 def test_criteria_beside_the_one_letter_are_refused() -> None:
     place = ("--topic", "review-submissions", "--partition", "3", "--offset", "17")
     ended = CliRunner().invoke(dead_letters.app, ["replay", *place, "--code", "invalid-json"])
-    assert (ended.exit_code, "leave out --topic, --code" in ended.output) == (2, True), ended.output
+    assert (ended.exit_code, "omit --topic, --code" in ended.output) == (2, True), ended.output
 
 
 @pytest.mark.parametrize("criterion", [(PLACE,), ("--topic", "review-submissions"), ("--code", "invalid-json")])
@@ -48,4 +48,4 @@ def test_a_letter_that_is_named_twice_is_one(tmp_path: Path, others: tuple[str, 
     mended = tmp_path / "mended.json"
     mended.write_bytes(b"no JSON")
     ended = CliRunner().invoke(dead_letters.app, ["replay", PLACE, *others, "--value", str(mended)])
-    assert (ended.exit_code, "would set this value aside (invalid-json)" in ended.output) == (1, True), ended.output
+    assert (ended.exit_code, "would reject this value (invalid-json)" in ended.output) == (1, True), ended.output

@@ -33,5 +33,5 @@ def test_a_sign_in_that_the_api_refuses_is_found() -> None:
         }
     )
     (found,) = [each for each in check_configuration(settings) if "OIDC" in each.text]
-    assert (found.level, found.advice) == (Level.FAIL, "Correct it: the API doesn't start with it.")
+    assert (found.level, found.advice) == (Level.FAIL, "Correct the setting: the API doesn't start until then.")
     assert found.text.startswith("PLAUDIT_CONSOLE__OIDC__AUTHORIZE_URL: must be https")

@@ -286,7 +286,7 @@ def test_nobody_runs_while_a_backup_is_put_back() -> None:
 
 @pytest.mark.parametrize(("values", "is_warned"), [("minimal", False), ("production", True), ("restore", True)])
 def test_who_has_backups_hears_that_a_restore_is_of_the_whole_replica_set(values: str, is_warned: bool) -> None:
-    assert ("puts the whole replica set back" in notes(VALUES[values])) is is_warned
+    assert ("replaces the whole replica set" in notes(VALUES[values])) is is_warned
 
 
 def test_an_ingress_without_proxies_that_are_trusted_is_warned_of() -> None:

@@ -53,8 +53,8 @@ def test_rows_start_at_their_first_line() -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (b"1\n", "The row has 1 columns, the header 2"),
-        (b"1,2,3\n", "The row has 3 columns, the header 2"),
+        (b"1\n", "The row has 1 columns, but the header has 2"),
+        (b"1,2,3\n", "The row has 3 columns, but the header has 2"),
         (b"1,\xff\n", "Not UTF-8"),
         (b'1,"never closed\n', "Not CSV"),
         (b'1,"x"y\n', "Not CSV"),
@@ -213,8 +213,8 @@ def test_a_row_is_identified_by_its_id_or_by_its_content() -> None:
 def test_a_field_that_comes_twice() -> None:
     lines = b'{"rating": 1, "rating": 5}\n{"a": [{"b": 1, "b": 1}]}\n{"a": {"b": 1}, "b": [1, 1]}\n'
     assert [row.fault for row in json_rows(io.BytesIO(lines), offset=0, line=0)] == [
-        "A field comes twice: rating",
-        "A field comes twice: b",
+        "A field occurs twice: rating",
+        "A field occurs twice: b",
         None,
     ]
 

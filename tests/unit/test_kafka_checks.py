@@ -49,8 +49,8 @@ async def test_of_very_many_settled_letters_it_is_told_how_many_there_are_at_lea
     monkeypatch.setattr(checks, "MOST_SETTLED", 3)
     few, many, all_ = await kept(5, 6, 7), await kept(4, 5, 6, 7), await kept(3, 4, 5, 6, 7)
     assert [check_dead_letters(each).text for each in (few, many, all_)] == [
-        "2 are open, 3 settled",
-        "5 are kept, at least 4 of them settled",
-        "0 are open, 5 settled",
+        "2 open, 3 settled",
+        "5 retained, at least 4 of them settled",
+        "0 open, 5 settled",
     ]
     assert [check_dead_letters(each).level for each in (few, many, all_)] == [Level.WARN, Level.WARN, Level.OK]

@@ -11,9 +11,9 @@ from plaudit.http_settings import HttpSettings
 from plaudit.processes.listening import port_to_listen_at
 from tests.support.waiting import free_port
 
-STOP = "Stop what has that port, or choose another one with PLAUDIT_HTTP__PORT."
+STOP = "Stop the process that uses this port, or choose another port with PLAUDIT_HTTP__PORT."
 HOST = "PLAUDIT_HTTP__HOST must be a name or an address of this machine."
-ROOT = "Ports below 1024 are for root: choose another one with PLAUDIT_HTTP__PORT."
+ROOT = "Ports below 1024 require root: choose another one with PLAUDIT_HTTP__PORT."
 
 
 def test_a_port_that_is_free() -> None:
@@ -32,7 +32,7 @@ def test_what_to_do_about_an_address(number: int, advice: str, monkeypatch: pyte
     monkeypatch.setattr(socket.socket, "bind", bind)
     with pytest.raises(CommandError) as caught:
         port_to_listen_at(HttpSettings())
-    assert str(caught.value) == f"HTTP can't be served at http://127.0.0.1:8080 ({os.strerror(number)}). {advice}"
+    assert str(caught.value) == f"HTTP can't be served on http://127.0.0.1:8080 ({os.strerror(number)}). {advice}"
 
 
 def test_what_to_do_about_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

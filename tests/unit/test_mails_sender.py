@@ -46,7 +46,7 @@ async def test_a_sender_that_is_no_address(process: str, sender: str | None, is_
     settings = Settings(smtp=SmtpSettings(sender=sender), data=tmp_path)
     with pytest.raises(StartedError if is_address else ConfigurationError) as raised:
         await run(process, settings)
-    assert is_address or str(raised.value) == "PLAUDIT_SMTP__SENDER: that is not one mail address."
+    assert is_address or str(raised.value) == "PLAUDIT_SMTP__SENDER: must be exactly one mail address."
 
 
 async def test_up_tells_of_a_mail_server_that_no_mailer_can_use(tmp_path: Path) -> None:

@@ -331,7 +331,7 @@ def test_the_words_of_a_store_take_little_memory() -> None:
     assert compiled.judge(RuleInput(None, f"say {words[0]}!", 400)).flags == ("0",)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 * 1024  # KiB; by the usual way 300 MiB
     rules[0]["words"] = [*words[::40], "y" * 128, "z" * 128]
-    with pytest.raises(ValidationError, match="All words together have at most 200,000 characters"):
+    with pytest.raises(ValidationError, match="All words together may have at most 200,000 characters"):
         MODERATION_RULES.validate_python(rules, strict=False)
 
 

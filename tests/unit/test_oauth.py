@@ -43,10 +43,10 @@ async def test_a_wrong_secret_is_told_without_it() -> None:
 @pytest.mark.parametrize(
     ("url", "password", "reason"),
     [
-        (None, "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the address"),
-        ("id.example.com/token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the address"),
-        ("https://[id/token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the address"),
-        ("https:///token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the address"),
+        (None, "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the URL"),
+        ("id.example.com/token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the URL"),
+        ("https://[id/token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the URL"),
+        ("https:///token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the URL"),
         ("http://id.example.com/token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: must be https"),
         ("https://id.example.com/token", None, "PLAUDIT_KAFKA__SASL_PASSWORD: OAUTHBEARER needs both"),
     ],

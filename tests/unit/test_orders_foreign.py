@@ -319,7 +319,9 @@ _OWN_LINES = [{"id": "line", "productId": "camera", "quantity": 2}]
     ],
 )
 def test_an_order_of_no_system_is_refused_rather_than_half_read(order: dict[str, Any], place: str) -> None:
-    with pytest.raises(InvalidContentError, match="lines of an order with our names stand in `items`") as refused:
+    with pytest.raises(
+        InvalidContentError, match="lines of an order with Plaudit's field names are in `items`"
+    ) as refused:
         told(order)
     assert [error.pointer for error in refused.value.errors] == [place]
 

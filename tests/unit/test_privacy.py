@@ -298,4 +298,4 @@ def test_an_empty_id_is_in_no_message() -> None:
 @pytest.mark.parametrize("command", [["export"], ["erase", "--yes"]])
 def test_commands_take_no_empty_id(command: list[str], nobody: str) -> None:
     ended = CliRunner().invoke(privacy.app, [*command, "--customer", nobody])
-    assert (ended.exit_code, "Name a person" in ended.output) == (2, True)
+    assert (ended.exit_code, "Give the id of a person" in ended.output) == (2, True)

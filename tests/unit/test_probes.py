@@ -59,7 +59,7 @@ async def test_a_process_is_ready_once_it_says_so(probes: Probes, port: int) -> 
 
 async def test_a_process_that_is_hindered_is_not_ready_and_says_why(probes: Probes, port: int) -> None:
     probes.is_ready = True
-    probes.hindrances = ["partition 3 of order-events has stood at offset 17 for 61 s"]
+    probes.hindrances = ["partition 3 of order-events has been at offset 17 for 61 s"]
     told = await ask(port, "/health/ready")
     assert told.status_code == 503
     assert told.json() == {"status": "fail", "reasons": probes.hindrances}

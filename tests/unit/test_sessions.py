@@ -230,7 +230,7 @@ def test_a_key_with_more_behind_it_is_none() -> None:
     [
         ({"scopes": "profile"}, "openid must be among"),
         ({"parameters": {"redirect_uri": "https://elsewhere.test", "audience": "a"}}, "redirect_uri"),
-        ({"authorize_url": "https://issuer.test/a"}, "set both, or none"),
+        ({"authorize_url": "https://issuer.test/a"}, "set both or neither"),
     ],
 )
 def test_settings_of_a_client_that_could_not_work(given: dict[str, object], named: str) -> None:
@@ -248,7 +248,7 @@ def test_what_the_pages_show_is_configured() -> None:
         "data:",
         "https://a.example https://b",
     ):
-        with pytest.raises(ValidationError, match="no origin"):
+        with pytest.raises(ValidationError, match="must be an origin"):
             ConsoleSettings.model_validate({"image_origins": [bad]})
     for hours in (0, -1, 8_761, "nan"):
         with pytest.raises(ValidationError):

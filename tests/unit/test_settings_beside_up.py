@@ -50,7 +50,7 @@ def settings(
 def test_another_server_beside_those_of_what_runs_here(
     data: Path, variable: str, mongo: str | None, kafka: str | None, ask: Callable[[Settings], object]
 ) -> None:
-    with pytest.raises(ConfigurationError, match=f"PLAUDIT_{variable} is another server than") as caught:
+    with pytest.raises(ConfigurationError, match=f"PLAUDIT_{variable} is not the server of") as caught:
         ask(settings(data, mongo=mongo, kafka=kafka))
     assert "pass-of" not in str(caught.value)
 
@@ -86,5 +86,5 @@ def test_a_database_on_servers_that_are_all_configured_is_taken(data: Path) -> N
 
 def test_another_host_than_that_of_what_runs_here(data: Path) -> None:
     assert settings(data, http=HttpSettings(host="127.0.0.1")).http_address() == "http://127.0.0.1:8123"
-    with pytest.raises(ConfigurationError, match=r"PLAUDIT_HTTP__HOST is real\.example, but .* listens at"):
+    with pytest.raises(ConfigurationError, match=r"PLAUDIT_HTTP__HOST is real\.example, but .* listens on"):
         settings(data, http=HttpSettings(host="real.example")).http_address()

@@ -16,7 +16,7 @@ def test_a_partition_that_stands_beside_others_that_flow_is_told() -> None:
     for step in range(7):
         assert standstill.describe() == []
         standstill.observe(lag(step), 100 + step * STANDS_AFTER_S / 6)
-    assert standstill.describe() == ["partition 0 of order-events has stood at offset 17 for 60 s"]
+    assert standstill.describe() == ["partition 0 of order-events has been at offset 17 for 60 s"]
     assert standstill.seconds() == {STUCK: STANDS_AFTER_S, FLOWING: 0}
 
 

@@ -189,7 +189,7 @@ def test_usable_sources(source: str) -> None:
         ("{{ order.id }}" * 7_000, 1, "may have"),
         ("x" * (MAX_SOURCE_BYTES + 1), 1, "bytes"),
         (" \n{% if false %}{{ customer.name }}{% endif %}", 1, "empty"),
-        ("{{ customer.name }} {{ store.email }}", 1, "empty where nothing is known but the order"),
+        ("{{ customer.name }} {{ store.email }}", 1, "empty if only the order"),
     ],
     ids=lambda value: str(value)[:40],
 )

@@ -142,6 +142,6 @@ async def test_what_is_noted_is_tried_again_while_nobody_else_may_have_gone_on(
     if is_mine:
         await mine.note(write)
     else:
-        with pytest.raises(CommandError, match="held up for a minute"):
+        with pytest.raises(CommandError, match="blocked for a minute"):
             await mine.note(write)
     assert written == ["noted"] * is_mine

@@ -23,15 +23,15 @@ def test_nothing_is_wrong_with_topics_as_they_are_made_or_whose_settings_are_hid
 @pytest.mark.parametrize(
     ("topic", "name", "value", "told"),
     [
-        ("p.reviews", "cleanup_policy", "delete", "reviews that haven't changed for long go missing"),
-        ("p.reviews", "cleanup_policy", "compact,delete", "reviews that haven't changed for long go missing"),
+        ("p.reviews", "cleanup_policy", "delete", "reviews that haven't changed for a long time disappear"),
+        ("p.reviews", "cleanup_policy", "compact,delete", "reviews that haven't changed for a long time disappear"),
         ("p.order-events", "cleanup_policy", "compact", "cleanup.policy=delete"),
         ("p.order-events.dlq", "cleanup_policy", "compact,delete", "cleanup.policy=delete"),
         ("p.order-events", "retention_ms", "3600000", "retention.ms=604800000"),
         ("p.order-events.dlq", "retention_bytes", "1000000", "retention.bytes=-1"),
-        ("p.order-events", "retention_ms", "-1", "a deleted review can come back"),
+        ("p.order-events", "retention_ms", "-1", "can bring back a deleted review"),
         ("p.order-events", "max_message_bytes", "1048588", "Set it to 8388608"),
-        ("p.order-events.dlq", "max_message_bytes", "8388608", "of dead letters 8454144"),
+        ("p.order-events.dlq", "max_message_bytes", "8388608", "or 8454144 for dead letters"),
     ],
 )
 def test_what_is_changed_is_told(topic: str, name: str, value: str, told: str) -> None:

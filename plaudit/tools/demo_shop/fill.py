@@ -86,8 +86,8 @@ class _Fill:
         except TimeoutError:
             there = len(await self._known(reviews))
             raise CommandError(
-                f"{there} of {len(reviews)} reviews have come after {_PATIENCE_S} seconds. Is a worker running? "
-                "`plaudit doctor` says. Those that were deleted don't come again."
+                f"Only {there} of {len(reviews)} reviews are stored after {_PATIENCE_S} seconds. Run `plaudit "
+                "doctor` to check that a worker is running. Deleted reviews are not stored again."
             ) from None
 
     async def _has_arrived(self, reviews: Sequence[DemoReview], command: str, decided: int) -> bool:
@@ -156,9 +156,9 @@ class _Fill:
     async def _request(self, method: str, path: str, **options: Any) -> Any:
         answer = await self.client.request(method, path, **options)
         if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            raise CommandError("The demo shop is for a service that asks nobody who they are: PLAUDIT_AUTH__MODE=none.")
+            raise CommandError("The demo shop needs a service without authentication: PLAUDIT_AUTH__MODE=none.")
         if not answer.is_success:
-            raise CommandError(f"{method} {path} was answered {answer.status_code}: {answer.text[:500]}")
+            raise CommandError(f"{method} {path} returned {answer.status_code}: {answer.text[:500]}")
         return answer.json()
 
     def _print_summary(self, reviews: Sequence[DemoReview]) -> None:

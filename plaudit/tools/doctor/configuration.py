@@ -23,24 +23,24 @@ def _problems(settings: Settings) -> Iterator[Finding]:
     try:
         registered_entity_types(settings)
     except ConfigurationError as error:
-        yield failed(_CHECK, str(error), "Correct it: no process starts with it.")
+        yield failed(_CHECK, str(error), "Correct the setting: no process starts until then.")
     try:
         check_authentication(settings)
         identity_provider(settings)
     except ConfigurationError as error:
-        yield failed(_CHECK, str(error), "Correct it: the API doesn't start with it.")
+        yield failed(_CHECK, str(error), "Correct the setting: the API doesn't start until then.")
     try:
         settings.kafka_connection().client_options()
     except MissingAddressError as error:
-        yield failed(_CHECK, "no address of Kafka", str(error))
+        yield failed(_CHECK, "no address of Kafka is set", str(error))
     except (UnusableConnectionError, ConfigurationError) as error:
-        yield failed(_CHECK, str(error), "Correct it: nothing that needs Kafka starts with it.")
+        yield failed(_CHECK, str(error), "Correct the setting: processes that need Kafka don't start until then.")
     try:
         settings.mongo_uri()
     except MissingAddressError as error:
-        yield failed(_CHECK, "no address of MongoDB", str(error))
+        yield failed(_CHECK, "no address of MongoDB is set", str(error))
     except ConfigurationError as error:
-        yield failed(_CHECK, str(error), "Correct it: nothing that needs MongoDB starts with it.")
+        yield failed(_CHECK, str(error), "Correct the setting: processes that need MongoDB don't start until then.")
     if unknown := unknown_variables(settings):
-        advice = "They have no effect: look for a slip of the pen; `plaudit config` shows all settings."
+        advice = "They have no effect. Check the spelling; `plaudit config` shows all settings."
         yield warn(_CHECK, f"unknown variables {', '.join(unknown)}", advice)

@@ -57,7 +57,9 @@ async def _findings() -> AsyncIterator[Finding]:
     try:
         settings = loaded_settings()
     except UNREADABLE as error:
-        yield failed("configuration", wrong_settings(error), "Correct it; the rest can't be checked.")
+        yield failed(
+            "configuration", wrong_settings(error), "Correct the setting; nothing else can be checked until then."
+        )
         return
     for finding in check_configuration(settings):
         yield finding
@@ -71,8 +73,8 @@ async def _findings() -> AsyncIterator[Finding]:
         except (MissingAddressError, UnusableConnectionError, ConfigurationError):
             pass  # reported by the check of the configuration
         except TimeoutError:
-            text = f"not examined to the end within {_LIMIT_S:.0f} s"
-            found.append(failed(server, text, "Look at its load, and at the network."))
+            text = f"the checks didn't finish within {_LIMIT_S:.0f} s"
+            found.append(failed(server, text, "Check its load and the network."))
         for finding in found:
             yield finding
 
@@ -87,11 +89,15 @@ async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
             yield _durability("mongodb", await why_not_in_mongodb(database), settings)
             yield await check_documents(database)
     except ConfigurationError as error:
-        yield failed("mongodb", without_credentials(str(error)), "Correct it: no process starts with it.")
+        yield failed("mongodb", without_credentials(str(error)), "Correct the setting: no process starts until then.")
     except OperationFailure as error:
-        yield failed("mongodb", f"refuses: {short(error)}", "Check the user in PLAUDIT_MONGO__URI and its rights.")
+        yield failed(
+            "mongodb",
+            f"refuses the request: {short(error)}",
+            "Check the user in PLAUDIT_MONGO__URI and its privileges.",
+        )
     except PyMongoError as error:
-        yield failed("mongodb", f"does not answer: {short(error)}", "Start it, or correct PLAUDIT_MONGO__URI.")
+        yield failed("mongodb", f"does not answer: {short(error)}", "Start MongoDB, or correct PLAUDIT_MONGO__URI.")
 
 
 async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
@@ -101,7 +107,7 @@ async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
                 yield finding
         except (KafkaError, TimeoutError, OSError, ValueError) as error:
             why = without_credentials(captured.text)[:_MAX_REASON] or short(error)
-            advice = "Start it, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and its security settings."
+            advice = "Start Kafka, or correct PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and its security settings."
             yield failed("kafka", f"does not answer: {why}", advice)
 
 
@@ -129,11 +135,11 @@ async def _examined_kafka(settings: Settings) -> AsyncIterator[Finding]:
 def _durability(server: str, reasons: list[str], settings: Settings) -> Finding:
     check = f"{server} loss"
     if not reasons:
-        return ok(check, "one server can be lost without losing data")
-    text = f"a lost server would lose data: {'; '.join(reasons)}"
+        return ok(check, "losing one server loses no data")
+    text = f"losing one server would lose data: {'; '.join(reasons)}"
     if settings.production:
-        return failed(check, text, "No process starts so, for PLAUDIT_PRODUCTION is set. See docs/reliability.md.")
-    return ok(check, f"{text}; set PLAUDIT_PRODUCTION to have that refused")
+        return failed(check, text, "No process starts, because PLAUDIT_PRODUCTION is set. See docs/reliability.md.")
+    return ok(check, f"{text}; with PLAUDIT_PRODUCTION set, no process would start")
 
 
 async def _settled_letters(settings: Settings) -> list[str] | None:

@@ -14,7 +14,7 @@ from storage.images_files import ImageFiles, files_in_memory
 from storage.images_mark import ADVICE, WHY_ANOTHER, StoreMark
 
 _CHECK = "images"
-_ADVICE = "Correct PLAUDIT_IMAGES__STORE, the rights to it, or AWS_*: uploads are answered 503 until then."
+_ADVICE = "Correct PLAUDIT_IMAGES__STORE, its permissions, or AWS_*: until then uploads get a 503."
 
 
 async def check_images(settings: Settings) -> AsyncIterator[Finding]:
@@ -32,7 +32,7 @@ async def check_images(settings: Settings) -> AsyncIterator[Finding]:
             finding = await _lost_mark(settings, files) or finding
     except (BaseError, OSError, ValueError) as error:
         finding = failed(_CHECK, f"{without_credentials(address)} can't be used: {_first_line(error)}", _ADVICE)
-    yield finding or ok(_CHECK, f"{without_credentials(address)} takes files")
+    yield finding or ok(_CHECK, f"{without_credentials(address)} is writable")
 
 
 def _missing_folder(address: str) -> Finding | None:
@@ -42,15 +42,15 @@ def _missing_folder(address: str) -> Finding | None:
         return None
     above = next(each for each in folder.parents if _is_there(each))
     if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
-        return ok(_CHECK, f"{folder} will be made by the processes")
-    return failed(_CHECK, f"{folder} is missing, and can't be made in {above}", _ADVICE)
+        return ok(_CHECK, f"{folder} will be created by the processes")
+    return failed(_CHECK, f"{folder} is missing, and can't be created in {above}", _ADVICE)
 
 
 async def _lost_mark(settings: Settings, files: ImageFiles) -> Finding | None:
     """The finding about a store that has lost its mark; None for any other one, or if MongoDB can't be asked."""
     if await answer_of(settings, lambda database: StoreMark(database).is_missing_in(files)):
         address = without_credentials(settings.images.address(settings.data))
-        return failed(_CHECK, f"{address} {WHY_ANOTHER}", f"{ADVICE} What needs the store waits until then.")
+        return failed(_CHECK, f"{address} {WHY_ANOTHER}", f"{ADVICE} Work that needs the store waits until then.")
     return None
 
 

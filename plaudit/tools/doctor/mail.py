@@ -12,7 +12,7 @@ from plaudit.tools.doctor.mongo import ANSWER_S, answer_of
 from storage.stores import StoreRepository
 
 _CHECK: Final = "mail server"
-_NO_START: Final = "Correct it: `plaudit mailer` doesn't start with it."
+_NO_START: Final = "Correct the setting: `plaudit mailer` doesn't start until then."
 
 
 async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
@@ -31,10 +31,10 @@ async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
         await connection.greet()
     except ServerAwayError as error:
         login, name = "535: user or password", "501, 504, 550: PLAUDIT_SMTP__HELO_NAME"
-        advice = f"Start it, or correct PLAUDIT_SMTP__* ({login}; {name}). Mails wait until then."
-        yield failed(_CHECK, f"{settings.smtp.host} doesn't let the mailer in: {error.code}", advice)
+        advice = f"Start the server, or correct PLAUDIT_SMTP__* ({login}; {name}). Mails wait until then."
+        yield failed(_CHECK, f"the mailer can't use {settings.smtp.host}: {error.code}", advice)
     else:
-        yield ok(_CHECK, f"{settings.smtp.host} lets the mailer in")
+        yield ok(_CHECK, f"{settings.smtp.host} accepts the mailer")
     finally:
         await connection.close()
 

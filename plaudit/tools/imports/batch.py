@@ -36,7 +36,7 @@ class Batch:
         """
         refused = [(line, each) for line, each in self.good if each.store_id in stores]
         self.bad += [
-            (line, f"There is no store {each.store_id}: register it, by PUT /api/stores/{each.store_id}")
+            (line, f"There is no store {each.store_id}: register it with PUT /api/stores/{each.store_id}")
             for line, each in refused
         ]
         good = [(line, each) for line, each in self.good if each.store_id not in stores]

@@ -80,7 +80,7 @@ class ImageFolder:
         if len(content) > MAX_UPLOAD_BYTES:
             raise BadRowError(f"/images: {path.name} has more than {MAX_UPLOAD_BYTES} bytes")
         if sha256(content).hexdigest() != image.sha256:
-            raise BadRowError(f"/images: {path.name} is not the file that was exported: its SHA-256 differs")
+            raise BadRowError(f"/images: {path.name} is not the exported file: its SHA-256 differs")
         return content
 
 

@@ -70,7 +70,7 @@ class ColumnMapping:
             if not column or known is None:
                 raise UsageError(f"{pair}: write column=field; the fields are {', '.join(FIELDS)}.")
             if column in explicit or known in explicit.values():
-                raise UsageError(f"{pair}: a column can be one field only, and a field one column.")
+                raise UsageError(f"{pair}: a column can be mapped to one field only, and a field to one column.")
             explicit[column] = known
         defaults = {"storeId": store, "entityType": entity_type}
         return cls(explicit, {name: value for name, value in defaults.items() if value})
@@ -79,16 +79,18 @@ class ColumnMapping:
         """Check that a file with these columns can be imported. Raises UsageError."""
         unknown = [column for column in self.explicit if column not in columns]
         if unknown:
-            raise UsageError(f"There is no column {', '.join(unknown)}; there are {listed(columns)}.")
+            raise UsageError(f"There is no column {', '.join(unknown)}. The columns are {listed(columns)}.")
         names = [name for column in columns if (name := self.field_of(column))]
         duplicates = sorted({name for name in names if names.count(name) > 1})
         if duplicates:
-            raise UsageError(f"Several columns are {', '.join(duplicates)}; --map column=field says which is meant.")
+            raise UsageError(
+                f"Several columns are mapped to {', '.join(duplicates)}. Use --map column=field to choose one."
+            )
         missing = [name for name in REQUIRED if name not in names and name not in self.defaults]
         if missing:
             raise UsageError(
-                f"No column is {', '.join(missing)}; --map column=field says which is meant. "
-                f"There are {listed(columns)}."
+                f"No column is mapped to {', '.join(missing)}. Use --map column=field to choose one of "
+                f"{listed(columns)}."
             )
 
     def header(self, file: BinaryIO, format: FileFormat) -> tuple[list[str], Row]:
@@ -100,7 +102,7 @@ class ColumnMapping:
         except ValueError as error:
             raise UsageError(f"The header row of {file.name} can't be read: {error}.") from None
         if found is None:
-            raise UsageError(f"{file.name} is empty: there is no header row.")
+            raise UsageError(f"{file.name} is empty: it has no header row.")
         self.check(found[0])
         return found
 

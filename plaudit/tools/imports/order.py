@@ -15,8 +15,8 @@ REPORT_BEGINS: Final = b'{"line":'
 """The first bytes of every report that isn't empty."""
 
 _NO_TEXT: Final = {
-    b"\x1f\x8b": "is compressed by gzip: unpack it",
-    b"PK\x03\x04": "is a zip, or a workbook: unpack it, or save the table as CSV in UTF-8",
+    b"\x1f\x8b": "is compressed with gzip: decompress it",
+    b"PK\x03\x04": "is a ZIP file or a workbook: extract it, or save the table as CSV in UTF-8",
     b"\xff\xfe": "is in UTF-16: save it in UTF-8",
     b"\xfe\xff": "is in UTF-16: save it in UTF-8",
 }
@@ -52,7 +52,9 @@ class ImportOrder:
         the input, its checkpoint, its images, a file that is no report, or one to which a link leads that isn't named.
         """
         if not self.file.is_file():
-            raise UsageError(f"{self.file} is no regular file, in which an import can go on: save it as one first.")
+            raise UsageError(
+                f"{self.file} is not a regular file, so an interrupted import couldn't continue: save it as one first."
+            )
         report = self.report_file
         if report is None:
             return
@@ -63,9 +65,9 @@ class ImportOrder:
         ours = (self.file, checkpoint_of(self.file))
         folder = images_beside(self.file).resolve()
         if folder in report.resolve().parents or any(_is_same(report, each) for each in ours):
-            raise UsageError(f"{report} belongs to what is imported: name another file for the report of bad rows.")
+            raise UsageError(f"{report} is part of the import: name another file for the report of bad rows.")
         if report.exists() and not _is_report(report):
-            raise UsageError(f"{report} is there and is no report of bad rows: name another file for it.")
+            raise UsageError(f"{report} exists and is not a report of bad rows: name another file for it.")
 
 
 def check_text(file: BinaryIO, path: Path) -> None:

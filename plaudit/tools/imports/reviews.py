@@ -65,7 +65,7 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
         job = job_of(file, *options, place)
         start = None if order.dry_run else _resumable_checkpoint(order, job)
         if start is not None:
-            out.print(f"Going on behind line {start.line}, where the last run was.")
+            out.print(f"Continuing after line {start.line}, where the last run stopped.")
         else:
             start = Checkpoint(job=job, offset=header.end, line=header.end_line)
         if not order.dry_run:
@@ -96,19 +96,21 @@ def _print_result(out: Terminal, order: ImportOrder, done: Checkpoint, missing: 
     columns = {"leftOut": done.left_out, "missingColumns": missing}
     out.tell({**counts, **columns, **left_out, "report": report and str(report)})
     what = "Would publish" if order.dry_run else "Published"
-    out.print(f"{what} {done.published} reviews; {done.bad} rows are bad.")
+    out.print(f"{what} {done.published} reviews; {done.bad} bad rows.")
     if done.images:
-        out.print(f"{done.images} images belong to them; workers show each once it is rebuilt.")
+        out.print(f"They have {done.images} images, each shown once a worker has rebuilt it.")
     if done.without_file:
-        out.print(f"{done.without_file} images are left out: the export has them without their files.")
+        out.print(f"{done.without_file} images are left out: the export doesn't contain their files.")
     if done.feedback_left_out:
-        out.print(f"{done.feedback_left_out} votes and reports are left out: no good row of a review precedes them.")
+        out.print(
+            f"{done.feedback_left_out} votes and reports are left out: the row of their review is bad or missing."
+        )
     if report:
-        out.print(f"Line and reason of each are in {report}.")
+        out.print(f"Their lines and reasons are in {report}.")
     if done.left_out:
-        out.print(f"Left out, for they are no fields of a review: {listed(done.left_out)}.")
+        out.print(f"Left out, because reviews have no such fields: {listed(done.left_out)}.")
     if missing:
-        out.print(f"No row has the column {listed(missing)}, which --map names.")
+        out.print(f"No row has the column {listed(missing)} named by --map.")
 
 
 class _Import:
@@ -242,8 +244,8 @@ def _write_first(checkpoint: Checkpoint, file: Path) -> None:
         checkpoint.write(checkpoint_of(file))
     except OSError as error:
         raise CommandError(
-            f"How far the import has come is kept in {checkpoint_of(file)}, which can't be written: {error.strerror}. "
-            "Nothing was published. Copy the file to where it can, with the folder of its images."
+            f"The checkpoint of the import, {checkpoint_of(file)}, can't be written: {error.strerror}. Nothing was "
+            "published. Copy the file, with the folder of its images, to a writable folder."
         ) from None
 
 
@@ -251,9 +253,10 @@ def _lock(file: BinaryIO) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise CommandError(f"Another import is at {file.name}.") from None
+        raise CommandError(f"Another import of {file.name} is running.") from None
     except OSError as error:
-        text = f"{file.name} can't be locked ({error.strerror}), as on NFS: copy it elsewhere, with its images' folder."
+        text = f"{file.name} can't be locked ({error.strerror}), as on NFS: copy it elsewhere, with the folder of "
+        "its images."
         raise CommandError(text) from None
 
 

@@ -120,7 +120,7 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> None:
     names = set()
     for name, _ in pairs:
         if name in names:
-            raise _LineFaultError(f"A field comes twice: {shown(cut(name))}")
+            raise _LineFaultError(f"A field occurs twice: {shown(cut(name))}")
         names.add(name)
 
 
@@ -154,7 +154,7 @@ def csv_rows(file: BinaryIO, names: list[str], *, offset: int, line: int) -> Ite
         elif len(fields) == len(names):
             yield replace(row, columns=dict(zip(names, map(text_of, fields), strict=True)))
         elif fields:
-            yield replace(row, fault=f"The row has {len(fields)} columns, the header {len(names)}")
+            yield replace(row, fault=f"The row has {len(fields)} columns, but the header has {len(names)}")
 
 
 def _records(lines: Lines) -> Iterator[tuple[list[str] | None, Row]]:
