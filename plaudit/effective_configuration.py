@@ -94,9 +94,9 @@ def wrong_settings(error: ValidationError | SettingsError | UnicodeDecodeError |
         case SettingsError():
             return _describe_json_error(error)
         case UnicodeDecodeError():
-            return f".env, in this folder, can't be read: byte {error.start + 1} is not UTF-8."
+            return f".env in the current folder can't be read: byte {error.start + 1} is not UTF-8."
         case OSError():
-            return f".env, in this folder, can't be read: {error.strerror}."
+            return f".env in the current folder can't be read: {error.strerror}."
     return "; ".join(f"{_variable_name(detail['loc'])}: {error_message(detail)}" for detail in error.errors())
 
 
@@ -105,7 +105,7 @@ def _describe_json_error(error: SettingsError) -> str:
     value = getattr(error.__cause__, "doc", None)
     variables = {**dotenv_values(".env"), **os.environ}
     named = sorted(name for name, text in variables.items() if name.upper().startswith(_PREFIX) and text == value)
-    return f"{' or '.join(named)}: must be JSON, and isn't ({error.__cause__})" if named else str(error)
+    return f"{' or '.join(named)}: must be JSON, but can't be parsed ({error.__cause__})" if named else str(error)
 
 
 def _variable_name(location: tuple[int | str, ...]) -> str:
