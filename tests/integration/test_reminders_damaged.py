@@ -74,7 +74,8 @@ async def test_a_damaged_number_of_reminders_to_a_customer_keeps_up_no_other(
         report = await shop.report(10)
     assert (report.reminders, report.damaged, report.is_failure) == (1, 1, False)
     assert (len(await shop.mails(first)), len(await shop.mails(second)), len(await shop.mails(whole))) == (1, 0, 1)
-    (logged,) = [entry for entry in logs if entry["event"] == "damaged customer of an order; no reminder until it is repaired"]
+    event = "damaged customer of an order; no reminder until it is repaired"
+    (logged,) = [entry for entry in logs if entry["event"] == event]
     assert (logged["order"], logged["collection"]) == (second, "reminderCustomers")
     await customers.update_one({"_id": anna}, {"$set": {"sent": 1}, "$unset": {"times": ""}})
     assert await shop.run(10) == 1
