@@ -36,10 +36,10 @@ from api.services import Services
 from api.stores import moderation_rules, policy
 from api.stores import routes as stores
 from api.web.budgets import Budget
+from api.web.concurrency import ConcurrencyLimit
 from api.web.documents import openapi_document
 from api.web.encoded_slashes import EncodedSlashes
 from api.web.hygiene import WebRules
-from api.web.in_hand import RequestsInHand
 from api.web.limits import RateLimit
 from api.web.middleware import LastResort
 from api.web.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
@@ -101,7 +101,7 @@ def create_app(
             Middleware(Signals),
             *web.middleware(),
             Middleware(
-                RequestsInHand,
+                ConcurrencyLimit,
                 most=limits.max_concurrent_requests,
                 bodies=Budget(limits.max_bodies_bytes, "bodies of"),
                 answers=Budget(limits.max_answers_bytes, "answers to"),

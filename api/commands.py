@@ -18,9 +18,9 @@ from api.auth.permissions import client_name
 from api.outcomes import ItemResult, caller_digest, results_within
 from api.services import Services
 from api.web.bodies import check_no_body
+from api.web.concurrency import LaterResponse
 from api.web.documents import problems
 from api.web.encoded_slashes import has_encoded_slash, path_in_addresses
-from api.web.in_hand import LaterResponse
 from api.web.preferences import KEY_LENGTH, KEY_PATTERN, idempotency_key, wait_seconds
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
@@ -97,7 +97,7 @@ class Command:
         """The fields that its messages carry so that their outcomes are stored."""
         return {"commandId": self.id}
 
-    def saying(self, content: bytes) -> "Command":
+    def bound_to(self, content: bytes) -> "Command":
         """The same command, its key bound to this content alone: proofs sent along may differ in a repeat."""
         return replace(self, content=_digest(content)) if self.repeatable else self
 
@@ -105,7 +105,7 @@ class Command:
         """The mark of its messages, if they concern `items` items in total."""
         return CommandMark(items, self.content, self.caller)
 
-    def has_made(self, mark: CommandMark | None) -> bool:
+    def is_origin_of(self, mark: CommandMark | None) -> bool:
         """True if a message with this mark came from the same request by the same caller."""
         return mark is not None and bool(mark.content) and (mark.content, mark.caller) == (self.content, self.caller)
 
@@ -251,7 +251,7 @@ async def earlier_attempt(services: Services, command: Command, most: int = MAX_
     return Earlier(
         known,
         frozenset(answer.item_id for answer in answers),
-        frozenset(answer.item_id for answer in answers if command.has_made(answer.mark)),
+        frozenset(answer.item_id for answer in answers if command.is_origin_of(answer.mark)),
     )
 
 

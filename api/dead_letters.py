@@ -40,7 +40,7 @@ from messaging.readers import READERS
 from messaging.schemas import ClosedMessage, ShownMoment, usable
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import CONSUMED, Topic
-from storage.dead_letters_replays import UNMARKED, LetterMark, hindrance_of
+from storage.dead_letters_replays import UNMARKED, LetterMark, obstacle_to_replay
 
 _MOST_PLACES: Final = 100
 _MOST_TAKEN: Final = 200
@@ -226,7 +226,7 @@ async def _try_replay(
         letter = await letters.at(place)
         if letter is None:
             return {"id": str(place), "outcome": Outcome.NOT_FOUND}
-        reason = await hindrance_of(letter, mended, services.replays, services.erasures)
+        reason = await obstacle_to_replay(letter, mended, services.replays, services.erasures)
         refusal = await _refusal(place.topic, letter.value if mended is None else mended)
     if reason is None:
         return {"id": str(place), "outcome": Outcome.APPLIED, "refusal": refusal}

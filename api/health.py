@@ -12,7 +12,7 @@ from api.services import Services
 from api.web.documents import OPEN_TO_ALL, problems
 from api.web.problems import ProblemKind, unavailable
 from api.web.responses import JsonResponse
-from api.web.together import Together
+from api.web.shared_queries import SharedQueries
 from messaging.topics import Topic
 
 CHECK_SECONDS: Final = 2.0
@@ -51,7 +51,7 @@ class Readiness:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._checks = Together(self._check)
+        self._checks = SharedQueries(self._check)
 
     async def seen(self) -> tuple[bool, list[str] | None]:
         """True if MongoDB responds; and the missing topics, None if Kafka doesn't respond."""

@@ -11,8 +11,8 @@ from api.auth.permissions import Moderator, ReviewAuthor, Visitor
 from api.commands import Command, Commanded, Reason, begin_command, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_reviews, stores_of
+from api.web.concurrency import take_room
 from api.web.documents import OPEN_TO_STRANGERS, problems
-from api.web.in_hand import take_room
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import routes
 from api.web.uploads import Upload

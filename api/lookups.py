@@ -9,7 +9,7 @@ from typing import Final
 
 from api.ratings.rows import RatingRow, rating_rows
 from api.web.problems import unavailable
-from api.web.together import Kept, Together
+from api.web.shared_queries import CachedQueries, SharedQueries
 from domain.feed import MOST_BYTES, MOST_REVIEWS, feed_bytes
 from domain.objects import KnownObjects, ObjectKey
 from domain.policy import Decisions
@@ -53,15 +53,15 @@ class Lookups:
         self._rating_repository, self._store_repository = ratings, stores
         self._objects, self._reviews, self._decision_counts = objects, reviews, decisions
         self._extents = extents
-        self._ratings = Together(self._rows_of)
-        self._tallies = Together(self._tallies_of)
-        self._holders = Together(self._holders_soon)
-        self._decisions = Kept(self._decisions_of, _AGE_OF_COUNTS_S)
-        self._histograms = Together(partial(self._rows_of, with_histogram=True))
-        self._is_any_closed = Kept(self._any_closed, _AGE_S)
-        self._feeds = Kept(self._extents_of, _AGE_OF_EXTENTS_S)
-        self._stores = Kept(stores.of_ids, _AGE_S)
-        self._general = Kept(self._settings, _AGE_S)
+        self._ratings = SharedQueries(self._rows_of)
+        self._tallies = SharedQueries(self._tallies_of)
+        self._holders = SharedQueries(self._holders_soon)
+        self._decisions = CachedQueries(self._decisions_of, _AGE_OF_COUNTS_S)
+        self._histograms = SharedQueries(partial(self._rows_of, with_histogram=True))
+        self._is_any_closed = CachedQueries(self._any_closed, _AGE_S)
+        self._feeds = CachedQueries(self._extents_of, _AGE_OF_EXTENTS_S)
+        self._stores = CachedQueries(stores.of_ids, _AGE_S)
+        self._general = CachedQueries(self._settings, _AGE_S)
 
     async def ratings(
         self, entity_type: str, entity_ids: Sequence[str], *, with_histogram: bool

@@ -18,7 +18,7 @@ from api.stores.bounds import check_unbound
 from api.web.documents import problems
 from api.web.problems import ProblemKind
 from messaging.cron import next_time
-from messaging.kafka.connection import is_broker_away, is_not_let_in
+from messaging.kafka.connection import is_access_denied, is_broker_away
 from messaging.kafka.lag import Lag
 from messaging.kafka.lag_age import LagAge
 from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
@@ -98,7 +98,7 @@ class Gauges:
         try:
             lag = await self.services.lag.measure()
         except Exception as error:
-            if is_not_let_in(error) and not self.is_refused:
+            if is_access_denied(error) and not self.is_refused:
                 log.warning("Lag can't be measured", error=repr(error))
                 self.is_refused = True
             elif not is_broker_away(error):
@@ -129,7 +129,7 @@ class Gauges:
             return
         offsets = dict(random.sample(partitions, min(_MOST_READ, len(partitions))))
         try:
-            self.age.tell(offsets, await self.services.lag.times(offsets))
+            self.age.note_timestamps(offsets, await self.services.lag.times(offsets))
         except Exception as error:
             if not is_broker_away(error):
                 log.exception("The age of the lag can't be measured")

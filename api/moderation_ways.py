@@ -7,10 +7,10 @@ from typing import Final
 
 import structlog
 
-from api.web.together import Together
+from api.web.shared_queries import SharedQueries
 from messaging.kafka.connection import is_broker_away
-from messaging.kafka.division import Division
 from messaging.kafka.lag import ConsumerLag
+from messaging.kafka.partition_counts import PartitionCounts
 from messaging.topics import Topic
 
 log = structlog.get_logger()
@@ -27,10 +27,10 @@ class ModerationWays:
     right, also while the topic of changes grows, as its commands come after all that went straight.
     """
 
-    def __init__(self, lag: ConsumerLag | None, division: Division) -> None:
+    def __init__(self, lag: ConsumerLag | None, division: PartitionCounts) -> None:
         self._lag = lag
         self._division = division
-        self._queries = Together(self._query_router)
+        self._queries = SharedQueries(self._query_router)
 
     async def is_straight(self) -> bool:
         """True if every command that was acknowledged before this call has been forwarded."""

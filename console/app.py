@@ -40,8 +40,8 @@ from console import (
     store_choice,
     stores,
 )
-from console.doors import SIGN_IN, Door, OpenDoor
-from console.facade import Facade, Refused, refusal_by
+from console.access import SIGN_IN, ConsoleAccess, OpenAccess
+from console.api_client import ApiClient, Refused, refusal_by
 from console.navigation import start_page
 from console.queue_news import QueueNews
 from console.screens import Screen
@@ -81,17 +81,17 @@ _NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "de
 
 
 def add_console(
-    app: FastAPI, door: Door | None = None, options: Options | None = None, queue_news: QueueNews | None = None
+    app: FastAPI, door: ConsoleAccess | None = None, options: Options | None = None, queue_news: QueueNews | None = None
 ) -> None:
     """Add the console to the facade's application. Without `queue_news`, open pages receive no news."""
-    console = _Console(door or OpenDoor(), options or Options(), queue_news)
+    console = _Console(door or OpenAccess(), options or Options(), queue_news)
     app.router.routes.extend(console.routes())
 
 
 class _Console:
     """Serves the screens, after checking the visitor's session and permissions."""
 
-    def __init__(self, door: Door, options: Options, queue_news: QueueNews | None) -> None:
+    def __init__(self, door: ConsoleAccess, options: Options, queue_news: QueueNews | None) -> None:
         self._door = door
         self._options = options
         self._queue_news = queue_news
@@ -116,8 +116,8 @@ class _Console:
             if credential is None and not self._door.is_open:
                 raise Refused(401, _SIGNED_OUT)
         except Refused as refused:
-            return await self._turn_away(self._visit(request, Facade(request, None, client), STRANGER), refused)
-        async with Facade(request, credential, client) as facade:
+            return await self._turn_away(self._visit(request, ApiClient(request, None, client), STRANGER), refused)
+        async with ApiClient(request, credential, client) as facade:
             visit = self._visit(request, facade, STRANGER)
             try:
                 visit = self._visit(request, facade, await _caller(facade))
@@ -157,7 +157,7 @@ class _Console:
         except Refused:
             return None
 
-    def _visit(self, request: Request, facade: Facade, caller: Caller) -> Visit:
+    def _visit(self, request: Request, facade: ApiClient, caller: Caller) -> Visit:
         is_still_in = partial(self._is_still_in, request, caller)
         return Visit(request, facade, caller, self._door.is_open, self._options, self._queue_news, is_still_in)
 
@@ -167,7 +167,7 @@ class _Console:
             credential = await self._door.credential(request)
             if credential is None:
                 return self._door.is_open
-            async with Facade(request, credential, ("", 0)) as facade:
+            async with ApiClient(request, credential, ("", 0)) as facade:
                 return await _caller(facade) == caller
         except Refused:
             return False
@@ -183,7 +183,7 @@ class _Console:
             raise _forbidden("This request was not sent by a page of the console. Open the page there, and try again.")
 
 
-async def _caller(facade: Facade) -> Caller:
+async def _caller(facade: ApiClient) -> Caller:
     """The visitor as the API identifies them. Raises Refused."""
     me = await facade.ask("GET", "/api/me")
     stores = None if me["stores"] is None else frozenset(me["stores"])

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from console.facade import Refused
+from console.api_client import Refused
 from console.parameters import choice
 from console.screens import ROWS, Screens
 from console.visits import Visit

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
 
+from console.api_client import KEY_REUSED, Refused
 from console.decisions import decide_by_status, marks_in, outcomes, stale
-from console.facade import KEY_REUSED, Refused
 from console.queue import CHIPS, REPORTED, criteria, last_reported
 from console.screens import Screens
 from console.seen import CHANGED, text_of_row, texts_seen

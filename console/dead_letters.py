@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
 
-from console.facade import Refused
+from console.api_client import Refused
 from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, Response
 
-from console.facade import WAIT_S, Refused
+from console.api_client import WAIT_S, Refused
 from console.screens import Screens
 from console.seen import CHANGED, KEPT, staleness, texts_seen
 from console.undo import PATH, offer

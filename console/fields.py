@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 from starlette.datastructures import FormData
 
-from console.facade import Refused
+from console.api_client import Refused
 
 
 class Kind(StrEnum):

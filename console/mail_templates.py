@@ -8,7 +8,7 @@ from urllib.parse import quote
 from starlette.datastructures import FormData
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from console.facade import Refused
+from console.api_client import Refused
 from console.screens import Screens
 from console.seen import check_seen, mark
 from console.templating import address

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from console.facade import Refused
+from console.api_client import Refused
 from console.fields import number, place_in_words
 from console.screens import Screens
 from console.stores import PATH, store_path

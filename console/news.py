@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.auth.permissions import client_name
 from api.web.budgets import NoRoomError
-from console.facade import Refused, refusal_by
+from console.api_client import Refused, refusal_by
 from console.queue_news import News, QueueNews
 from console.screens import Screens
 from console.visits import Visit

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from console.facade import Refused
+from console.api_client import Refused
 from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission

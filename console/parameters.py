@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from console.facade import Refused
+from console.api_client import Refused
 
 _MOST_REPEATED: Final = 40
 

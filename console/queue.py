@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from starlette.responses import JSONResponse, Response
 
-from console.facade import Refused, if_in_time
+from console.api_client import Refused, if_in_time
 from console.parameters import choice
 from console.screens import ROWS, Screens
 from console.seen import staleness

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from console.facade import Refused, if_in_time
+from console.api_client import Refused, if_in_time
 from console.fields import in_one_line, shown_again
 from console.orders import order_or_none, returns_of
 from console.parameters import choice

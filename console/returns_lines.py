@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from starlette.datastructures import FormData
 
-from console.facade import Refused
+from console.api_client import Refused
 from console.fields import in_one_line, number
 
 MOST_LINES: Final = 300

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from console.facade import Refused
+from console.api_client import Refused
 from console.fields import in_one_line, number, shown_again
 from console.screens import ROWS, Screens
 from console.seen import check_seen, mark_of_reply, mark_of_review

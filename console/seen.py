@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Final
 
-from console.facade import Refused
+from console.api_client import Refused
 from domain.moderation_rules_text import text_hash
 
 CHANGED: Final = "text-changed"

@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from console.facade import Refused
+from console.api_client import Refused
 from console.fields import GENERAL, Field, Kind, changes, loaded_in, nested, shown, typed, value_at
 from console.screens import Screens
 from console.visits import Visit, key_of

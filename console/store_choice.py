@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from console.facade import Refused
+from console.api_client import Refused
 from console.screens import Screens
 from console.visits import Visit
 from domain.permissions import Permission

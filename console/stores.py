@@ -6,7 +6,7 @@ from urllib.parse import quote
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from console.facade import Refused
+from console.api_client import Refused
 from console.fields import Field, Kind
 from console.screens import Screens
 from console.settings import METHODS, Configured, change, form_page

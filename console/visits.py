@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from api.web.encoded_slashes import path_in_addresses
 from api.web.forms import MAX_FORM_BYTES, read_form
 from api.web.problems import ProblemError
-from console.facade import Facade, Refused, refusal_by
+from console.api_client import ApiClient, Refused, refusal_by
 from console.navigation import visible
 from console.queue_news import QueueNews
 from console.templating import PAGES
@@ -65,7 +65,7 @@ class Visit:
     """A request. `caller` has the screen's permissions; `is_still_in` checks that again during a long response."""
 
     request: Request
-    facade: Facade
+    facade: ApiClient
     caller: Caller
     is_open: bool
     options: Options = Options()

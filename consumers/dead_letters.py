@@ -17,7 +17,7 @@ from messaging.dead_letters_replays import (
 from messaging.decoding import RawRecord, Received
 from messaging.kafka.dead_letters import DeadLetterTopics
 from storage.audit import AuditAction, AuditEntry
-from storage.dead_letters_replays import hindrance_of
+from storage.dead_letters_replays import obstacle_to_replay
 from storage.unit_of_work import UnitOfWork
 
 
@@ -50,7 +50,7 @@ async def _replay(received: Received[ReplayCommand], letter: RawRecord | None, w
         answer(Outcome.NOT_FOUND)
         return
     id, mended = letter_id(letter), None if command.value is None else command.value.encode(errors="surrogatepass")
-    reason = await hindrance_of(letter, mended, stored.replays, stored.erasures, work.session)
+    reason = await obstacle_to_replay(letter, mended, stored.replays, stored.erasures, work.session)
     if reason is not None:
         answer(reason.outcome, reason.value)
         return

@@ -22,7 +22,7 @@ from tenacity.stop import StopBaseT
 from consumers.telemetry import about_command
 from messaging.dead_letters import bare_dead_letter, dead_letter_message
 from messaging.dead_letters_codes import DeadLetterCode
-from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, Received, decoded
+from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, Received, decode_records
 from messaging.metrics import note_wait
 from messaging.readers import READERS
 from messaging.templates.rendering import in_template_thread
@@ -95,7 +95,9 @@ class Inbox(Generic[T]):
 
     async def _process(self, records: Sequence[RawRecord]) -> None:
         read = self.read or READERS[self.topic]
-        good, bad = await in_template_thread(decoded, records, read) if self.is_slow else decoded(records, read)
+        good, bad = (
+            await in_template_thread(decode_records, records, read) if self.is_slow else decode_records(records, read)
+        )
         refused = await self.handle(good) if good else None
         # Last, so that a retried or halved batch doesn't publish them twice.
         await self._set_aside([*bad, *(refused or ())])

@@ -22,7 +22,7 @@ from domain.delivery import OutgoingMessage, Seen
 from domain.orders import Order
 from domain.returns import DeletedReturn, Return, ReturnRequest, decide, with_return
 from domain.returns_refusals import RefusalReason
-from messaging.events_returns import return_deleted, return_refused, return_told
+from messaging.events_returns import return_deleted, return_event, return_refused
 from storage.audit import AuditAction, AuditEntry
 from storage.returns_documents import RefusedReturn, StoredReturn
 from storage.unit_of_work import UnitOfWork
@@ -109,7 +109,7 @@ class ReturnBatch:
                 self._answer(request, Outcome.UNCHANGED)
             case Return():
                 kind = "ReturnChanged" if before else "ReturnCreated"
-                event = self.services.event(decision.order_id, kind, return_told(decision))
+                event = self.services.event(decision.order_id, kind, return_event(decision))
                 self._apply(request, before, replace(decision, seen=seen), event)
             case DeletedReturn() if before:
                 data = return_deleted(before, before.time_of_change(request.at))

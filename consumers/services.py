@@ -12,7 +12,7 @@ from messaging.topics import Topic, TopicNames
 from storage.database import Database
 from storage.images_files import ImageFiles, files_in_memory
 from storage.repositories import Repositories
-from storage.unit_of_work import Patience, Transactions
+from storage.unit_of_work import RetryWhileAway, Transactions
 
 ENVELOPE: Final = Envelope("/plaudit/worker")
 
@@ -37,7 +37,7 @@ class Services(Repositories):
         self.publisher = publisher
         self.topics = topics
 
-    def with_patience(self, patience: Patience) -> "Services":
+    def with_patience(self, patience: RetryWhileAway) -> "Services":
         """A copy whose transactions publish with this patience while Kafka is unavailable."""
         services = copy(self)
         services.transactions = Transactions(self._database, self, self.publisher.publish, patience)

@@ -10,7 +10,7 @@ from messaging.decoding import RawRecord
 from messaging.envelope import command_id_in
 from messaging.metrics import BATCH_RECORDS, BATCH_SECONDS, CONSUMED
 from messaging.topics import Topic
-from messaging.tracing import consumed
+from messaging.tracing import consumer_spans
 
 log = structlog.get_logger()
 
@@ -30,7 +30,7 @@ def about_command(records: Sequence[RawRecord]) -> Iterator[None]:
 def observe_batch(topic: Topic, records: Sequence[RawRecord]) -> Iterator[None]:
     """Trace and measure a batch; one that fails or is cancelled isn't counted."""
     started = perf_counter()
-    with about_command(records), consumed(topic.value, records):
+    with about_command(records), consumer_spans(topic.value, records):
         yield
         seconds = perf_counter() - started
         CONSUMED.labels(topic.value).inc(len(records))

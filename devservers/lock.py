@@ -76,7 +76,7 @@ class FolderLock:
         os.close(self._descriptor)
 
 
-def is_let_go(file: Path) -> bool:
+def is_unlocked(file: Path) -> bool:
     """True if the lock file exists and no process holds its lock."""
     try:
         with file.open("rb") as lock:

@@ -97,7 +97,7 @@ class LetterState(StrEnum):
     DISCARDED = "discarded"
 
 
-class Hindrance(StrEnum):
+class ReplayObstacle(StrEnum):
     """The reason for not replaying a dead letter."""
 
     REPLAYED = "replayed-before"
@@ -109,26 +109,26 @@ class Hindrance(StrEnum):
     @property
     def outcome(self) -> Outcome:
         """The outcome of a replay command that meets this hindrance."""
-        return Outcome.UNCHANGED if self is Hindrance.REPLAYED else Outcome.REFUSED
+        return Outcome.UNCHANGED if self is ReplayObstacle.REPLAYED else Outcome.REFUSED
 
 
-def hindrance(
+def replay_obstacle(
     letter: RawRecord, mended: bytes | None, *, state: LetterState, is_replayable: bool, again: bool = False
-) -> Hindrance | None:
+) -> ReplayObstacle | None:
     """The reason for not replaying a letter, with its own value or a corrected one; None if it may be replayed.
 
     `is_replayable`: no person whom it concerns has been erased since. `again`: replay settled letters, too.
     """
     if not is_replayable:
-        return Hindrance.ERASED
+        return ReplayObstacle.ERASED
     if state is not LetterState.OPEN and not again:
-        return Hindrance.REPLAYED if state is LetterState.REPLAYED else Hindrance.DISCARDED
+        return ReplayObstacle.REPLAYED if state is LetterState.REPLAYED else ReplayObstacle.DISCARDED
     value = letter.value if mended is None else mended
     if value is None:
-        return Hindrance.EMPTY
+        return ReplayObstacle.EMPTY
     # Consumers read no larger value; topics accept key and headers of the same size beside it.
     other_bytes = len(letter.key or b"") + sum(len(name) + len(content or b"") for name, content in letter.headers)
-    return Hindrance.TOO_LARGE if len(value) > MAX_MESSAGE_BYTES or other_bytes > MAX_MESSAGE_BYTES else None
+    return ReplayObstacle.TOO_LARGE if len(value) > MAX_MESSAGE_BYTES or other_bytes > MAX_MESSAGE_BYTES else None
 
 
 def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: int = 0) -> OutgoingMessage:

@@ -126,7 +126,9 @@ def aged_position(record: RawRecord) -> RecordPosition:
     return RecordPosition.of_time(first) if first < record.timestamp else position_of(record)
 
 
-def decoded(records: Iterable[RawRecord], read: Callable[[bytes], T]) -> tuple[list[Received[T]], list[DeadLetter]]:
+def decode_records(
+    records: Iterable[RawRecord], read: Callable[[bytes], T]
+) -> tuple[list[Received[T]], list[DeadLetter]]:
     """Decode records with `read`: the decoded messages, and dead letters for the others. Both keep the order."""
     good: list[Received[T]] = []
     bad: list[DeadLetter] = []
@@ -156,7 +158,7 @@ class _UnpublishedRecord:
 
 def refusal_of(value: bytes | None, read: Callable[[bytes], object]) -> InvalidMessageError | None:
     """The error with which a consumer that decodes with `read` would reject a record with this value; None for none."""
-    _, bad = decoded([_UnpublishedRecord(value)], read)
+    _, bad = decode_records([_UnpublishedRecord(value)], read)
     return bad[0].error if bad else None
 
 

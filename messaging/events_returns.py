@@ -59,7 +59,7 @@ class ReturnRefused(TypedDict):
     at: ShownMoment
 
 
-def return_told(stored: Return) -> ReturnState:
+def return_event(stored: Return) -> ReturnState:
     """The data of ReturnCreated and ReturnChanged."""
     return {
         "returnId": stored.id,

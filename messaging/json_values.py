@@ -12,7 +12,7 @@ _LONE_SURROGATE: Final = re.compile(
 )
 
 
-class Twice(dict[str, Any]):
+class ObjectWithDuplicates(dict[str, Any]):
     """An object with duplicate fields, spelled alike; `names` are theirs."""
 
     names: Collection[str] = ()
@@ -23,12 +23,12 @@ def without_bom(value: bytes) -> bytes:
     return value.removeprefix(_BYTE_ORDER_MARK)
 
 
-def parsed(value: bytes) -> Any:
+def parse_json(value: bytes) -> Any:
     """Parse JSON. Raises ValueError."""
     return _DECODER.decode(value.decode())
 
 
-def why_no_json(value: bytes, message: str) -> str:
+def parse_error(value: bytes, message: str) -> str:
     """The parser's message, with a hint if its position alone doesn't help."""
     if value[:2] == b"\x1f\x8b":
         return f"{message}. It looks gzip-compressed: send it uncompressed"
@@ -43,7 +43,7 @@ def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) == len(pairs):
         return fields
-    twice = Twice(fields)
+    twice = ObjectWithDuplicates(fields)
     twice.names = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     return twice
 

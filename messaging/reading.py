@@ -22,7 +22,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_snake
 
-from messaging.json_values import Twice, parsed, why_no_json, without_bom
+from messaging.json_values import ObjectWithDuplicates, parse_error, parse_json, without_bom
 from messaging.metrics import note_ignored
 from messaging.reading_shapes import NO_SHAPE, Shape, folded_name, of_one_type, shape_of
 from messaging.schemas import PATTERN_MESSAGES
@@ -210,7 +210,7 @@ class _Correction:
     def _correct_object(
         self, given: dict[str, Any], shape: Shape | None, path: tuple[str | int, ...]
     ) -> dict[str, Any]:
-        for name in given.names if isinstance(given, Twice) else ():
+        for name in given.names if isinstance(given, ObjectWithDuplicates) else ():
             self._note_duplicate(path, name)
         if shape and shape.values:
             takes_null, values = shape.values.takes_null, shape.values
@@ -267,7 +267,7 @@ def _final_errors(error: ValidationError, value: bytes) -> list[InputError]:
     """The errors that can't be corrected and make others irrelevant: invalid JSON, or an array with too many items."""
     details = error.errors(include_url=False, include_input=False)
     final = [_input_error(each) for each in details if each["type"] in _FINAL_TYPES]
-    return [e._replace(message=why_no_json(value, e.message)) if e.code == INVALID_JSON else e for e in final]
+    return [e._replace(message=parse_error(value, e.message)) if e.code == INVALID_JSON else e for e in final]
 
 
 def _count_parts(value: bytes) -> int:
@@ -285,7 +285,7 @@ def _may_repeat(value: bytes, fields: int) -> bool:
 
 def _parse(value: bytes) -> Any:
     try:
-        return parsed(value)
+        return parse_json(value)
     except ValueError as error:
         raise InvalidContentError([InputError("", INVALID_JSON, f"Invalid JSON: {error}")]) from None
 

@@ -99,7 +99,7 @@ def trace_publication(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[
 
 
 @contextmanager
-def consumed(topic: str, records: Sequence[RawRecord]) -> Iterator[None]:
+def consumer_spans(topic: str, records: Sequence[RawRecord]) -> Iterator[None]:
     """The span of a batch, and one for each traced record in it; a single traced record has only its own."""
     if not _switch.is_on:
         yield

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AnyHttpUrl, BaseModel, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from devservers.lock import is_let_go
+from devservers.lock import is_unlocked
 from domain.addresses import InvalidAddressError, mailbox
 from messaging.kafka.connection import KafkaConnection
 from messaging.topics import TopicLayout, TopicNames
+from plaudit.auth_settings import AuthSettings
 from plaudit.console_settings import ConsoleSettings
 from plaudit.http_settings import HttpSettings
 from plaudit.secret_settings import PrivacySettings, ReviewTokenSettings
@@ -27,10 +28,6 @@ from plaudit.server_settings import (
 )
 from storefront.options import StorefrontOptions
 
-AuthMode = Literal["none", "api_key", "jwt"]
-SignatureAlgorithm = Literal[
-    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
-]  # asymmetric only: a service that verifies tokens must not be able to sign them
 SmtpSecurity = Literal["none", "starttls", "tls"]
 
 
@@ -40,38 +37,6 @@ class MissingAddressError(Exception):
 
 class ConfigurationError(Exception):
     """A setting is unusable; the message names the variable and the reason."""
-
-
-class JwtSettings(BaseModel):
-    """Rules for tokens, and the keys that verify them: from a JWKS address or a file, one of the two."""
-
-    issuer: Annotated[str | None, Field(description="Must be the token's `iss`")] = None
-    audience: Annotated[str | None, Field(description="Must be in the token's `aud`")] = None
-    jwks_url: Annotated[AnyHttpUrl | None, Field(description="https, or on a loopback address")] = None
-    jwks_lifetime: Annotated[
-        float, Field(ge=10, le=86_400, description="Seconds before the keys are fetched again")
-    ] = 300.0
-    public_key_file: Annotated[OptionalFile, Field(description="PEM")] = None
-    algorithms: Annotated[
-        tuple[SignatureAlgorithm, ...], Field(min_length=1, description="Accepted signature algorithms")
-    ] = ("RS256", "ES256", "EdDSA")
-    leeway: Annotated[float, Field(ge=0, le=300, description="Accepted difference of clocks in seconds")] = 30.0
-    permissions_claim: Annotated[
-        str, Field(description="Claim with the permissions: a string separated by spaces, or an array")
-    ] = "scope"
-    stores_claim: Annotated[str, Field(description="Claim with an array of store ids; without it: all stores")] = (
-        "stores"
-    )
-
-
-class AuthSettings(BaseModel):
-    """Authentication of callers."""
-
-    mode: Annotated[
-        AuthMode | None,
-        Field(description="`none`, `api_key` or `jwt`. Unset: `none`, but the API starts on a loopback address only"),
-    ] = None
-    jwt: JwtSettings = JwtSettings()
 
 
 class SmtpSettings(BaseModel):
@@ -301,7 +266,7 @@ class Settings(BaseSettings):
         try:
             published = dict[str, Any](json.loads(self.endpoints_file.read_text()))
             # A killed `plaudit up` leaves its file behind.
-            return None if is_let_go(self.lock_file) else published
+            return None if is_unlocked(self.lock_file) else published
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:

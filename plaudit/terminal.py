@@ -18,7 +18,7 @@ class Terminal(Console):
     def __init__(self, *, stderr: bool = False, quiet: bool = False) -> None:
         super().__init__(stderr=stderr, quiet=quiet, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
-    def tell(self, value: Any) -> None:
+    def set_result(self, value: Any) -> None:
         """Accept the result of a command as JSON; ignored here, because the printed lines have it."""
 
     def render_str(self, text: str, **options: Any) -> Text:
@@ -33,7 +33,7 @@ class JsonTerminal(Terminal):
         super().__init__(quiet=True)
         self.result: Any = {}
 
-    def tell(self, value: Any) -> None:
+    def set_result(self, value: Any) -> None:
         """Keep the value, in place of an earlier one."""
         self.result = value
 

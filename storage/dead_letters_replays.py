@@ -7,7 +7,7 @@ from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
 
-from messaging.dead_letters_replays import Hindrance, LetterState, hindrance, letter_id
+from messaging.dead_letters_replays import LetterState, ReplayObstacle, letter_id, replay_obstacle
 from messaging.decoding import RawRecord
 from storage.database import Database, Session, write_all
 from storage.privacy_erasures import Erasures
@@ -71,18 +71,18 @@ class ReplayRepository:
         return await self._replays.find_one({}, {"_id": 1}) is None
 
 
-async def hindrance_of(
+async def obstacle_to_replay(
     letter: RawRecord,
     mended: bytes | None,
     replays: ReplayRepository,
     erasures: Erasures,
     session: Session | None = None,
-) -> Hindrance | None:
-    """The reason against replaying a letter, as in `hindrance`, by what is stored about the letter and its people."""
+) -> ReplayObstacle | None:
+    """The obstacle to replaying a letter, by the stored data about the letter and its people; None if there is none."""
     id = letter_id(letter)
     mark = (await replays.marks([id], session)).get(id, UNMARKED)
     is_replayable = bool(await erasures.replayable([letter]))
-    return hindrance(letter, mended, state=mark.state, is_replayable=is_replayable)
+    return replay_obstacle(letter, mended, state=mark.state, is_replayable=is_replayable)
 
 
 def _mark(document: Mapping[str, object]) -> LetterMark:

@@ -26,7 +26,7 @@ CONFLICTS_S: Final = 30.0
 """Seconds for which a transaction is repeated after conflicts: among many small ones, a large one may never succeed as
 a whole, but does in parts."""
 
-Patience = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+RetryWhileAway = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
 """Repeats an attempt while a server is unavailable."""
 
 
@@ -94,7 +94,7 @@ class Transactions:
     """
 
     def __init__(
-        self, database: Database, repositories: Repositories, publish: Publish, patience: Patience | None = None
+        self, database: Database, repositories: Repositories, publish: Publish, patience: RetryWhileAway | None = None
     ) -> None:
         self._database = database
         self._repositories = repositories

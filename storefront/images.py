@@ -54,4 +54,4 @@ async def upload_on_page(
     """Upload an image for a review, which names it by `id`: JPEG, PNG or WebP. It is rebuilt without any metadata, and
     removed after 24 hours if no review uses it by then."""
     # A repeated request may have another stamp, so only the image identifies it.
-    return await take_upload(services, command.saying(content), content, shopper.caller.subject)
+    return await take_upload(services, command.bound_to(content), content, shopper.caller.subject)

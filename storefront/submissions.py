@@ -109,7 +109,7 @@ async def submit_page_review(
     rates_of(request).reviews.take(shopper.address, shopper.store.id, *shopper.entity)
     review = given.submitted(shopper)
     # A request repeated after a lost response may have another stamp, as the first one may have expired.
-    command = command.saying(review.model_dump_json().encode())
+    command = command.bound_to(review.model_dump_json().encode())
     try:
         return await submit_reviews(services, shopper.caller, command, [review], Source.WIDGET)
     except ProblemError as problem:

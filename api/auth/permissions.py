@@ -10,7 +10,7 @@ from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
 
 from api.auth.authentication import Authenticator, KeysAwayError, RefusedCredentialError
-from api.web.in_hand import outside
+from api.web.concurrency import outside
 from api.web.limits import RateLimit, network_of
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from api.web.queries import check_query

@@ -32,7 +32,7 @@ def ignored_header(names: Iterable[str]) -> bytes:
     return ", ".join(shown).encode()
 
 
-def telling(app: ASGIApp) -> ASGIApp:
+def with_ignored_header(app: ASGIApp) -> ASGIApp:
     """The app, with the header in those of its responses for which fields were noted."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:

@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.web.documents import problems
-from api.web.ignored import telling
+from api.web.ignored import with_ignored_header
 from api.web.problems import ProblemKind
 from api.web.queries import Parameter, query_parameters, understand_query
 
@@ -50,7 +50,7 @@ class PlainRoute(APIRoute):
         parameters = _parameters(self.dependant) if iscoroutinefunction(endpoint) else None
         self.is_plain = parameters is not None
         plain = self.app if parameters is None else request_response(_handler(endpoint, parameters))
-        self.app = telling(_plain_without_query(plain, self.app, query_parameters(self.dependant)))
+        self.app = with_ignored_header(_plain_without_query(plain, self.app, query_parameters(self.dependant)))
 
 
 class PageRoute(Route):

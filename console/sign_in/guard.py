@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from api.web.hygiene import SAFE_METHODS
-from console.doors import SIGN_IN
+from console.access import SIGN_IN
 
 HOME: Final = "/console"
 SIGN_OUT: Final = "/console/sign-out"

@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.web.problems import ProblemError, ProblemKind
-from console.facade import Facade
+from console.api_client import ApiClient
 from console.sign_in.guard import way_back
 from console.visits import Visit
 from domain.permissions import STRANGER
@@ -19,7 +19,7 @@ def sign_in_page(
 
     A problem sets the status and the error message. `offers` is False if trying again is of no use.
     """
-    visit = Visit(request, Facade(request, None, ("", 0)), STRANGER, is_open=False)
+    visit = Visit(request, ApiClient(request, None, ("", 0)), STRANGER, is_open=False)
     status, error, headers = 200, "", {}
     if problem is not None:
         is_token = mode == "jwt" and problem.kind is ProblemKind.UNAUTHENTICATED

@@ -12,13 +12,13 @@ from starlette.routing import BaseRoute
 from api.auth.permissions import client_address, forbidden, identified
 from api.services import Services
 from api.web.budgets import NoRoomError
+from api.web.concurrency import outside
 from api.web.forms import read_form
-from api.web.in_hand import outside
 from api.web.limits import RateLimit, Slots
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from api.web.routes import PageRoute
-from console.doors import SIGN_IN, Door
-from console.facade import refusal_by
+from console.access import SIGN_IN, ConsoleAccess
+from console.api_client import refusal_by
 from console.sign_in.attempts import ATTEMPT, Attempt, Provider, opened_attempt
 from console.sign_in.cookies import SESSION, TooLargeError, opened_session, sealed_session
 from console.sign_in.ended import EndedSessions
@@ -57,7 +57,7 @@ _STILL_IN: Final = "You are still signed in, because the message broker"
 _LATE: Final = "The sign-in took longer than 10 minutes, or was started in another browser. Sign in again."
 
 
-class SignIn(Door):
+class SignIn(ConsoleAccess):
     """Identifies the visitors of the console by sealed cookies, and issues these.
 
     `provider` is for the mode `jwt`. In the mode `none` nobody signs in: there are no sessions.

@@ -205,7 +205,7 @@ def is_too_large(error: BaseException) -> bool:
     return isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError)
 
 
-def is_not_let_in(error: BaseException) -> bool:
+def is_access_denied(error: BaseException) -> bool:
     """True if Kafka is reachable, but rejects our login or denies the operation."""
     return isinstance(error, _ACCESS_DENIED)
 
@@ -215,7 +215,7 @@ def is_broker_away(error: BaseException) -> bool:
     if isinstance(error, BrokerAwayError | KafkaConnectionError | KafkaTimeoutError | NoBrokersAvailable):
         return True
     # An administrator has to grant the right; the waiting messages are not at fault.
-    return is_not_let_in(error) or (isinstance(error, KafkaError) and bool(error.retriable))
+    return is_access_denied(error) or (isinstance(error, KafkaError) and bool(error.retriable))
 
 
 def _scheme_and_host(url: str) -> tuple[str, str]:

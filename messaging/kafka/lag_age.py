@@ -46,14 +46,14 @@ class LagAge:
         self._now = now
 
     def unknown(self) -> dict[Partition, int]:
-        """Offsets of oldest records from before the first observation, by partition, without those given to `tell`."""
+        """Offsets of the oldest records from before the first observation, by partition, that have no noted timestamp."""
         return {
             partition: offset
             for partition, offset in self._oldest.items()
             if offset < self._first_ends[partition] and self._timestamps.get(partition, (-1, 0.0))[0] != offset
         }
 
-    def tell(self, offsets: Mapping[Partition, int], times: Mapping[Partition, float | None]) -> None:
+    def note_timestamps(self, offsets: Mapping[Partition, int], times: Mapping[Partition, float | None]) -> None:
         """Record the timestamps of these records; without one a record counts as arrived when it was first seen."""
         for partition, offset in offsets.items():
             time = times.get(partition)

@@ -11,8 +11,8 @@ from aiokafka.errors import KafkaError
 from domain.delivery import OutgoingMessage
 from messaging.kafka.aiokafka_internals import close_without_flush
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection, is_too_large
-from messaging.kafka.division import Division, never_grew
 from messaging.kafka.packing import Partitioning, send_batch
+from messaging.kafka.partition_counts import PartitionCounts, never_grew
 from messaging.metrics import count_published
 from messaging.topics import MAX_DEAD_LETTER_BYTES, Topic
 from messaging.tracing import trace_publication
@@ -31,9 +31,11 @@ class Publisher:
     of reviews ask it first.
     """
 
-    def __init__(self, connection: KafkaConnection, *, timeout: float = 10.0, division: Division | None = None) -> None:
+    def __init__(
+        self, connection: KafkaConnection, *, timeout: float = 10.0, division: PartitionCounts | None = None
+    ) -> None:
         self.has_places = True
-        self.division: Final = division or Division(never_grew, Topic.REVIEW_CHANGES)
+        self.division: Final = division or PartitionCounts(never_grew, Topic.REVIEW_CHANGES)
         self._connection = connection
         self._timeout: Final = timeout
         self._producer: AIOKafkaProducer | None = None

@@ -37,11 +37,11 @@ def try_rules(
     Writes nothing. Exit code 1 if there were bad rows.
     """
     from plaudit.tools.imports.mapping import ColumnMapping
-    from plaudit.tools.moderation_rules import RuleTrialOrder, run_trial
+    from plaudit.tools.moderation_rules import RuleTrialOptions, run_trial
 
     async def work(settings: Settings, out: Terminal) -> int:
         mapping = ColumnMapping.of(map or (), store=store or "", entity_type="Product")
-        order = RuleTrialOrder(file, format or FileFormat.of(file), mapping, store, rules)
+        order = RuleTrialOptions(file, format or FileFormat.of(file), mapping, store, rules)
         return await run_trial(settings, out, errors, order)
 
     if run_tool(as_json, work):

@@ -63,13 +63,13 @@ def report_reviews(
     as_csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
 ) -> None:
     """Count approved and rejected reviews by stars and reason, and show if low ratings are rejected more often."""
-    from plaudit.tools.policy_report import ReportOrder, run_report
+    from plaudit.tools.policy_report import ReportOptions, run_report
 
     if as_json and as_csv:
         fail("Choose one of --json and --csv.", UsageError.exit_code)
     if since and until and since >= until:
         fail("--from must be before --to.", UsageError.exit_code)
-    run_tool(as_json, run_report, ReportOrder(store, since, until), as_csv=as_csv)
+    run_tool(as_json, run_report, ReportOptions(store, since, until), as_csv=as_csv)
 
 
 def import_reviews(
@@ -99,12 +99,12 @@ def import_reviews(
     Exit code 1 if there were bad rows; they are reported with line and reason, and all others are published.
     """
     from plaudit.tools.imports.mapping import ColumnMapping
-    from plaudit.tools.imports.order import ImportOrder
+    from plaudit.tools.imports.options import ImportOptions
     from plaudit.tools.imports.reviews import run_import
 
     async def work(settings: Settings, out: Terminal) -> int:
         mapping = ColumnMapping.of(map or (), store=store, entity_type=entity_type)
-        order = ImportOrder(file, format or FileFormat.of(file), mapping, report, dry_run, as_new, images)
+        order = ImportOptions(file, format or FileFormat.of(file), mapping, report, dry_run, as_new, images)
         return await run_import(settings, out, errors, order)
 
     if run_tool(as_json, work):
@@ -135,7 +135,7 @@ def export_reviews(
 
     Exit code 1 if reviews are damaged, or if image files are missing from their store; everything else is written.
     """
-    from plaudit.tools.export import ExportOrder, run_export
+    from plaudit.tools.export import ExportOptions, run_export
     from storage.reviews_search import ReviewSearch
 
     search = ReviewSearch(
@@ -147,7 +147,7 @@ def export_reviews(
     can_have_images = file is not None and file_format is FileFormat.JSONL
     if images and not can_have_images:
         fail("--images needs a JSON Lines file: -o reviews.jsonl.", UsageError.exit_code)
-    order = ExportOrder(search, file_format, file, can_have_images and images is not False)
+    order = ExportOptions(search, file_format, file, can_have_images and images is not False)
     with output(errors, as_json=as_json) as console:
         lost = run(lambda settings: run_export(settings, console, order))
     if lost:

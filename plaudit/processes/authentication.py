@@ -7,7 +7,8 @@ from api.auth.authentication import Authenticator, Nobody
 from api.auth.keys_of_issuer import FetchedKeys, IssuerKeys, StaticKey
 from api.auth.tokens import TokenRules, Tokens
 from domain.origins import is_confidential, is_loopback
-from plaudit.config import ConfigurationError, JwtSettings, Settings
+from plaudit.auth_settings import JwtSettings
+from plaudit.config import ConfigurationError, Settings
 from storage.database import Database
 from storage.keys import ApiKeyRepository
 

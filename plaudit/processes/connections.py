@@ -14,7 +14,7 @@ from obstore.exceptions import BaseError
 from pymongo.errors import InvalidName, PyMongoError
 
 from messaging.kafka.aiokafka_internals import find_brokers_again, recover_lost_connections
-from messaging.kafka.division import Division
+from messaging.kafka.partition_counts import PartitionCounts
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
 from plaudit.config import ConfigurationError, Settings
@@ -51,7 +51,7 @@ async def connected(
     async def load_growth() -> Mapping[str, Growth]:
         return {f"{names.prefix}{topic}": each for topic, each in (await growth.all()).items()}
 
-    division = Division(load_growth, names.name(Topic.REVIEW_CHANGES))
+    division = PartitionCounts(load_growth, names.name(Topic.REVIEW_CHANGES))
     publisher = Publisher(settings.kafka_connection(), division=division)
     try:
         yield database, publisher

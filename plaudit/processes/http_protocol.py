@@ -16,7 +16,7 @@ from httptools import HttpParserError, HttpParserUpgrade
 from plaudit.http_settings import HttpSettings
 from plaudit.processes.http_heads import Refusal, answer_of, refusal_of, syntax_refusal_of
 from plaudit.processes.http_lingering import LingeringProtocol
-from plaudit.processes.http_patience import Patience
+from plaudit.processes.http_receive_timeout import ReceiveTimeout
 from plaudit.processes.uvicorn_internals import (
     close_after_answer,
     close_by,
@@ -75,7 +75,7 @@ class BoundedProtocol(LingeringProtocol):
         self._head_bytes = 0
         self._framing_bytes = 0
         self._refusal: Refusal | None = None
-        self._receiving: Patience | None = None
+        self._receiving: ReceiveTimeout | None = None
         self._sending: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -255,7 +255,7 @@ class BoundedProtocol(LingeringProtocol):
         self.waiting.move_to_end(self)
 
     def _expect_request(self) -> None:
-        self._receiving = Patience(self.loop, self.limits.receive_timeout, self._give_up)
+        self._receiving = ReceiveTimeout(self.loop, self.limits.receive_timeout, self._give_up)
 
     def _give_up(self) -> None:
         if self._receiving is not None:

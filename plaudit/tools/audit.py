@@ -42,7 +42,7 @@ async def archive(
             await _finish(archives, unfinished, out, progress)
             finished = {"archived": unfinished.entries, "file": unfinished.file}
             if unfinished.file == str(file):
-                out.tell({**finished, "finished": None})
+                out.set_result({**finished, "finished": None})
                 return
         with _draft(file) as draft:
             begun = await _begin(archives, file, draft, before)
@@ -50,7 +50,7 @@ async def archive(
                 await _finish(archives, begun, out, progress)
             else:
                 out.print(f"No entries are older than {before.isoformat()}.")
-        out.tell({"archived": begun.entries, "file": str(file) if begun.entries else None, "finished": finished})
+        out.set_result({"archived": begun.entries, "file": str(file) if begun.entries else None, "finished": finished})
 
 
 def _moment(keep_days: int | None, before: datetime | None, now: datetime) -> datetime:

@@ -72,7 +72,7 @@ async def show_dead_letter(settings: Settings, out: Terminal, topic: str, partit
     """Print a letter. Raises UsageError or CommandError."""
     wanted = Filter(places=named_letter(settings.topics, (topic,), partition, offset))
     async for (letter,) in dead_letters(settings, wanted):
-        out.tell(_shown_letter(letter))
+        out.set_result(_shown_letter(letter))
         out.print(f"topic      {letter.topic}")
         out.print(f"partition  {letter.partition}\noffset     {letter.offset}")
         out.print(f"time       {timestamp(from_milliseconds(letter.timestamp))}")

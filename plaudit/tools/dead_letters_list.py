@@ -10,7 +10,7 @@ from messaging.dead_letters_replays import LetterState, header, text_of
 from plaudit.config import Settings
 from plaudit.terminal import Terminal, shown
 from plaudit.tools.dead_letters import Filter
-from plaudit.tools.dead_letters_state import Judged, judged_letters
+from plaudit.tools.dead_letters_state import LetterWithState, letters_with_state
 from plaudit.tools.servers import reached
 
 _AGES: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
@@ -20,11 +20,11 @@ async def list_dead_letters(settings: Settings, out: Terminal, wanted: Filter, s
     """Print one line for each letter in one of these states."""
     rows: list[dict[str, Any]] = []
     async with reached(settings) as (database, _):
-        async for letters in judged_letters(settings, database, wanted, states):
+        async for letters in letters_with_state(settings, database, wanted, states):
             rows += [_row(each) for each in letters]
             for each in letters:
                 out.print(_line(each))
-    out.tell(rows)
+    out.set_result(rows)
     if not rows:
         out.print("No dead letters.")
     elif len(rows) == wanted.limit:
@@ -41,7 +41,7 @@ class _Group:
     oldest: datetime | None = None
     newest: datetime | None = None
 
-    def add(self, each: Judged, now: datetime) -> None:
+    def add(self, each: LetterWithState, now: datetime) -> None:
         self.states[each.state] += 1
         if each.state is not LetterState.OPEN:
             return
@@ -57,13 +57,13 @@ async def summarize_dead_letters(settings: Settings, out: Terminal, wanted: Filt
     groups: dict[tuple[str, str], _Group] = {}
     now = datetime.now(UTC)
     async with reached(settings) as (database, _):
-        async for letters in judged_letters(settings, database, wanted):
+        async for letters in letters_with_state(settings, database, wanted):
             for each in letters:
                 kind = each.place.topic.value, header(each.letter, "x-error-code")
                 groups.setdefault(kind, _Group()).add(each, now)
     total: Counter[LetterState] = sum((group.states for group in groups.values()), Counter())
     counts = {state.value: total[state] for state in LetterState}
-    out.tell({**counts, "groups": [_group_row(*kind, group) for kind, group in groups.items()]})
+    out.set_result({**counts, "groups": [_group_row(*kind, group) for kind, group in groups.items()]})
     for (topic, code), group in groups.items():
         out.print("  ".join([topic, shown(code) or "-", *_description(group)]))
     out.print(_state_counts(total) if groups else "No dead letters.")
@@ -94,7 +94,7 @@ def _group_row(topic: str, code: str, group: _Group) -> dict[str, Any]:
     }
 
 
-def _row(each: Judged) -> dict[str, Any]:
+def _row(each: LetterWithState) -> dict[str, Any]:
     letter = each.letter
     return {
         "place": str(each.place),
@@ -111,7 +111,7 @@ def _row(each: Judged) -> dict[str, Any]:
     }
 
 
-def _line(each: Judged) -> str:
+def _line(each: LetterWithState) -> str:
     letter = each.letter
     key = "-" if letter.key is None else shown(text_of(letter.key))
     fields = [

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Final
 
 from messaging.dead_letters_replays import (
-    Hindrance,
     LetterState,
+    ReplayObstacle,
     first_letter_id,
-    hindrance,
     letter_id,
+    replay_obstacle,
     replayed_message,
 )
 from messaging.decoding import refusal_of
@@ -22,7 +22,7 @@ from plaudit.config import Settings
 from plaudit.errors import CommandError, UsageError
 from plaudit.terminal import Terminal
 from plaudit.tools.dead_letters import Filter, topics_of
-from plaudit.tools.dead_letters_state import Judged, judged_letters
+from plaudit.tools.dead_letters_state import LetterWithState, letters_with_state
 from plaudit.tools.servers import reached
 from storage.audit import AuditAction, AuditEntry
 from storage.dead_letters_replays import UNMARKED
@@ -33,11 +33,11 @@ from storage.unit_of_work import Transactions, UnitOfWork
 OPERATOR: Final = "plaudit dlq"
 
 _LEFT_OUT: Final = {
-    Hindrance.REPLAYED: "were replayed before; use --again to replay them, too.",
-    Hindrance.DISCARDED: "were discarded; name them and use --again to replay them.",
-    Hindrance.ERASED: "contain data of people who have been erased since; they are not replayed.",
-    Hindrance.EMPTY: "have no value; use --value to send one.",
-    Hindrance.TOO_LARGE: "are too large for their consumers; use --value to send a smaller one.",
+    ReplayObstacle.REPLAYED: "were replayed before; use --again to replay them, too.",
+    ReplayObstacle.DISCARDED: "were discarded; name them and use --again to replay them.",
+    ReplayObstacle.ERASED: "contain data of people who have been erased since; they are not replayed.",
+    ReplayObstacle.EMPTY: "have no value; use --value to send one.",
+    ReplayObstacle.TOO_LARGE: "are too large for their consumers; use --value to send a smaller one.",
 }
 
 
@@ -78,14 +78,14 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
         )
     if order.mended is not None:
         _check_mended(order.mended, order.wanted.places[0].topic)
-    replayed, left_out = 0, Counter[Hindrance]()
+    replayed, left_out = 0, Counter[ReplayObstacle]()
     topics = topics_of(settings.topics, [place.topic for place in order.wanted.places] or order.wanted.topics)
     async with reached(settings, *topics) as (database, publisher):
         repositories = Repositories(database, erasure_keys=settings.privacy.keys())
         transactions = Transactions(database, repositories, publisher.publish)
         limit = order.wanted.limit
         with progress.status("Replaying dead letters") as status:
-            async for letters in judged_letters(settings, database, replace(order.wanted, limit=None)):
+            async for letters in letters_with_state(settings, database, replace(order.wanted, limit=None)):
                 for chunk in _in_parts(letters):
                     left = None if limit is None else limit - replayed
                     if order.dry_run:
@@ -100,7 +100,7 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
                 if replayed == limit:
                     break
     counts = {reason.value: left_out[reason] for reason in _LEFT_OUT}
-    out.tell({"replayed": replayed, "dryRun": order.dry_run, "leftOut": counts})
+    out.set_result({"replayed": replayed, "dryRun": order.dry_run, "leftOut": counts})
     out.print(f"{'Would replay' if order.dry_run else 'Replayed'} {replayed} dead letters.")
     for reason, text in _LEFT_OUT.items():
         if left_out[reason]:
@@ -116,8 +116,8 @@ def _check_mended(mended: bytes, topic: Topic) -> None:
 
 
 async def _replay(
-    letters: Sequence[Judged], order: Replay, left: int | None, work: UnitOfWork
-) -> tuple[list[Judged], Counter[Hindrance]]:
+    letters: Sequence[LetterWithState], order: Replay, left: int | None, work: UnitOfWork
+) -> tuple[list[LetterWithState], Counter[ReplayObstacle]]:
     chosen, left_out = await _choose(letters, order, left, work.repositories, work)
     now, stored = datetime.now(UTC), work.repositories
     ids = [letter_id(each.letter) for each in chosen]
@@ -133,13 +133,17 @@ async def _replay(
 
 
 async def _choose(
-    letters: Sequence[Judged], order: Replay, left: int | None, stored: Repositories, work: UnitOfWork | None = None
-) -> tuple[list[Judged], Counter[Hindrance]]:
+    letters: Sequence[LetterWithState],
+    order: Replay,
+    left: int | None,
+    stored: Repositories,
+    work: UnitOfWork | None = None,
+) -> tuple[list[LetterWithState], Counter[ReplayObstacle]]:
     """The letters to replay, at most `left`, and the counted reasons against the others."""
     marks = await stored.replays.marks([letter_id(e.letter) for e in letters], work.session if work else None)
     replayable = {letter_id(letter) for letter in await stored.erasures.replayable([each.letter for each in letters])}
-    chosen: list[Judged] = []
-    left_out = Counter[Hindrance]()
+    chosen: list[LetterWithState] = []
+    left_out = Counter[ReplayObstacle]()
     is_named = order.wanted.names_letters
     for each in letters:
         if len(chosen) == left:
@@ -151,7 +155,7 @@ async def _choose(
         if each.failed_again and state is LetterState.OPEN and not is_named:
             state = LetterState.REPLAYED
         again = order.again and (is_named or state is not LetterState.DISCARDED)
-        reason = hindrance(each.letter, order.mended, state=state, is_replayable=id in replayable, again=again)
+        reason = replay_obstacle(each.letter, order.mended, state=state, is_replayable=id in replayable, again=again)
         if reason is None:
             chosen.append(each)
         else:
@@ -175,16 +179,16 @@ async def discard_dead_letters(settings: Settings, out: Terminal, progress: Term
     async with reached(settings) as (database, publisher):
         transactions = Transactions(database, Repositories(database), publisher.publish)
         with progress.status("Discarding dead letters") as status:
-            async for letters in judged_letters(settings, database, order.wanted, [LetterState.OPEN]):
+            async for letters in letters_with_state(settings, database, order.wanted, [LetterState.OPEN]):
                 if not order.dry_run:
                     await transactions.run(partial(_discard, letters, order.reason))
                 count += len(letters)
                 status.update(f"Discarding dead letters: {count}")
-    out.tell({"discarded": count, "dryRun": order.dry_run})
+    out.set_result({"discarded": count, "dryRun": order.dry_run})
     out.print(f"{'Would discard' if order.dry_run else 'Discarded'} {count} dead letters.")
 
 
-async def _discard(letters: Sequence[Judged], reason: str, work: UnitOfWork) -> None:
+async def _discard(letters: Sequence[LetterWithState], reason: str, work: UnitOfWork) -> None:
     replays, now = work.repositories.replays, datetime.now(UTC)
     ids = {letter_id(each.letter): each for each in letters}
     settled = await replays.marks(ids.keys(), work.session)
@@ -194,12 +198,12 @@ async def _discard(letters: Sequence[Judged], reason: str, work: UnitOfWork) -> 
     )
 
 
-def _in_parts(letters: Sequence[Judged]) -> list[list[Judged]]:
+def _in_parts(letters: Sequence[LetterWithState]) -> list[list[LetterWithState]]:
     by_id = {letter_id(each.letter): each for each in letters}
     return [[by_id[letter_id(r)] for r in part] for part in in_parts([each.letter for each in letters])]
 
 
 def _audit_entry(
-    each: Judged, action: AuditAction, at: datetime, *, reason: str | None = None, fields: tuple[str, ...] = ()
+    each: LetterWithState, action: AuditAction, at: datetime, *, reason: str | None = None, fields: tuple[str, ...] = ()
 ) -> AuditEntry:
     return AuditEntry(at=at, subject=OPERATOR, action=action, reason=reason, fields=fields, letter=str(each.place))

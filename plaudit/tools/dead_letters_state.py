@@ -25,7 +25,7 @@ _Position = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class LetterWithState:
     """A dead letter and its state."""
 
     letter: RawRecord
@@ -63,9 +63,9 @@ class _Chains:
         return not is_first and newest is not None and newest > _position_of(letter)
 
 
-async def judged_letters(
+async def letters_with_state(
     settings: Settings, database: Database, wanted: Filter, states: Sequence[LetterState] = tuple(LetterState)
-) -> AsyncIterator[list[Judged]]:
+) -> AsyncIterator[list[LetterWithState]]:
     """The wanted letters in one of these states, in the order of `dead_letters`, at most `limit` of them.
 
     Raises what `dead_letters` does.
@@ -91,13 +91,13 @@ async def judged_letters(
                 return
 
 
-def _judge(letter: RawRecord, place: LetterPlace, marks: Mapping[str, LetterMark], chains: _Chains) -> Judged:
+def _judge(letter: RawRecord, place: LetterPlace, marks: Mapping[str, LetterMark], chains: _Chains) -> LetterWithState:
     id, first = letter_id(letter), first_letter_id(letter)
     mark = marks.get(id, UNMARKED)
     is_outdated = chains.is_outdated(letter)
     state = LetterState.REPLAYED if is_outdated and mark.state is LetterState.OPEN else mark.state
     times = max(mark.times, marks.get(first, UNMARKED).times)
-    return Judged(letter, place, state, times, came_back=is_outdated or id in chains.firsts)
+    return LetterWithState(letter, place, state, times, came_back=is_outdated or id in chains.firsts)
 
 
 def _chain_of(letter: RawRecord, first: str) -> bytes:

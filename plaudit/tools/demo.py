@@ -134,7 +134,7 @@ async def run_demo(settings: Settings, out: Terminal) -> None:
         service = _Client(client, out)
         await _reviews(service, product)
         await _orders(service, settings, product)
-        out.tell(service.steps)
+        out.set_result(service.steps)
     out.print("\nDone.", style="bold", end=" ")
     out.print("All responses above came from the running service.")
 

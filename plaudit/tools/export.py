@@ -41,7 +41,7 @@ _PAGE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class ExportOrder:
+class ExportOptions:
     """The options of an export. No `output` means standard output. `with_images` requires JSON Lines and `output`."""
 
     search: ReviewSearch
@@ -54,7 +54,7 @@ class ExportOrder:
         return image_folder(images_beside(self.output)) if self.with_images and self.output else nullcontext()
 
 
-async def run_export(settings: Settings, progress: Terminal, order: ExportOrder) -> int:
+async def run_export(settings: Settings, progress: Terminal, options: ExportOptions) -> int:
     """Write all matching reviews in the order of ids; returns the number of damaged ones and of lost image files.
 
     In JSON Lines each page of reviews is followed by its votes and reports. Memory holds one page. A review that exists
@@ -65,23 +65,23 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
     """
     count = named = 0
     async with reached(settings) as (database, _):
-        await check_store(database, order.search.store_id)
-        for entity_type in order.search.entity_types or ():
+        await check_store(database, options.search.store_id)
+        for entity_type in options.search.entity_types or ():
             await check_entity_type(database, entity_type)
         stores = {store.id: store for store in await patiently("MongoDB", StoreRepository(database).all)}
         with (
             # Its lock protects the folder, too.
-            _output(order) as file,
-            order.folder() as folder,
+            _output(options) as file,
+            options.folder() as folder,
             progress.status("Exporting reviews") as status,
         ):
-            write = review_writer(file, order.format)
+            write = review_writer(file, options.format)
             images = ImageExport(database, partial(opened_images, settings), folder) if folder else None
-            source = ReviewExport(database, order.search)
+            source = ReviewExport(database, options.search)
             async for reviews in in_batches(source.whole(), _PAGE):
                 for line in await _lines(reviews, stores, images):
                     write(line)
-                if order.format is FileFormat.JSONL:
+                if options.format is FileFormat.JSONL:
                     async for feedback in feedback_lines(database, [review.id for review in reviews]):
                         write(feedback)
                 count += len(reviews)
@@ -90,16 +90,16 @@ async def run_export(settings: Settings, progress: Terminal, order: ExportOrder)
             if folder:
                 # Before the folder is replaced: the disk may be full.
                 put_on_disk(file)
-    _print_summary(progress, order, source, images, count, named)
+    _print_summary(progress, options, source, images, count, named)
     return source.damaged + (images.lost if images else 0)
 
 
 def _print_summary(
-    progress: Terminal, order: ExportOrder, source: ReviewExport, images: ImageExport | None, count: int, named: int
+    progress: Terminal, order: ExportOptions, source: ReviewExport, images: ImageExport | None, count: int, named: int
 ) -> None:
     written, lost = (images.count, images.lost) if images else (0, 0)
     counts = {"exported": count, "damaged": source.damaged, "images": written, "lostImages": lost}
-    progress.tell({**counts, "damagedIds": source.named, "output": order.output and str(order.output)})
+    progress.set_result({**counts, "damagedIds": source.named, "output": order.output and str(order.output)})
     progress.print(f"Exported {count} reviews.")
     if source.damaged:
         more = f" and {source.damaged - len(source.named)} more" if source.damaged > len(source.named) else ""
@@ -138,8 +138,8 @@ def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[Mapping[str, 
 
 
 @contextmanager
-def _output(order: ExportOrder) -> Iterator[BinaryIO]:
-    path = order.output
+def _output(options: ExportOptions) -> Iterator[BinaryIO]:
+    path = options.output
     if path is None:
         try:
             yield sys.stdout.buffer
@@ -148,6 +148,6 @@ def _output(order: ExportOrder) -> Iterator[BinaryIO]:
             discard_output()  # the reader closed the pipe: it has a part, and gets no summary
             raise
         return
-    then = partial(remove_folder_before, images_beside(path)) if order.with_images else None
+    then = partial(remove_folder_before, images_beside(path)) if options.with_images else None
     with whole_file(path, then) as file:
         yield file

@@ -33,7 +33,7 @@ async def create_key(
         unknown = (caller.stores or frozenset()) - (await StoreRepository(database).of_ids(stores or ())).keys()
         await ApiKeyRepository(database).add(ApiKey(id, caller, secret_digest(secret), created=now, expires=expires))
     key = f"plaudit_{id}_{secret}"
-    out.tell({"id": id, "key": key, "expiryDate": expires and timestamp(expires)})
+    out.set_result({"id": id, "key": key, "expiryDate": expires and timestamp(expires)})
     out.print(key)
     if unknown:
         errors.print(
@@ -48,7 +48,7 @@ async def list_keys(settings: Settings, out: Terminal) -> None:
         keys = await ApiKeyRepository(database).all()
     now = datetime.now(UTC)
     rows = [shown_key(key, now) for key in keys]
-    out.tell(rows)
+    out.set_result(rows)
     for key, row in zip(keys, rows, strict=True):
         caller = key.caller
         expiry = f"expires {key.expires:%Y-%m-%d}" if key.expires else "never expires"
@@ -64,5 +64,5 @@ async def revoke_key(settings: Settings, out: Terminal, id: str) -> None:
     async with reached(settings) as (database, _):
         if not await ApiKeyRepository(database).revoke(id, datetime.now(UTC)):
             raise CommandError(f"There is no key {id}. `plaudit keys list` shows all.")
-    out.tell({"revoked": id, "noticedWithinSeconds": REMEMBERED_SECONDS})
+    out.set_result({"revoked": id, "noticedWithinSeconds": REMEMBERED_SECONDS})
     out.print(f"Revoked. It takes effect within {REMEMBERED_SECONDS:.0f} s.")

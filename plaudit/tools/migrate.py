@@ -31,7 +31,7 @@ from plaudit.config import Settings
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import patiently
 from plaudit.terminal import Terminal, shown
-from plaudit.tools.migration_lease import Turn, turn
+from plaudit.tools.migration_lease import MigrationLease, migration_lease
 from plaudit.tools.servers import check_database, check_topics
 from storage.database import Database
 from storage.id_ranges import SIZE
@@ -94,7 +94,7 @@ class Migration:
     database: Database
     services: Services
     progress: Console
-    turn: Turn
+    turn: MigrationLease
 
     @property
     def marks(self) -> SchemaMarks:
@@ -190,7 +190,7 @@ async def migrate(settings: Settings, out: Terminal, progress: Console, *, dry_r
                 documents = [] if compatible else [await run.mend(collection) for collection in SHAPES]
                 after = await run.marks.load()
             report = _migration_report(mark, after.version, steps, documents, dry_run=False)
-    out.tell(report)
+    out.set_result(report)
     _print(report, out)
 
 
@@ -198,7 +198,7 @@ async def migrate(settings: Settings, out: Terminal, progress: Console, *, dry_r
 async def _migration(
     settings: Settings, database: Database, services: Services, progress: Console
 ) -> AsyncIterator[Migration]:
-    async with turn(database, progress) as mine:
+    async with migration_lease(database, progress) as mine:
         yield Migration(settings, database, services, progress, mine)
 
 

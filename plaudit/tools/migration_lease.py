@@ -22,7 +22,7 @@ _WAIT_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class MigrationLease:
     """The lease of one run; it expires if it isn't renewed for a minute."""
 
     leases: LeaseRepository
@@ -63,9 +63,9 @@ class Turn:
 
 
 @asynccontextmanager
-async def turn(database: Database, progress: Console) -> AsyncIterator[Turn]:
+async def migration_lease(database: Database, progress: Console) -> AsyncIterator[MigrationLease]:
     """Wait for the lease, and release it at the end. The caller renews it by `hold`."""
-    mine = Turn(LeaseRepository(database), new_holder(), progress)
+    mine = MigrationLease(LeaseRepository(database), new_holder(), progress)
     await mine.hold()
     try:
         yield mine

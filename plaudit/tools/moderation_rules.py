@@ -21,7 +21,7 @@ from plaudit.terminal import Terminal, shown
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.mapping import ColumnMapping
-from plaudit.tools.imports.order import check_text
+from plaudit.tools.imports.options import check_text
 from plaudit.tools.imports.past import feedback_in
 from plaudit.tools.imports.rows import rows_of
 from plaudit.tools.servers import reached
@@ -33,7 +33,7 @@ _OUTCOMES: Final = {"approve": "approved by", "hold": "held by", "flag": "flagge
 
 
 @dataclass(frozen=True, slots=True)
-class RuleTrialOrder:
+class RuleTrialOptions:
     """The options of a trial: the rules in a file, else those of a store."""
 
     file: Path
@@ -51,22 +51,22 @@ class _BadRow:
 _Read = Review | _BadRow
 
 
-async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: RuleTrialOrder) -> int:
+async def run_trial(settings: Settings, out: Terminal, errors: Terminal, options: RuleTrialOptions) -> int:
     """Print the effect of the rules on each review, and a summary; returns the number of bad rows.
 
     Memory holds one review, and two digests of each one if a rule looks for duplicates; with --json, all results.
 
     Raises UsageError: a file can't be used. Raises CommandError: the store doesn't exist.
     """
-    rules = _rules_in(order.rules) if order.rules else await _rules_of(settings, order.store)
+    rules = _rules_in(options.rules) if options.rules else await _rules_of(settings, options.store)
     bad, rows, counts, bad_count = list[str](), list[TriedRow](), TrialCounts(), 0
     reviews = deque[Review]()
     rulings = trial_rulings(rule_set(rules), iter(reviews.popleft, None))
-    if not order.file.is_file():
-        raise UsageError(f"{order.file} is no regular file, whose beginning can be read twice: save it as one first.")
-    with order.file.open("rb") as file:
-        check_text(file, order.file)
-        async for read in _with_pauses(_reviews(file, order)):
+    if not options.file.is_file():
+        raise UsageError(f"{options.file} is no regular file, whose beginning can be read twice: save it as one first.")
+    with options.file.open("rb") as file:
+        check_text(file, options.file)
+        async for read in _with_pauses(_reviews(file, options)):
             if isinstance(read, _BadRow):
                 bad_count += 1
                 errors.print(read.fault)
@@ -79,7 +79,7 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, order: 
                 rows.append(row)
             out.print(f"{shown(row['id'])}: {_effect(row)}")
     summary = counts.summary()
-    out.tell({"reviews": rows, "summary": summary, "badRows": bad})
+    out.set_result({"reviews": rows, "summary": summary, "badRows": bad})
     out.print(
         f"{summary['reviews']} reviews: {summary['approved']} approved, {summary['held']} held, "
         f"{summary['flagged']} flagged, {summary['untouched']} unaffected; {bad_count} bad rows."
@@ -126,18 +126,18 @@ async def _with_pauses(rows: Iterator[_Read | None]) -> AsyncIterator[_Read]:
             yield row
 
 
-def _reviews(file: BinaryIO, order: RuleTrialOrder) -> Iterator[_Read | None]:
+def _reviews(file: BinaryIO, options: RuleTrialOptions) -> Iterator[_Read | None]:
     """The reviews and the bad rows of a file; None for each row of feedback."""
     at = datetime.now(UTC)
-    names, header = order.mapping.header(file, order.format)
-    for row in rows_of(file, order.format, names, offset=header.end, line=header.end_line):
+    names, header = options.mapping.header(file, options.format)
+    for row in rows_of(file, options.format, names, offset=header.end, line=header.end_line):
         try:
             if row.columns is None:
                 raise BadRowError(row.fault)
-            if order.format is FileFormat.JSONL and feedback_in(row.columns):
+            if options.format is FileFormat.JSONL and feedback_in(row.columns):
                 yield None
                 continue
-            submitted = order.mapping.submission(row.columns, is_text=order.format is FileFormat.CSV)
+            submitted = options.mapping.submission(row.columns, is_text=options.format is FileFormat.CSV)
         except BadRowError as error:
             yield _BadRow(f"line {row.line}: {error}")
             continue

@@ -29,7 +29,7 @@ NO_REASON: Final = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class ReportOrder:
+class ReportOptions:
     """The options of a report: the store, None for all, and the time of submission; `until` is exclusive."""
 
     store: str | None = None
@@ -67,26 +67,26 @@ class Report(TypedDict):
     damaged: int
 
 
-async def run_report(settings: Settings, out: Terminal, order: ReportOrder, *, as_csv: bool) -> None:
+async def run_report(settings: Settings, out: Terminal, options: ReportOptions, *, as_csv: bool) -> None:
     """Print the report. Raises CommandError: the store is unknown."""
     async with reached(settings) as (database, _):
-        await check_store(database, order.store)
-        found = await DecisionCounts(database).report(order.store, order.since, order.until)
-    report = report_of(order, found)
-    out.tell(report)
+        await check_store(database, options.store)
+        found = await DecisionCounts(database).report(options.store, options.since, options.until)
+    report = report_of(options, found)
+    out.set_result(report)
     if as_csv:
         write_csv(report, sys.stdout)
     else:
         _print_tables(out, report)
 
 
-def report_of(order: ReportOrder, found: DecisionReport) -> Report:
+def report_of(options: ReportOptions, found: DecisionReport) -> Report:
     """The report on these decisions."""
     decisions = found.decisions
     return {
-        "storeId": order.store,
-        "since": timestamp(order.since) if order.since else None,
-        "until": timestamp(order.until) if order.until else None,
+        "storeId": options.store,
+        "since": timestamp(options.since) if options.since else None,
+        "until": timestamp(options.until) if options.until else None,
         "submitted": decisions.submitted,
         "approved": decisions.total(ReviewStatus.APPROVED),
         "rejected": decisions.total(ReviewStatus.REJECTED),

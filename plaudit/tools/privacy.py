@@ -179,7 +179,7 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
             await erasures.complete(erasure, datetime.now(UTC), counts)
             # A mailer that checked before the mark was set has stored its mails by now, or will check again.
             await data.forget_mails(datetime.now(UTC))
-    out.tell({**counts, "deadLetters": len(letters), "retentionDays": settings.kafka.retention_days})
+    out.set_result({**counts, "deadLetters": len(letters), "retentionDays": settings.kafka.retention_days})
     out.print(
         f"Deleted {counts['reviews']} reviews with their images, {counts['images']} other images, {counts['votes']} "
         f"votes and {counts['mails']} unsent mails; removed the person from {counts['reports']} reports, "

@@ -38,7 +38,7 @@ async def verify(settings: Settings, out: Terminal, progress: Terminal) -> int:
                         f"{shown(key.entity.type)} {shown(key.entity.id)}, store {_shown_store(key.store_id)}: "
                         f"stored {_tally(stored)}; counted {_tally(counted)}"
                     )
-    out.tell({"differences": differences, "ratings": rows})
+    out.set_result({"differences": differences, "ratings": rows})
     if differences:
         out.print(f"{differences} ratings differ. `plaudit ratings rebuild` recounts them.")
     else:
@@ -82,7 +82,7 @@ async def rebuild(settings: Settings, out: Terminal, progress: Terminal, store_i
                 await publisher.publish([recount_message(topics, envelope, each) for each in entities])
                 ordered += len(entities)
                 status.update(f"Requested {ordered} recounts")
-    out.tell({"ordered": ordered})
+    out.set_result({"ordered": ordered})
     out.print(f"Requested a recount of {ordered} objects; workers carry it out.")
 
 

@@ -30,7 +30,7 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
             if out.quiet:  # there may be millions of orders
                 rows.append(_row(decided))
             out.print(shown(_line(decided)))
-    out.tell({"at": timestamp(moment), "enabled": reminder.enabled, "counts": dict(counts), "orders": rows})
+    out.set_result({"at": timestamp(moment), "enabled": reminder.enabled, "counts": dict(counts), "orders": rows})
     out.print(f"{counts.pop('reminded', 0)} would be reminded. ", end="")
     others = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
     out.print(f"{sum(counts.values())} would not{f': {others}' if others else ''}.")
@@ -43,7 +43,7 @@ async def run_once(settings: Settings, out: Terminal, progress: Terminal, now: d
     sender = settings.smtp.checked_sender()
     async with reached(settings, Topic.MAIL_COMMANDS, Topic.EVENTS) as (database, publisher):
         if not (await StoreRepository(database).general()).reminder.enabled:
-            out.tell({"enabled": False, "sent": 0, "skipped": {}, "failed": 0, "damaged": 0})
+            out.set_result({"enabled": False, "sent": 0, "skipped": {}, "failed": 0, "damaged": 0})
             out.print("Reminders are disabled: set `reminder.enabled`. Nothing was sent.")
             return
         keys = settings.review_tokens.keys()
@@ -54,7 +54,7 @@ async def run_once(settings: Settings, out: Terminal, progress: Terminal, now: d
             if not report.is_failure:
                 await LeaseRepository(database).note_done(REMINDERS, min(at, datetime.now(UTC)))
     problems = {"failed": report.failed, "damaged": report.damaged}
-    out.tell({"enabled": True, "sent": report.reminders, "skipped": report.skipped, **problems})
+    out.set_result({"enabled": True, "sent": report.reminders, "skipped": report.skipped, **problems})
     reasons = [*report.skipped.most_common(), *problems.items()]
     skipped = ", ".join(f"{count} {reason}" for reason, count in reasons if count)
     sent = f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}."

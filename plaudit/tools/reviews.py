@@ -49,7 +49,7 @@ async def republish(settings: Settings, out: Terminal, progress: Terminal) -> No
                     await asyncio.sleep(_PAUSE_S)
         finally:
             await cancel_and_wait(relay)
-    out.tell({"done": True})
+    out.set_result({"done": True})
     out.print("The topic has the current state of all reviews.")
 
 
@@ -82,7 +82,7 @@ async def compare_reviews(settings: Settings, out: Terminal, progress: Terminal,
                     out.print(_line(difference))
     if not compared:
         raise CommandError(f"The topic has no reviews from before {timestamp(at)}: there is nothing to compare with.")
-    out.tell({"at": timestamp(at), "compared": compared, "differences": differences})
+    out.set_result({"at": timestamp(at), "compared": compared, "differences": differences})
     if differences:
         out.print(f"{len(differences)} of {compared} reviews differ from their state at {timestamp(at)}.")
     else:

@@ -27,15 +27,15 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.errors import BrokerResponseError
 
 from messaging.kafka.administration import admin_client, partitions_of
-from messaging.kafka.connection import is_broker_away, is_not_let_in
-from messaging.kafka.division import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S
+from messaging.kafka.connection import is_access_denied, is_broker_away
 from messaging.kafka.lag import ConsumerLag, Lag, Partition
+from messaging.kafka.partition_counts import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S
 from messaging.topics import CONSUMED, Topic
 from plaudit.config import Settings
 from plaudit.errors import CommandError, UsageError, short
 from plaudit.processes.waiting import patiently
 from plaudit.terminal import Terminal
-from plaudit.tools.migration_lease import HELD_UP, Turn, turn
+from plaudit.tools.migration_lease import HELD_UP, MigrationLease, migration_lease
 from plaudit.tools.servers import reached
 from storage.database import Database
 from storage.schema import SchemaMarks
@@ -76,7 +76,7 @@ class Grower:
     admin: AIOKafkaAdminClient
     lag: ConsumerLag
     progress: Terminal
-    turn: Turn
+    turn: MigrationLease
 
     async def grow(self, count: int, wait_s: float) -> list[Topic]:
         """Grow each topic to `count` partitions; returns the topics that grew."""
@@ -240,7 +240,7 @@ class Grower:
             try:
                 return await self.lag.measure()
             except Exception as error:
-                if is_not_let_in(error) or not is_broker_away(error):
+                if is_access_denied(error) or not is_broker_away(error):
                     raise
                 self.progress.print(f"Retrying to read offsets from Kafka: {short(error)}")
                 await self._renew_and_pause()
@@ -269,11 +269,11 @@ async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int
         admin = await stack.enter_async_context(admin_client(settings.kafka_connection()))
         lag = ConsumerLag(settings.kafka_connection(), settings.topics)
         stack.push_async_callback(lag.stop)
-        mine = await stack.enter_async_context(turn(database, progress))
+        mine = await stack.enter_async_context(migration_lease(database, progress))
         grown = await Grower(settings, database, admin, lag, progress, mine).grow(count, wait_s)
     names = [settings.topics.name(topic) for topic in grown]
     report: GrowthReport = {"partitions": count, "grown": names}
-    out.tell(report)
+    out.set_result(report)
     if not names:
         out.print(f"Every topic has {count} partitions.")
         return

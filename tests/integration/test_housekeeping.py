@@ -21,7 +21,7 @@ from consumers.returns import ReturnConsumer
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage, RecordPosition
 from domain.reviews import ReviewStatus
-from messaging.decoding import decoded
+from messaging.decoding import decode_records
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.kafka.administration import admin_client
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
@@ -286,7 +286,7 @@ async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
         approval = MODERATION_COMMAND.validate_python(approve, strict=False)
         await services.parked_moderation.park(approval.moderations(RecordPosition(0, 1, 1)))
         vote = {"action": "vote", "reviewId": id, "userId": "zoe", "helpful": True, "commandId": "two"}
-        votes, _ = decoded(desk.records(vote), FEEDBACK_COMMAND.validate_json)
+        votes, _ = decode_records(desk.records(vote), FEEDBACK_COMMAND.validate_json)
         await workers[0].feedback(votes)
         counts = await asyncio.gather(*(worker.report_overdue(datetime.now(UTC)) for worker in workers))
         assert sum(counts) == 3

@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
-from console.doors import Door
+from console.access import ConsoleAccess
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
 
 ISSUER_OF_ALL: Final = Issuer({"first": ec_key()})
@@ -15,7 +15,7 @@ AUTHENTICATOR: Final = Tokens(
 )
 
 
-class HeaderDoor(Door):
+class HeaderDoor(ConsoleAccess):
     """A door that reads the credential from a header, to test pages without signing in."""
 
     is_open = False

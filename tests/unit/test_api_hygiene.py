@@ -11,8 +11,8 @@ from starlette.types import Message
 
 from api.web import limits
 from api.web.budgets import Budget
+from api.web.concurrency import ConcurrencyLimit
 from api.web.hygiene import WebRules
-from api.web.in_hand import RequestsInHand
 from api.web.limits import MAX_CLIENTS, RateLimit
 from api.web.problems import ProblemError
 from plaudit.config import Settings
@@ -260,7 +260,7 @@ async def test_requests_in_hand_are_bounded() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body"})
 
-    bounded = RequestsInHand(app, 3, Budget(0, "bodies of"), Budget(0, "answers to"), max_body_bytes=0)
+    bounded = ConcurrencyLimit(app, 3, Budget(0, "bodies of"), Budget(0, "answers to"), max_body_bytes=0)
 
     async def ask(path: str = "/", body: asyncio.Event | None = None, method: str = "GET") -> int:
         sent: list[Message] = []

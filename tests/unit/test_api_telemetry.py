@@ -11,12 +11,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
+from api.web.concurrency import LaterResponse
 from api.web.encoded_slashes import EncodedSlashes
-from api.web.in_hand import LaterResponse
 from api.web.routes import FolderRoute, PageRoute
 from console import static_files
+from console.api_client import ApiClient
 from console.app import add_console
-from console.facade import Facade
 from console.queue_news import News, QueueNews
 from messaging.kafka.tail import Tail
 from messaging.metrics import REGISTRY
@@ -132,7 +132,7 @@ async def later(request: Request) -> Response:
 
 async def asks(request: Request) -> Response:
     """A page that asks for the answer of the path that it is given."""
-    async with Facade(request, None, ("", 0)) as facade:
+    async with ApiClient(request, None, ("", 0)) as facade:
         return JSONResponse(await facade.ask("GET", request.query_params["of"]))
 
 

@@ -7,7 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from domain.origins import is_loopback
-from plaudit.config import AuthSettings, ConfigurationError, JwtSettings, Settings
+from plaudit.auth_settings import AuthSettings, JwtSettings
+from plaudit.config import ConfigurationError, Settings
 from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import check_authentication
 from tests.support.issuer import ec_key, pem

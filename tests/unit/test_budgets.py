@@ -10,9 +10,9 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from api.images import UPLOADS
-from api.web import budgets, in_hand
+from api.web import budgets, concurrency
 from api.web.budgets import Budget, NoRoomError, Share, StalledError
-from api.web.in_hand import SMALL, RequestsInHand, take_room
+from api.web.concurrency import SMALL, ConcurrencyLimit, take_room
 from api.web.process_limits import Limits
 from domain.images import ImageState, StoredImage
 from storage.images import ImageRepository
@@ -104,7 +104,7 @@ async def test_clients_that_keep_us_waiting_make_room_the_longest_first(monkeypa
 
 async def test_a_body_that_comes_on_slowly_makes_room_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "STALLED_S", 0.05)
-    monkeypatch.setattr(in_hand, "SLOW_S", 0.1)
+    monkeypatch.setattr(concurrency, "SLOW_S", 0.1)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         while (await receive()).get("more_body"):
@@ -118,7 +118,7 @@ async def test_a_body_that_comes_on_slowly_makes_room_in_the_end(monkeypatch: py
         raise NotImplementedError
 
     bodies = Budget(1_000_000, "bodies of")
-    hand = RequestsInHand(app, 1, bodies, Budget(1, "answers to"), 700_000)
+    hand = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 700_000)
     headers = [(b"content-length", b"700000")]
     slow = asyncio.create_task(hand({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send))
     await eventually(lambda: bodies.held == 700_000)
@@ -140,7 +140,7 @@ async def test_answers_of_commands_need_no_room(path: str, status: int, monkeypa
         sent.append(message)
 
     app = Response(b"a" * 100_000, 202)
-    hand = RequestsInHand(app, 2, Budget(1, "bodies of"), answers, 1)
+    hand = ConcurrencyLimit(app, 2, Budget(1, "bodies of"), answers, 1)
     await hand({"type": "http", "method": "POST", "path": path, "headers": []}, receive_nothing, send)
     assert sent[0]["status"] == status
     others.give_back()
@@ -163,7 +163,7 @@ async def test_room_for_uploads_is_larger_wherever_they_go(path: str, most: int)
         raise NotImplementedError
 
     bodies = Budget(1_000_000, "bodies of")
-    hand = RequestsInHand(app, 1, bodies, Budget(1, "answers to"), 100_000, {UPLOADS: 500_000})
+    hand = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 100_000, {UPLOADS: 500_000})
     share = await hand.room_for_body({"path": path, "headers": [(b"content-length", b"999999999")]})
     assert share is not None
     assert bodies.held == most
@@ -181,7 +181,7 @@ async def test_room_that_was_taken_for_an_answer_is_given_back_with_it(size: int
     async def send(message: Message) -> None:
         held.append(answers.held)
 
-    hand = RequestsInHand(app, 1, Budget(1, "bodies of"), answers, 1)
+    hand = ConcurrencyLimit(app, 1, Budget(1, "bodies of"), answers, 1)
     for _ in range(2):
         await hand({"type": "http", "method": "GET", "path": "/", "headers": []}, receive_nothing, send)
     # Where something else is answered in the end, too.

@@ -247,4 +247,4 @@ async def test_a_command_is_answered_by_the_outcomes_of_the_same_request_alone()
 
 def test_a_mark_without_content_is_of_no_request() -> None:
     command = Command("c1", None, repeatable=True, client="")
-    assert not command.has_made(CommandMark(1))
+    assert not command.is_origin_of(CommandMark(1))

@@ -13,8 +13,8 @@ from starlette.types import Message
 from api.web.budgets import NoRoomError
 from api.web.forms import read_form
 from api.web.problems import ProblemError
+from console.api_client import ApiClient, Refused
 from console.app import add_console
-from console.facade import Facade, Refused
 from console.fields import place_in_words
 from console.visits import Visit
 from domain.permissions import STRANGER, Permission
@@ -489,7 +489,7 @@ async def test_a_form_that_could_not_be_read_is_not_read_again() -> None:
         raise NoRoomError("Others have it.")
 
     request = Request(FORM, crowded)
-    visit = Visit(request, cast(Facade, None), STRANGER, is_open=False)
+    visit = Visit(request, cast(ApiClient, None), STRANGER, is_open=False)
     for _ in range(2):
         with pytest.raises(Refused, match="Others have it"):
             await visit.form()

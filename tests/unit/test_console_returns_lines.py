@@ -4,7 +4,7 @@ from typing import Any
 
 from starlette.datastructures import FormData
 
-from console.facade import Refused
+from console.api_client import Refused
 from console.returns_lines import changed_lines, lines_of_return, typed
 
 

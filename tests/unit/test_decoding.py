@@ -3,7 +3,7 @@ import json
 import pytest
 
 from domain.timestamps import timestamp
-from messaging.decoding import decoded
+from messaging.decoding import decode_records
 from messaging.envelope import Envelope, cloud_event_identity, wrapped_at
 from messaging.orders import order_event
 from messaging.reading import InvalidContentError
@@ -13,14 +13,14 @@ from tests.support.records import Record
 
 @pytest.mark.parametrize("time", [-(2**63), -62_135_596_800_001, -1, 253_402_300_800_000, 2**62, 2**63 - 1])
 def test_a_time_that_can_not_be_has_a_code_of_its_own(time: int) -> None:
-    good, (letter,) = decoded([Record(timestamp=time)], bytes.upper)
+    good, (letter,) = decode_records([Record(timestamp=time)], bytes.upper)
     assert (good, letter.error.code) == ([], "invalid-timestamp")
 
 
 @pytest.mark.parametrize("time", [0, 1, 253_402_300_799_999])
 def test_a_time_that_can_be(time: int) -> None:
     record = Record(timestamp=time)
-    assert decoded([record], bytes.upper) == ([(record, b"{}")], [])
+    assert decode_records([record], bytes.upper) == ([(record, b"{}")], [])
 
 
 def test_what_identifies_an_event() -> None:
@@ -44,19 +44,19 @@ def test_an_event_in_structured_mode_is_told_as_that() -> None:
         b'{"specversion": "1.0", "id": "1", "source": "/shop", "type": "order", "data": {"id": "o-1", "status": "New"}}'
     )
     for kind in (b"application/cloudevents+json", b"Application/CloudEvents-batch+JSON; charset=utf-8", None):
-        _, (letter,) = decoded([Record(value=event, headers=[("content-type", kind)])], order_event)
+        _, (letter,) = decode_records([Record(value=event, headers=[("content-type", kind)])], order_event)
         assert (letter.error.code, "binary mode" in str(letter.error)) == ("invalid-message", True)
-    _, (plain,) = decoded([Record(value=b'{"id": "o-1"}', headers=[("content-type", None)])], order_event)
+    _, (plain,) = decode_records([Record(value=b'{"id": "o-1"}', headers=[("content-type", None)])], order_event)
     assert str(plain.error) == "/status: Field required"
 
 
 def test_a_value_that_is_no_json_says_so_alone() -> None:
-    _, (letter,) = decoded([Record(value=b"nonsense")], order_event)
+    _, (letter,) = decode_records([Record(value=b"nonsense")], order_event)
     assert str(letter.error).startswith("Invalid JSON: ")
 
 
 def test_a_dead_letter_does_not_hold_its_batch() -> None:
-    _, (letter,) = decoded([Record(timestamp=-1)], bytes)
+    _, (letter,) = decode_records([Record(timestamp=-1)], bytes)
     assert letter.error.__traceback__ is None
     assert letter.error.__context__ is None
 

@@ -13,8 +13,8 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from console import static_files
+from console.access import ConsoleAccess
 from console.app import add_console
-from console.doors import Door
 from messaging.metrics import REGISTRY
 from storefront.app import add_storefront
 from tests.support.app import app_without_servers, client_of
@@ -23,7 +23,7 @@ from tests.support.facade import problem_of
 REVIEW = "/api/customerReviews/{id}"
 
 
-class ClosedDoor(Door):
+class ClosedDoor(ConsoleAccess):
     """A door behind which nobody is."""
 
     is_open = False

@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from plaudit.http_settings import HttpSettings
-from plaudit.processes import http_lingering, http_patience
+from plaudit.processes import http_lingering, http_receive_timeout
 from plaudit.processes.http_protocol import BoundedProtocol, bounded_protocol
 from tests.support.sockets import Connection, connection
 from tests.support.waiting import eventually
@@ -162,7 +162,7 @@ async def test_a_body_that_comes_on_has_longer(monkeypatch: pytest.MonkeyPatch) 
         assert await client.ask(b"x") == (200, b"1000001")
         # The next one has no more time for it.
         assert (await client.ask(head + b"x"))[0] == 408
-    monkeypatch.setattr(http_patience, "LONGEST_S", 0.5)
+    monkeypatch.setattr(http_receive_timeout, "LONGEST_S", 0.5)
     async with running(limits(receive=0.3)) as server, server.client() as client:
         status, body = await client.ask(head + b"x" * 1_000_000)
         assert (status, "0.5 s" in json.loads(body)["detail"]) == (408, True)

@@ -27,7 +27,7 @@ from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import ImageFolder, Uploader
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.messages import RowReader
-from plaudit.tools.imports.order import ImportOrder, check_text
+from plaudit.tools.imports.options import ImportOptions, check_text
 from plaudit.tools.imports.rows import MAX_LINE_BYTES, Line, Lines, Row, csv_header, csv_rows, json_rows
 
 ROW = {"entityId": "c-1", "entityType": "Product", "review": "Good", "rating": "4"}
@@ -106,7 +106,7 @@ async def test_an_import_of_bad_rows_alone_notices_that_it_is_to_end(monkeypatch
 
     mapping = ColumnMapping()
     reader = RowReader(mapping, SeenColumns(mapping, [], [], as_new=False), TopicNames("t."), is_text=True)
-    order = ImportOrder(Path("reviews.csv"), FileFormat.CSV, mapping)
+    order = ImportOptions(Path("reviews.csv"), FileFormat.CSV, mapping)
     run = reviews._Import(order, None, Uploader(Settings()), None, reader, Checkpoint(job="a"), Terminal())
     (batch,) = [each async for each in run._batches(rows())]
     assert (len(batch.bad), heard) == (3, [0, 1])
@@ -219,8 +219,8 @@ def test_a_field_that_comes_twice() -> None:
     ]
 
 
-def an_order(file: Path, report: Path | None = None) -> ImportOrder:
-    return ImportOrder(file, FileFormat.JSONL, ColumnMapping(), report)
+def an_order(file: Path, report: Path | None = None) -> ImportOptions:
+    return ImportOptions(file, FileFormat.JSONL, ColumnMapping(), report)
 
 
 def test_a_report_takes_the_place_of_reports_alone(tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ def test_nothing_else_is_printed_then(capsys: pytest.CaptureFixture[str]) -> Non
     out = Terminal()
     with output(out, as_json=True) as told, told.status("Working"):
         told.print("One line")
-        told.tell({"count": 1})
+        told.set_result({"count": 1})
     assert json.loads(capsys.readouterr().out) == {"count": 1}
     with output(out, as_json=False) as told:
         told.print("One line")
-        told.tell({"count": 1})
+        told.set_result({"count": 1})
     assert capsys.readouterr().out == "One line\n"

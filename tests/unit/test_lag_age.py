@@ -38,7 +38,7 @@ def test_what_was_there_before_the_first_look_has_the_time_in_its_record() -> No
     age = LagAge()
     age.observe({STUCK: Unread(3, 17), FLOWING: Unread(2, 4)}, 1_000)
     assert age.unknown() == {STUCK: 17, FLOWING: 4}
-    age.tell({STUCK: 17, FLOWING: 4}, {STUCK: 100.0})
+    age.note_timestamps({STUCK: 17, FLOWING: 4}, {STUCK: 100.0})
     assert age.seconds() == {STUCK: 900, FLOWING: 0}
     age.observe({STUCK: Unread(3, 17), FLOWING: Unread(1, 5)}, 1_060)
     assert age.seconds() == {STUCK: 960, FLOWING: 60}
@@ -52,7 +52,7 @@ def test_what_was_there_before_the_first_look_has_the_time_in_its_record() -> No
 def test_a_time_from_the_future_makes_nothing_younger_than_it_was_seen() -> None:
     age = LagAge()
     age.observe({STUCK: Unread(1, 0)}, 100)
-    age.tell({STUCK: 0}, {STUCK: 9_999.0})
+    age.note_timestamps({STUCK: 0}, {STUCK: 9_999.0})
     age.observe({STUCK: Unread(1, 0)}, 160)
     assert age.seconds() == {STUCK: 60}
 
@@ -60,7 +60,7 @@ def test_a_time_from_the_future_makes_nothing_younger_than_it_was_seen() -> None
 def test_a_partition_that_is_gone_is_forgotten() -> None:
     age = LagAge()
     age.observe({STUCK: Unread(9, 7), FLOWING: Unread(1, 4)}, 0)
-    age.tell({STUCK: 7}, {STUCK: -500.0})
+    age.note_timestamps({STUCK: 7}, {STUCK: -500.0})
     age.observe({FLOWING: Unread(1, 4)}, 60)
     assert age.seconds() == {FLOWING: 60}
     # Made anew, with the offset of a record that was told of.

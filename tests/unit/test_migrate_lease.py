@@ -12,7 +12,7 @@ from plaudit.errors import CommandError
 from plaudit.server_settings import KafkaSettings
 from plaudit.terminal import Terminal
 from plaudit.tools import migrate
-from plaudit.tools.migration_lease import Turn
+from plaudit.tools.migration_lease import MigrationLease
 
 BATCHES = 3
 
@@ -35,13 +35,15 @@ async def test_the_lease_is_renewed_for_each_batch_of_records(
     monkeypatch: pytest.MonkeyPatch, *, renewed: bool
 ) -> None:
     hold = AsyncMock(return_value=renewed)
-    monkeypatch.setattr(Turn, "hold", hold)
+    monkeypatch.setattr(MigrationLease, "hold", hold)
     monkeypatch.setattr(migrate, "TopicReader", Reader)
     monkeypatch.setattr(migrate, "admin_client", Reader.open)
     monkeypatch.setattr(migrate, "partitions_of", AsyncMock(return_value=[]))
     nothing = cast(Any, None)
     settings = Settings(kafka=KafkaSettings(bootstrap_servers="localhost:1"))
-    run = migrate.Migration(settings, nothing, nothing, Terminal(quiet=True), Turn(nothing, "", Terminal(quiet=True)))
+    run = migrate.Migration(
+        settings, nothing, nothing, Terminal(quiet=True), MigrationLease(nothing, "", Terminal(quiet=True))
+    )
     if renewed:
         assert await run._published_reviews(["r"]) == {}
     else:

@@ -18,7 +18,7 @@ from plaudit.terminal import Terminal
 from plaudit.tools import moderation_rules
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.mapping import ColumnMapping
-from plaudit.tools.moderation_rules import RuleTrialOrder, run_trial
+from plaudit.tools.moderation_rules import RuleTrialOptions, run_trial
 from tests.support.app import app_without_servers, client_of
 
 RULES: list[dict[str, Any]] = [
@@ -148,7 +148,7 @@ async def test_results_are_kept_for_json_alone_and_bad_rows_shown_at_once(tmp_pa
     reviews.write_text("\n".join(json.dumps(each) for each in ({"rating": 9}, *REVIEWS)))
     lines: list[str] = []
     out, errors = Recorder(lines, quiet=quiet), Recorder(lines)
-    order = RuleTrialOrder(reviews, FileFormat.JSONL, ColumnMapping(), rules=rules)
+    order = RuleTrialOptions(reviews, FileFormat.JSONL, ColumnMapping(), rules=rules)
     assert await run_trial(Settings(), out, errors, order) == 1
     assert lines[0].startswith("line 1: ")
     assert (len(out.told["reviews"]), len(out.told["badRows"])) == ((6, 1) if quiet else (0, 0))
@@ -163,7 +163,7 @@ async def test_a_trial_without_a_good_row_notices_that_it_is_to_end(
     reviews, rules = tmp_path / "reviews.jsonl", tmp_path / "rules.json"
     rules.write_text(json.dumps(RULES))
     reviews.write_text("\n".join([json.dumps(row)] * 5))
-    order = RuleTrialOrder(reviews, FileFormat.JSONL, ColumnMapping(), rules=rules)
+    order = RuleTrialOptions(reviews, FileFormat.JSONL, ColumnMapping(), rules=rules)
     lines: list[str] = []
     trial = asyncio.create_task(run_trial(Settings(), Recorder(lines), Recorder(lines), order))
     asyncio.get_running_loop().call_soon(trial.cancel)

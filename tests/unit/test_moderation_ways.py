@@ -5,8 +5,8 @@ from aiokafka.errors import ConsumerStoppedError, IllegalStateError, NodeNotRead
 
 from api.moderation_ways import ModerationWays
 from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.division import Division, never_grew
 from messaging.kafka.lag import ConsumerLag
+from messaging.kafka.partition_counts import PartitionCounts, never_grew
 from messaging.topics import Topic, TopicNames
 
 
@@ -27,8 +27,8 @@ class Told(ConsumerLag):
     "told", [False, TimeoutError(), NodeNotReadyError(), ConsumerStoppedError(), IllegalStateError(), KeyError(1)]
 )
 async def test_in_doubt_commands_go_by_the_router(told: bool | Exception) -> None:
-    assert not await ModerationWays(Told(told), Division(never_grew, "review-changes")).is_straight()
+    assert not await ModerationWays(Told(told), PartitionCounts(never_grew, "review-changes")).is_straight()
 
 
 async def test_they_go_straight_while_nothing_is_on_its_way() -> None:
-    assert await ModerationWays(Told(True), Division(never_grew, "review-changes")).is_straight()
+    assert await ModerationWays(Told(True), PartitionCounts(never_grew, "review-changes")).is_straight()

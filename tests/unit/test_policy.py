@@ -14,7 +14,7 @@ from domain.ratings import STARS, stars
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 from domain.stores import StoreSettings
-from plaudit.tools.policy_report import ReportOrder, report_of, write_csv
+from plaudit.tools.policy_report import ReportOptions, report_of, write_csv
 from storage.policy import DecisionReport
 
 OPEN = StoreSettings(reviews_enabled=True, anonymous_reviews_allowed=True, purchase_required=False)
@@ -182,7 +182,7 @@ def test_the_report_of_decisions() -> None:
     found.decisions.add(NEW, 5)
     found.seconds.extend([10, 1, 100])
     found.damaged = 2
-    report = report_of(ReportOrder("s"), found)
+    report = report_of(ReportOptions("s"), found)
     assert (report["storeId"], report["since"], report["until"]) == ("s", None, None)
     assert [report[name] for name in ("submitted", "approved", "rejected", "waiting")] == [10, 6, 3, 1]
     assert [each["stars"] for each in report["byStars"]] == list(STARS)
@@ -205,7 +205,7 @@ def test_the_report_of_decisions() -> None:
 
 
 def test_a_report_of_nothing() -> None:
-    report = report_of(ReportOrder(), DecisionReport())
+    report = report_of(ReportOptions(), DecisionReport())
     assert (report["submitted"], report["medianSecondsToDecision"], report["rejectedShareOfLowStars"]) == (
         0,
         None,

@@ -13,7 +13,7 @@ from plaudit.config import Settings
 from plaudit.errors import CommandError
 from plaudit.terminal import Terminal
 from plaudit.tools import topics
-from plaudit.tools.migration_lease import Turn, turn
+from plaudit.tools.migration_lease import MigrationLease, migration_lease
 from plaudit.tools.topics import Grower
 from storage.database import Database, connect
 from storage.leases import LeaseRepository
@@ -52,7 +52,7 @@ async def database() -> AsyncIterator[Database]:
 
 def failing(database: Database) -> Failing:
     progress = Terminal(stderr=True)
-    mine = Turn(LeaseRepository(database), "this one", progress)
+    mine = MigrationLease(LeaseRepository(database), "this one", progress)
     return Failing(Settings(), database, cast(Any, None), cast(Any, None), progress, mine)
 
 
@@ -66,10 +66,10 @@ async def test_who_cannot_let_moderation_go_on_says_so(database: Database, monke
 
 
 async def test_who_has_lost_the_turn_says_what_may_stand(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def lost(self: Turn) -> bool:
+    async def lost(self: MigrationLease) -> bool:
         return False
 
-    monkeypatch.setattr(Turn, "is_still_mine", lost)
+    monkeypatch.setattr(MigrationLease, "is_still_mine", lost)
     monkeypatch.setattr(Failing, "error", first := AutoReconnect("away"))
     with pytest.raises(CommandError, match=r"Run it again. Until then moderation stands still") as raised:
         await failing(database).grow(24, 0)
@@ -81,7 +81,7 @@ async def test_who_ends_it_twice_does_not_leave_moderation_waiting(
 ) -> None:
     given_up, is_asked, is_back = list[Topic](), asyncio.Event(), asyncio.Event()
 
-    async def still_mine(self: Turn) -> bool:
+    async def still_mine(self: MigrationLease) -> bool:
         is_asked.set()
         await is_back.wait()
         return True
@@ -92,7 +92,7 @@ async def test_who_ends_it_twice_does_not_leave_moderation_waiting(
     async def go_to(*_: object) -> None:
         pass
 
-    monkeypatch.setattr(Turn, "is_still_mine", still_mine)
+    monkeypatch.setattr(MigrationLease, "is_still_mine", still_mine)
     monkeypatch.setattr(GrowthRepository, "give_up", give_up)
     monkeypatch.setattr(GrowthRepository, "go_to", go_to)
     growing = asyncio.create_task(failing(database).grow(24, 0))
@@ -111,9 +111,9 @@ async def test_who_ends_it_twice_does_not_leave_moderation_waiting(
 async def test_a_lease_that_cannot_be_given_back_hides_no_error(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Turn, "hold", AsyncMock(return_value=True))
+    monkeypatch.setattr(MigrationLease, "hold", AsyncMock(return_value=True))
     with pytest.raises(CommandError, match="stands still"):
-        async with turn(database, Terminal(stderr=True)):
+        async with migration_lease(database, Terminal(stderr=True)):
             raise CommandError("Moderation stands still.")
 
 
@@ -131,14 +131,14 @@ async def test_what_is_noted_is_tried_again_while_nobody_else_may_have_gone_on(
 
     answers: list[Callable[[], Awaitable[bool]]] = [away, back]
 
-    async def still_mine(self: Turn) -> bool:
+    async def still_mine(self: MigrationLease) -> bool:
         return await answers.pop(0)()
 
     async def write() -> None:
         written.append("noted")
 
-    monkeypatch.setattr(Turn, "is_still_mine", still_mine)
-    mine = Turn(LeaseRepository(database), "this one", Terminal(stderr=True))
+    monkeypatch.setattr(MigrationLease, "is_still_mine", still_mine)
+    mine = MigrationLease(LeaseRepository(database), "this one", Terminal(stderr=True))
     if is_mine:
         await mine.note(write)
     else:

@@ -43,7 +43,7 @@ def header(message: OutgoingMessage) -> str:
 
 def test_nothing_is_added_while_tracing_is_off() -> None:
     messages = [OutgoingMessage("plaudit.events", None, b"{}")]
-    with tracing.consumed("events", [traced(0, traceparent(TRACE))]):
+    with tracing.consumer_spans("events", [traced(0, traceparent(TRACE))]):
         assert tracing.cause_of(RecordPosition(0, 0, 1)) == ""
         with tracing.trace_publication(messages) as sent:
             assert sent is messages
@@ -51,7 +51,7 @@ def test_nothing_is_added_while_tracing_is_off() -> None:
 
 def test_a_record_alone_is_one_span(spans: InMemorySpanExporter) -> None:
     with (
-        tracing.consumed("events", [traced(0, traceparent(TRACE))]),
+        tracing.consumer_spans("events", [traced(0, traceparent(TRACE))]),
         tracing.trace_publication([OutgoingMessage("plaudit.events", None, b"{}")]) as sent,
     ):
         assert TRACE in header(sent[0])
@@ -65,7 +65,7 @@ def test_a_batch_is_a_span_with_links_and_its_records_stay_in_their_traces(spans
         *(traced(0, traceparent(TRACE)), traced(1, traceparent(OTHER)), traced(2, traceparent(OTHER))),
         *(traced(3, traceparent(TRACE, "00")), traced(4, b"\xff nonsense"), Record(5, timestamp=1)),
     ]
-    with tracing.consumed("events", records):
+    with tracing.consumer_spans("events", records):
         messages = [
             OutgoingMessage("plaudit.mail-commands", None, b"", tracing.trace_headers(tracing.cause_of(position)))
             for position in (RecordPosition(0, offset, 1) for offset in (0, 1, 5))

@@ -11,7 +11,8 @@ from domain.mails import RetryPlan
 from domain.review_tokens import VALIDITY
 from domain.sessions import LIFETIME
 from domain.stores import ReminderSettings
-from plaudit.config import JwtSettings, SchedulerSettings, Settings, SmtpSettings
+from plaudit.auth_settings import JwtSettings
+from plaudit.config import SchedulerSettings, Settings, SmtpSettings
 from plaudit.server_settings import KafkaSettings
 from scheduler.clock import _MAKE_UP_WITHIN
 from scheduler.reminders import _WRITING_S

@@ -48,7 +48,7 @@ async def run_fill(settings: Settings, out: Terminal, count: int) -> None:
             await _Fill(client, publisher, settings, out).run(count)
     finally:
         await publisher.stop()
-    out.tell({"address": f"{address}/demo", "reviews": count})
+    out.set_result({"address": f"{address}/demo", "reviews": count})
     out.print(f"The shop is open: {address}/demo", style="bold")
 
 

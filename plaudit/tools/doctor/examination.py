@@ -49,7 +49,7 @@ async def examine(out: Terminal) -> bool:
         advice = f"  → {finding.advice}" if finding.advice else ""
         out.print(f"{finding.level:<4}", style=_STYLE[finding.level], end=" ")
         out.print(f"{finding.check:<16}{shown(finding.text)}{shown(advice)}")
-    out.tell([asdict(finding) for finding in findings])
+    out.set_result([asdict(finding) for finding in findings])
     return all(finding.level is not Level.FAIL for finding in findings)
 
 

@@ -28,7 +28,7 @@ from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import Uploader
 from plaudit.tools.imports.mapping import listed
 from plaudit.tools.imports.messages import LatestReviews, RowReader
-from plaudit.tools.imports.order import ImportOrder, check_text
+from plaudit.tools.imports.options import ImportOptions, check_text
 from plaudit.tools.imports.rows import Row, rows_of
 from plaudit.tools.servers import check_topics
 from plaudit.tools.stores import Registered
@@ -42,7 +42,7 @@ _SHOWN_BAD_ROWS: Final = 20
 _PAUSE_EVERY_S: Final = 0.1
 
 
-async def run_import(settings: Settings, out: Terminal, progress: Terminal, order: ImportOrder) -> int:
+async def run_import(settings: Settings, out: Terminal, progress: Terminal, options: ImportOptions) -> int:
     """Import a file; returns the number of bad rows.
 
     For each batch of rows the images are uploaded, the messages published and acknowledged, the bad rows reported, and
@@ -52,50 +52,50 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, orde
 
     Raises UsageError: the file or the mapping can't be used. Raises CommandError: a topic is missing.
     """
-    order.check()
-    with order.file.open("rb") as file:
-        if not order.dry_run:
+    options.check()
+    with options.file.open("rb") as file:
+        if not options.dry_run:
             _lock(file)
-        check_text(file, order.file)
-        names, header = order.mapping.header(file, order.format)
+        check_text(file, options.file)
+        names, header = options.mapping.header(file, options.format)
         # Mapping and destination are part of the job: with another one the import starts at the beginning.
-        place = None if order.dry_run else await _destination(settings)
-        stores = None if order.dry_run and not _has_servers(settings) else Registered(settings)
-        options = (order.format, order.mapping, order.as_new, order.with_images, str(order.report_file))
-        job = job_of(file, *options, place)
-        start = None if order.dry_run else _resumable_checkpoint(order, job)
+        place = None if options.dry_run else await _destination(settings)
+        stores = None if options.dry_run and not _has_servers(settings) else Registered(settings)
+        parts = (options.format, options.mapping, options.as_new, options.with_images, str(options.report_file))
+        job = job_of(file, *parts, place)
+        start = None if options.dry_run else _resumable_checkpoint(options, job)
         if start is not None:
             out.print(f"Continuing after line {start.line}, where the last run stopped.")
         else:
             start = Checkpoint(job=job, offset=header.end, line=header.end_line)
-        if not order.dry_run:
-            _write_first(start, order.file)
-        publisher = None if order.dry_run else Publisher(settings.kafka_connection())
+        if not options.dry_run:
+            _write_first(start, options.file)
+        publisher = None if options.dry_run else Publisher(settings.kafka_connection())
         try:
-            is_text = order.format is FileFormat.CSV
-            columns = SeenColumns(order.mapping, start.left_out, start.mapped, as_new=order.as_new)
-            options_of_past = (order.as_new, order.image_folder, LatestReviews(start.latest))
-            reader = RowReader(order.mapping, columns, settings.topics, is_text, *options_of_past)
-            await _Import(order, publisher, Uploader(settings), stores, reader, start, progress).run(file, names)
+            is_text = options.format is FileFormat.CSV
+            columns = SeenColumns(options.mapping, start.left_out, start.mapped, as_new=options.as_new)
+            past_options = (options.as_new, options.image_folder, LatestReviews(start.latest))
+            reader = RowReader(options.mapping, columns, settings.topics, is_text, *past_options)
+            await _Import(options, publisher, Uploader(settings), stores, reader, start, progress).run(file, names)
         finally:
             if stores is not None:
                 await stores.close()
             if publisher is not None:
                 await publisher.stop()
-        if not order.dry_run:
+        if not options.dry_run:
             # While locked: the next import may start once the lock is released.
-            checkpoint_of(order.file).unlink(missing_ok=True)
-    _print_result(out, order, start, columns.missing())
+            checkpoint_of(options.file).unlink(missing_ok=True)
+    _print_result(out, options, start, columns.missing())
     return start.bad
 
 
-def _print_result(out: Terminal, order: ImportOrder, done: Checkpoint, missing: list[str]) -> None:
-    report = order.report_file if done.bad else None
-    counts = {"published": done.published, "images": done.images, "badRows": done.bad, "dryRun": order.dry_run}
+def _print_result(out: Terminal, options: ImportOptions, done: Checkpoint, missing: list[str]) -> None:
+    report = options.report_file if done.bad else None
+    counts = {"published": done.published, "images": done.images, "badRows": done.bad, "dryRun": options.dry_run}
     left_out = {"imagesWithoutFile": done.without_file, "feedbackLeftOut": done.feedback_left_out}
     columns = {"leftOut": done.left_out, "missingColumns": missing}
-    out.tell({**counts, **columns, **left_out, "report": report and str(report)})
-    what = "Would publish" if order.dry_run else "Published"
+    out.set_result({**counts, **columns, **left_out, "report": report and str(report)})
+    what = "Would publish" if options.dry_run else "Published"
     out.print(f"{what} {done.published} reviews; {done.bad} bad rows.")
     if done.images:
         out.print(f"They have {done.images} images, each shown once a worker has rebuilt it.")
@@ -118,7 +118,7 @@ class _Import:
 
     def __init__(
         self,
-        order: ImportOrder,
+        options: ImportOptions,
         publisher: Publisher | None,
         uploader: Uploader,
         stores: Registered | None,
@@ -126,7 +126,7 @@ class _Import:
         checkpoint: Checkpoint,
         console: Terminal,
     ) -> None:
-        self._order = order
+        self._options = options
         self._publisher = publisher
         self._uploader = uploader
         self._stores = stores
@@ -138,7 +138,7 @@ class _Import:
     async def run(self, file: BinaryIO, names: list[str]) -> None:
         """Import everything after the checkpoint."""
         size = os.fstat(file.fileno()).st_size
-        report_file = self._order.report_file
+        report_file = self._options.report_file
         with (
             report_file.open("a+b") if report_file else nullcontext() as report,
             _progress(self._console) as progress,
@@ -150,7 +150,7 @@ class _Import:
                 self._report_hash = hashlib.file_digest(report, "sha256")
             task = progress.add_task("Importing", total=size or 1, completed=self._checkpoint.offset, rows=0, bad=0)
             offset, line, rows = self._checkpoint.offset, self._checkpoint.line, 0
-            everything = rows_of(file, self._order.format, names, offset=offset, line=line)
+            everything = rows_of(file, self._options.format, names, offset=offset, line=line)
             async for batch in self._batches(everything):
                 await self._process(batch, report)
                 rows += batch.rows
@@ -206,7 +206,7 @@ class _Import:
         checkpoint.report_bytes += len(lines)
         checkpoint.report_sha256 = self._report_hash.hexdigest()
         if publisher is not None:
-            checkpoint.write(checkpoint_of(self._order.file))
+            checkpoint.write(checkpoint_of(self._options.file))
 
 
 async def _destination(settings: Settings) -> tuple[str, str]:
@@ -227,9 +227,9 @@ def _has_servers(settings: Settings) -> bool:
     return True
 
 
-def _resumable_checkpoint(order: ImportOrder, job: str) -> Checkpoint | None:
-    found = Checkpoint.read(checkpoint_of(order.file), job)
-    report = order.report_file
+def _resumable_checkpoint(options: ImportOptions, job: str) -> Checkpoint | None:
+    found = Checkpoint.read(checkpoint_of(options.file), job)
+    report = options.report_file
     if found is None or report is None:
         return None
     known = report.stat().st_size if report.exists() else 0

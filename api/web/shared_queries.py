@@ -29,7 +29,7 @@ class _Batch(Generic[K, V]):
         self.answers.add_done_callback(lambda answers: answers.cancelled() or answers.exception())
 
 
-class Together(Generic[K, V]):
+class SharedQueries(Generic[K, V]):
     """Answers many look-ups by few queries. Nothing is cached: a look-up that comes while queries are running waits for
     the next one, so that no answer is older than its question."""
 
@@ -68,11 +68,11 @@ class Together(Generic[K, V]):
                 batch.answers.set_result(answers)
 
 
-class Kept(Generic[K, V]):
+class CachedQueries(Generic[K, V]):
     """Values that may be `age_s` seconds old, for what changes rarely. Missing values aren't cached."""
 
     def __init__(self, ask: Callable[[Collection[K]], Awaitable[Mapping[K, V]]], age_s: float) -> None:
-        self._together = Together(ask)
+        self._together = SharedQueries(ask)
         self._age_s = age_s
         self._kept: dict[K, tuple[int, float, V]] = {}
         self._forgotten = 0

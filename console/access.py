@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute
 SIGN_IN: Final = "/console/sign-in"
 
 
-class Door(Protocol):
+class ConsoleAccess(Protocol):
     """Finds the credential by which the facade identifies a visitor."""
 
     is_open: bool
@@ -24,7 +24,7 @@ class Door(Protocol):
         ...
 
 
-class OpenDoor(Door):
+class OpenAccess(ConsoleAccess):
     """Admits everybody, for a facade without authentication."""
 
     is_open = True

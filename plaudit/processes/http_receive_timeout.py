@@ -14,7 +14,7 @@ _LAST_CHECK_S: Final = 0.1
 """Seconds from the timeout to the last check."""
 
 
-class Patience:
+class ReceiveTimeout:
     """Calls `give_up` after `seconds`, plus one second for each BYTES_PER_S of the body received, at most LONGEST_S or
     `seconds`, whichever is longer. The protocol counts `body_bytes`."""
 

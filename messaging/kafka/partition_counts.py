@@ -33,7 +33,7 @@ _MAX_WAIT_S: Final = 10.0
 _LONG_OUTAGE_S: Final = 3.0
 
 
-class Divided(Protocol):
+class TopicPartitions(Protocol):
     """The partitions of a topic that has grown, or grows."""
 
     @property
@@ -53,7 +53,7 @@ class Divided(Protocol):
         """Distinguishes one redistribution of keys from the next."""
 
 
-class Division:
+class PartitionCounts:
     """Knows the numbers of partitions, and refreshes them regularly.
 
     A publisher calls `counts` each time. The router and the API also call `check` or `is_settled` before they publish
@@ -63,10 +63,10 @@ class Division:
     to, and to which nothing ordered is published while it grows.
     """
 
-    def __init__(self, ask: Callable[[], Awaitable[Mapping[str, Divided]]], changes: str) -> None:
+    def __init__(self, ask: Callable[[], Awaitable[Mapping[str, TopicPartitions]]], changes: str) -> None:
         self._ask = ask
         self._changes = changes
-        self._divided: Mapping[str, Divided] = {}
+        self._topics: Mapping[str, TopicPartitions] = {}
         self._known_at = float("-inf")
         self._next_ask_at = float("-inf")
         self._away_since: float | None = None
@@ -80,7 +80,7 @@ class Division:
         await self._refresh(KNOWN_S)
         if self._age() >= KNOWN_S:
             raise BrokerAwayError("the partitioning of the topic of changes is unknown: the database is unavailable")
-        divided = self._divided.get(self._changes)
+        divided = self._topics.get(self._changes)
         if divided and divided.to:
             raise BrokerAwayError(f"the topic of changes is growing to {divided.to} partitions")
 
@@ -102,9 +102,9 @@ class Division:
         """
         deadline = monotonic() + _MAX_WAIT_S
         while True:
-            is_growing = any(each.to for topic, each in self._divided.items() if topic in topics)
+            is_growing = any(each.to for topic, each in self._topics.items() if topic in topics)
             await self._refresh(KNOWN_GROWING_S if is_growing else KNOWN_S)
-            divided = {topic: self._divided[topic] for topic in topics if topic in self._divided}
+            divided = {topic: self._topics[topic] for topic in topics if topic in self._topics}
             obstacle = self._obstacle(divided)
             if not obstacle:
                 return {topic: each.published or each.count for topic, each in divided.items()}
@@ -118,7 +118,7 @@ class Division:
             self._asking.cancel()
             await asyncio.wait([self._asking])
 
-    def _obstacle(self, divided: Mapping[str, Divided]) -> str | None:
+    def _obstacle(self, divided: Mapping[str, TopicPartitions]) -> str | None:
         growing = sorted(topic for topic, each in divided.items() if each.to)
         if growing and self._age() >= KNOWN_GROWING_S:
             return f"the partitioning of {growing[0]}, which is growing, is unknown: the database is unavailable"
@@ -149,20 +149,20 @@ class Division:
         began = monotonic()
         try:
             async with asyncio.timeout(_ASK_TIMEOUT_S):
-                self._divided = await self._ask()
+                self._topics = await self._ask()
         except Exception as error:
             self._next_ask_at = monotonic() + _RETRY_S
             self._away_since = began if self._away_since is None else self._away_since
             log.debug("can't load the growth of topics", error=repr(error)[:300])
             return
-        is_growing = any(each.to for each in self._divided.values())
+        is_growing = any(each.to for each in self._topics.values())
         self._known_at, self._next_ask_at = began, began + (_RETRY_S if is_growing else _REFRESH_S)
         self._away_since = None
-        turn = next((each.turn for each in self._divided.values() if each.published is None), None)
+        turn = next((each.turn for each in self._topics.values() if each.published is None), None)
         if turn != self._turn:
             self._turn, self._turn_since = turn, began
 
 
-async def never_grew() -> Mapping[str, Divided]:
+async def never_grew() -> Mapping[str, TopicPartitions]:
     """The answer if no topic ever grew."""
     return {}

@@ -44,7 +44,7 @@ _KEY: Final = "plaudit.in_hand"
 log = structlog.get_logger()
 
 
-class RequestsInHand:
+class ConcurrencyLimit:
     """Answers 503 to too many concurrent requests, or to too many bytes of theirs.
 
     A request doesn't count while it waits for its client (to send its body, to read its answer), for the outcome of its
@@ -86,7 +86,7 @@ class RequestsInHand:
         if self._count >= self._most and not scope["path"].startswith("/health/"):
             await problem_response(scope, NoRoomError("Too many requests are in progress."))(scope, receive, send)
             return
-        request = scope[_KEY] = RequestInHand(self, is_command, scope, receive, send)
+        request = scope[_KEY] = LimitedRequest(self, is_command, scope, receive, send)
         self.count(is_command, 1)
         try:
             await self._app(scope, request.receive, request.send)
@@ -126,10 +126,12 @@ class RequestsInHand:
         return 0
 
 
-class RequestInHand:
+class LimitedRequest:
     """One request, and the bytes it holds."""
 
-    def __init__(self, requests: RequestsInHand, is_command: bool, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, requests: ConcurrencyLimit, is_command: bool, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         self._requests = requests
         self._is_command = is_command
         self._scope = scope
@@ -241,7 +243,7 @@ class RequestInHand:
 def outside(scope: Scope) -> Iterator[None]:
     """Don't count a request, nor the one that it is a part of, in this block, where it waits for somebody else's
     server."""
-    request: RequestInHand = scope[_KEY]
+    request: LimitedRequest = scope[_KEY]
     outer = outer_of(scope)
     with request.outside(), outside(outer) if outer else nullcontext():
         yield
@@ -249,7 +251,7 @@ def outside(scope: Scope) -> Iterator[None]:
 
 async def take_room(scope: Scope, size: int) -> None:
     """Reserve this many bytes for an answer before they are read. Raises NoRoomError."""
-    request: RequestInHand = scope[_KEY]
+    request: LimitedRequest = scope[_KEY]
     await request.take_room(size)
 
 
@@ -266,7 +268,7 @@ class LaterResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Wait for the response and send it."""
-        request: RequestInHand = scope[_KEY]
+        request: LimitedRequest = scope[_KEY]
         request.give_back_body()
         note_wait(scope)
         with request.outside():

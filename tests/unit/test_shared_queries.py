@@ -6,7 +6,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from api.web.together import Kept, Together
+from api.web.shared_queries import CachedQueries, SharedQueries
 from storage.database import result_or_default
 
 LIMIT_S: ContextVar[float | None] = ContextVar("LIMIT_S", default=None)
@@ -32,7 +32,7 @@ class Shelf:
 
 async def test_those_who_ask_meanwhile_are_answered_by_one_query_and_each_gets_its_own() -> None:
     shelf = Shelf()
-    together = Together(shelf)
+    together = SharedQueries(shelf)
     first = asyncio.create_task(together.of(["a"]))
     await shelf.is_asked.get()
     second = asyncio.create_task(together.of(["b"]))
@@ -46,7 +46,7 @@ async def test_those_who_ask_meanwhile_are_answered_by_one_query_and_each_gets_i
 
 async def test_no_answer_is_older_than_its_question() -> None:
     shelf = Shelf()
-    together = Together(shelf)
+    together = SharedQueries(shelf)
     early = asyncio.create_task(together.of(["a"]))
     await shelf.is_asked.get()
     shelf.things["a"] = 7
@@ -64,7 +64,7 @@ async def test_a_failure_is_told_to_all_and_forgotten() -> None:
             raise ConnectionError("away")
         return dict.fromkeys(keys, 1)
 
-    together = Together(ask)
+    together = SharedQueries(ask)
     told = await asyncio.gather(*(together.of(["a"]) for _ in range(3)), return_exceptions=True)
     assert [type(each) for each in told] == [ConnectionError] * 3
     failing = False
@@ -73,7 +73,7 @@ async def test_a_failure_is_told_to_all_and_forgotten() -> None:
 
 async def test_one_who_gives_up_spoils_nothing_for_the_others() -> None:
     shelf = Shelf()
-    together = Together(shelf)
+    together = SharedQueries(shelf)
     asking = [asyncio.create_task(together.of(["a"])) for _ in range(2)]
     await shelf.is_asked.get()
     asking[0].cancel()
@@ -91,20 +91,20 @@ async def test_the_limit_of_who_asks_first_is_not_that_of_the_others() -> None:
         return {}
 
     LIMIT_S.set(1)
-    await Together(ask).of(["a"])
+    await SharedQueries(ask).of(["a"])
     assert limits == [None]
 
 
 async def test_nothing_is_asked_for_nothing() -> None:
     shelf = Shelf()
-    assert await Together(shelf).of([]) == {}
+    assert await SharedQueries(shelf).of([]) == {}
     assert shelf.asked == []
 
 
 async def test_an_answer_is_kept_for_its_time_and_none_is_not() -> None:
     shelf = Shelf()
     shelf.go_on.set()
-    kept = Kept(shelf, age_s=60)
+    kept = CachedQueries(shelf, age_s=60)
     assert await kept.of(["a", "c"]) == {"a": 1}
     shelf.things = {"a": 2, "b": 3, "c": 4}
     assert await kept.of(["a", "b", "c"]) == {"a": 1, "b": 3, "c": 4}
@@ -114,7 +114,7 @@ async def test_an_answer_is_kept_for_its_time_and_none_is_not() -> None:
 async def test_an_old_answer_is_asked_for_again() -> None:
     shelf = Shelf()
     shelf.go_on.set()
-    kept = Kept(shelf, age_s=0)
+    kept = CachedQueries(shelf, age_s=0)
     await kept.of(["a"])
     shelf.things["a"] = 7
     assert await kept.of(["a"]) == {"a": 7}
@@ -123,7 +123,7 @@ async def test_an_old_answer_is_asked_for_again() -> None:
 async def test_what_is_forgotten_is_asked_for_anew_and_remembered_all_the_same() -> None:
     shelf = Shelf()
     shelf.go_on.set()
-    kept = Kept(shelf, age_s=60)
+    kept = CachedQueries(shelf, age_s=60)
     await kept.of(["a", "b"])
     kept.forget()
     assert kept.remembered(["a", "c"]) == {"a": 1}
@@ -135,7 +135,7 @@ async def test_what_is_forgotten_is_asked_for_anew_and_remembered_all_the_same()
 
 async def test_what_is_forgotten_while_it_is_asked_for_is_not_kept() -> None:
     shelf = Shelf()
-    kept = Kept(shelf, age_s=60)
+    kept = CachedQueries(shelf, age_s=60)
     early = asyncio.create_task(kept.of(["a"]))
     await shelf.is_asked.get()
     shelf.things["a"] = 7
@@ -148,7 +148,7 @@ async def test_what_is_forgotten_while_it_is_asked_for_is_not_kept() -> None:
 async def test_who_waits_for_a_moment_alone_gives_up_and_the_others_are_answered() -> None:
     """The query doesn't know the limit of one of those who ask, and goes on for the others."""
     shelf = Shelf()
-    together = Together(shelf)
+    together = SharedQueries(shelf)
     patient = asyncio.create_task(together.of(["b"]))
     async with asyncio.timeout(60):
         assert await result_or_default(together.of(["a"]), {"a": 0}) == {"a": 0}

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from messaging.kafka import division
+from messaging.kafka import partition_counts
 from messaging.kafka.connection import BrokerAwayError
-from messaging.kafka.division import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S, Division
+from messaging.kafka.partition_counts import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S, PartitionCounts
 from storage.topics_growth import Growth, Step
 
 CHANGES, SUBMISSIONS = "shop.review-changes", "shop.review-submissions"
@@ -22,7 +22,7 @@ class Asked:
         self.is_away = False
         self.times = 0
         self.now = 1_000.0
-        monkeypatch.setattr(division, "monotonic", lambda: self.now)
+        monkeypatch.setattr(partition_counts, "monotonic", lambda: self.now)
         monkeypatch.setattr(asyncio, "sleep", self.sleep)
 
     async def __call__(self) -> dict[str, Growth]:
@@ -35,7 +35,7 @@ class Asked:
         self.now += seconds
         await answered()
 
-    async def later(self, known: Division, seconds: float = 1) -> None:
+    async def later(self, known: PartitionCounts, seconds: float = 1) -> None:
         """Have so much time pass, and be asked again if it is time for that."""
         self.now += seconds
         await known.is_settled()
@@ -56,20 +56,20 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return Asked(monkeypatch)
 
 
-async def changes(known: Division) -> int | None:
+async def changes(known: PartitionCounts) -> int | None:
     """The number of partitions of the topic of changes."""
     return (await known.counts([CHANGES])).get(CHANGES)
 
 
 async def test_a_topic_that_never_grew_has_the_partitions_that_there_are(asked: Asked) -> None:
-    known = Division(asked, CHANGES)
+    known = PartitionCounts(asked, CHANGES)
     assert await changes(known) is None
     await known.check()
     assert asked.times == 1
 
 
 async def test_while_it_grows_nothing_ordered_is_published(asked: Asked) -> None:
-    known = Division(asked, CHANGES)
+    known = PartitionCounts(asked, CHANGES)
     await known.check()
     asked.growth = Growth(4, to=8)
     await asked.later(known, 5)
@@ -84,7 +84,7 @@ async def test_while_it_grows_nothing_ordered_is_published(asked: Asked) -> None
 
 
 async def test_what_is_known_is_good_for_a_while_without_the_database(asked: Asked) -> None:
-    known = Division(asked, CHANGES)
+    known = PartitionCounts(asked, CHANGES)
     asked.growth = Growth(8)
     assert await changes(known) == 8
     asked.is_away = True
@@ -101,7 +101,7 @@ async def test_what_is_known_is_good_for_a_while_without_the_database(asked: Ask
 
 
 async def test_keys_are_divided_anew_from_one_moment_on(asked: Asked) -> None:
-    known = Division(asked, CHANGES)
+    known = PartitionCounts(asked, CHANGES)
     asked.other = Growth(4, to=8)
     assert await known.counts([SUBMISSIONS]) == {SUBMISSIONS: 4}
     asked.other = Growth(4, to=8, step=Step.SWITCHING, turn="a")
@@ -121,7 +121,7 @@ async def test_keys_are_divided_anew_from_one_moment_on(asked: Asked) -> None:
 async def test_whoever_waits_goes_on_as_before_where_nobody_divides_keys_anew(
     asked: Asked, is_asked_between: bool
 ) -> None:
-    known = Division(asked, CHANGES)
+    known = PartitionCounts(asked, CHANGES)
     asked.other = Growth(4, to=8, step=Step.SWITCHING, turn="a")
     began = asked.now
     while asked.now < began + SWITCHED_S - 10:
@@ -140,7 +140,7 @@ async def test_whoever_waits_goes_on_as_before_where_nobody_divides_keys_anew(
 
 
 async def test_of_a_topic_that_grows_the_database_must_tell(asked: Asked) -> None:
-    known = Division(asked, CHANGES)
+    known = PartitionCounts(asked, CHANGES)
     asked.other = Growth(4, to=8)
     assert await known.counts(BOTH) == {SUBMISSIONS: 4}
     asked.is_away = True
@@ -153,7 +153,7 @@ async def test_of_a_topic_that_grows_the_database_must_tell(asked: Asked) -> Non
 
 
 async def test_what_is_old_is_asked_for_while_the_database_may_come_back(asked: Asked) -> None:
-    known = Division(asked, CHANGES)
+    known = PartitionCounts(asked, CHANGES)
     assert await known.counts(BOTH) == {}
     asked.other, asked.is_away = Growth(8), True
     asked.now += KNOWN_S
@@ -164,7 +164,7 @@ async def test_what_is_old_is_asked_for_while_the_database_may_come_back(asked: 
 
 
 async def test_a_database_that_was_away_for_long_holds_up_nobody(asked: Asked) -> None:
-    known = Division(asked, CHANGES)
+    known = PartitionCounts(asked, CHANGES)
     asked.is_away = True
     began = asked.now
     assert await known.counts(BOTH) == {}
@@ -176,7 +176,7 @@ async def test_a_database_that_was_away_for_long_holds_up_nobody(asked: Asked) -
 
 async def test_what_was_never_known_is_asked_for_once_by_all(asked: Asked) -> None:
     asked.is_away = True
-    known = Division(asked, CHANGES)
+    known = PartitionCounts(asked, CHANGES)
     assert await asyncio.gather(*(known.is_settled() for _ in range(50))) == [False] * 50
     assert asked.times == 1
     asked.now += 1

@@ -24,7 +24,7 @@ _NO_TEXT: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class ImportOrder:
+class ImportOptions:
     """The options of an import."""
 
     file: Path

@@ -76,7 +76,7 @@ def refusal_by(problem: ProblemError) -> Refused:
     return Refused(problem.kind.status, members, problem.headers.get("Retry-After"))
 
 
-class Facade:
+class ApiClient:
     """Client of the application's API within a visitor's request; an asynchronous context manager."""
 
     def __init__(self, request: Request, credential: str | None, client: tuple[str, int]) -> None:
@@ -91,7 +91,7 @@ class Facade:
             trust_env=False,
         )
 
-    async def __aenter__(self) -> "Facade":
+    async def __aenter__(self) -> "ApiClient":
         return self
 
     async def __aexit__(
