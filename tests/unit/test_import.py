@@ -154,9 +154,9 @@ def test_a_mapping_that_does_not_fit_the_file() -> None:
         ColumnMapping.of(["a=rating", "b=rating"])
     with pytest.raises(UsageError, match="no column stars"):
         ColumnMapping.of(["stars=rating"]).check(ROW)
-    with pytest.raises(UsageError, match="No column is rating"):
+    with pytest.raises(UsageError, match="No column is mapped to rating"):
         ColumnMapping.of([]).check(["entityId", "entityType", "review", "stars"])
-    with pytest.raises(UsageError, match="Several columns are entityId"):
+    with pytest.raises(UsageError, match="Several columns are mapped to entityId"):
         ColumnMapping.of([]).check([*ROW, "entity_id"])
 
 
