@@ -46,7 +46,7 @@ class LagAge:
         self._now = now
 
     def unknown(self) -> dict[Partition, int]:
-        """Offsets of the oldest records from before the first observation, by partition, that have no noted timestamp."""
+        """Oldest offsets from before the first observation, by partition, that have no noted timestamp."""
         return {
             partition: offset
             for partition, offset in self._oldest.items()
