@@ -158,7 +158,7 @@ async def test_an_ended_session_says_that_it_has_ended(browser: Browser, guarded
         await page.get_by_text("No waiting review matches these filters.").wait_for()
         await eventually(lambda: own.review(id), lambda review: review["reviewStatus"] == "Approved")
         await leave(elsewhere)
-        await page.get_by_role("link", name="Reviews").click()
+        await page.get_by_role("link", name="Reviews", exact=True).click()
         await page.get_by_text("Your session has ended. Sign in to continue where you were.").wait_for()
         await page.get_by_label("API key").fill(key)
         await page.get_by_role("button", name="Sign in").click()
