@@ -1,4 +1,4 @@
-"""The housekeeping of workers: what one task stumbles over keeps no other one from its turn."""
+"""Housekeeping of workers: a failing task does not keep the others from running."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -61,7 +61,7 @@ async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: 
             return sum([await database[name].count_documents({}) for name in overdue])
 
         await eventually(left, lambda found: found == 0)
-        # By the next turn at the latest: this one may have looked for it a moment too early.
+        # At the latest in the next turn: this one may have checked it a moment too early.
         await eventually(lambda: "a housekeeping task failed" in service.log("worker"))
         assert await database["parkedCommands"].count_documents({}) == 1
     assert service.processes["worker"].poll() is None
@@ -71,8 +71,8 @@ async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: 
 async def test_what_is_parked_waits_for_what_was_sent_in_time(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
-    """As behind an import that takes workers hours: its reviews stand in Kafka, and what it tells of them is parked. So
-    do their images, which belong to none yet."""
+    """Simulates an import that takes workers hours: its reviews are still in Kafka, while the commands about them are
+    parked and their images belong to no review yet."""
     service, id, long_ago = own_service, new_id("review"), datetime.now(UTC) - timedelta(hours=30)
     image = await Images(own_facade.http).upload()
     await own_facade.approve_early(id)
@@ -85,7 +85,7 @@ async def test_what_is_parked_waits_for_what_was_sent_in_time(
     at = int(long_ago.timestamp() * 1_000) + 60_000
     waiting = review_message(submission(product, 4, id=id, images=[image]))
     await service.publish("review-submissions", waiting._replace(timestamp=at))
-    # Its housekeeping begins at once, long before its consumers have a partition.
+    # Its housekeeping starts at once, long before its consumers are assigned a partition.
     service.start("worker")
     await own_facade.until_rated(product, 4, 1)
     assert await service.records("moderation-commands.dlq") == []
@@ -108,7 +108,7 @@ async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
     assert rejected.status_code == 202
     command = {"action": "reject", "ids": [routed["id"]], "expectedStatus": "New", "moderator": "mona"}
     await service.publish("moderation-commands", message(command, routed["id"]))
-    # Its housekeeping begins at once, long before its consumers have a partition.
+    # Its housekeeping starts at once, long before its consumers are assigned a partition.
     service.start("worker")
     await own_facade.until_rated(product, 1, 1)
     statuses = {id: (await own_facade.review(id))["reviewStatus"] for id in ids}
@@ -119,7 +119,7 @@ async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
 async def test_more_planned_approvals_than_go_together_are_all_made(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of them is damaged, and holds up none."""
+    """One of them is damaged and must not block the others."""
 
     class NoObjections(Objections):
         async def applied_up_to(self, now: datetime) -> datetime:
@@ -141,7 +141,7 @@ async def test_more_planned_approvals_than_go_together_are_all_made(
 
 
 class StumblingLag(ConsumerLag):
-    """Of the cluster, and of these questions to it each fails. `database` and `outbox`: those of its service."""
+    """Lag of the cluster, with the measurements numbered `failing` (from 1) raising BrokerAwayError."""
 
     def __init__(self, service: Service, database: Database, publish: Publish, *failing: int) -> None:
         super().__init__(KafkaConnection(service.servers.kafka), TopicNames(service.prefix), timeout=30)
@@ -156,9 +156,9 @@ class StumblingLag(ConsumerLag):
 
 
 async def moment_of(objections: Objections, turns: int) -> datetime | None:
-    """What so many turns of the housekeeping find."""
+    """Return the moment found within this number of housekeeping turns, or None."""
     for _ in range(turns):
-        with suppress(BrokerAwayError):  # as housekeeping does: it asks again
+        with suppress(BrokerAwayError):  # Housekeeping asks again, too.
             if moment := await objections.applied_up_to(datetime.now(UTC)):
                 return moment
     return None
@@ -196,7 +196,7 @@ async def test_neither_do_those_of_a_topic_that_has_fewer_partitions_now(servers
     await service.run("init")
     async with lag_of(service) as lag, admin_client(KafkaConnection(servers.kafka)) as admin:
         objections, topic = Objections(lag, lag.outbox), service.topic("review-changes")
-        # In another partition than the one that is left.
+        # In another partition than the remaining one.
         await service.publish("review-changes", message({"id": "x"}, "x"))
         assert await moment_of(objections, 1) is None
         await delete_topic(servers, topic)
@@ -217,7 +217,7 @@ async def test_a_replay_that_waits_may_bring_an_objection(servers: Servers, tmp_
 async def test_an_objection_that_a_dead_worker_has_not_passed_on_is_waited_for(
     servers: Servers, tmp_path: Path
 ) -> None:
-    """It has applied a replay, and owes its message."""
+    """The worker has applied a replay and still owes its message."""
     service = Service(servers, tmp_path)
     await service.run("init")
     async with lag_of(service) as lag:
@@ -250,7 +250,7 @@ async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
     review = submission(product, storeId=store, id=new_id("review"), review="Sharp.")
     await own_facade.submit(review)
     await own_facade.moderate("delete", review["id"])
-    # It is refused, as its id is taken, and its text has been noted.
+    # It is refused because its id is taken, but its text has been recorded.
     await service.publish("review-submissions", review_message({**review, "rating": 1}))
     async with service.mongo() as database:
         noted, places = database["reviewTexts"], database["reviews"]
@@ -266,7 +266,7 @@ async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
 async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Replays of two letters of one command would both take effect."""
+    """Replays of two dead letters for one command would both take effect."""
     together = asyncio.Barrier(2)
 
     def in_step(parked_before: Any) -> Any:
@@ -302,7 +302,7 @@ async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
 async def test_what_stays_parked_though_its_review_is_there_is_passed_on_once_in_a_parking_time(
     servers: Servers,
 ) -> None:
-    """Its owner stands behind a backlog, or can't use the review."""
+    """Its owner is behind a backlog, or cannot use the review."""
     async with opened_desk(servers) as desk:
         parked, review, now = desk.parked, desk.review(), datetime.now(UTC)
         await desk.submit(desk.records(review))
@@ -320,7 +320,7 @@ async def test_what_stays_parked_though_its_review_is_there_is_passed_on_once_in
 
 
 class HangingFiles(ImageFiles):
-    """A store of images that answers no question for uploads, and notes that it was asked."""
+    """A store of images that never answers requests about uploads, and records that it was called."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore())
@@ -355,7 +355,7 @@ async def test_a_store_of_images_that_hangs_holds_up_nothing_else(
 
 
 class AnHourAhead(datetime):
-    """The clock of a machine that nobody has set."""
+    """The clock of a machine whose time was never set."""
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
@@ -400,7 +400,7 @@ async def test_what_is_owed_waits_for_no_store_of_images(servers: Servers, tmp_p
     service, key = Service(servers, tmp_path, environment=away), new_id()
     async with service.running(api=False), service.mongo() as database:
         await eventually(lambda: service.log("worker"), lambda log: "what=images where=housekeeping" in log)
-        # As a worker that died has left it.
+        # As left behind by a worker that died.
         message = [service.topic("events"), key.encode(), b"{}", []]
         await database["outbox"].insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": [message]})
         await eventually(lambda: database["outbox"].count_documents({}), lambda count: count == 0)
@@ -408,7 +408,7 @@ async def test_what_is_owed_waits_for_no_store_of_images(servers: Servers, tmp_p
 
 
 class FailingClock(ParkingClock):
-    """One that can't be set."""
+    """A clock that cannot be set."""
 
     async def tick(self, longest: timedelta) -> tuple[timedelta, bool]:
         raise AutoReconnect(f"away, for longer than {longest}")
@@ -436,7 +436,7 @@ async def test_a_clock_that_cannot_be_set_keeps_parked_commands_alone_waiting(
 
 
 async def a_day_passes(database: Database) -> None:
-    """All that is noted of times is a day older."""
+    """Make all recorded times one day older."""
     day = timedelta(days=1) // timedelta(milliseconds=1)
     for name in ("parkedCommands", "parkedReturns"):
         await database[name].update_many({}, [{"$set": {"parkedAt": {"$subtract": ["$parkedAt", day]}}}])
@@ -450,7 +450,7 @@ async def a_day_passes(database: Database) -> None:
 async def test_the_times_of_all_that_is_parked_follow_in_parts(
     servers: Servers, monkeypatch: pytest.MonkeyPatch, is_absent_again: bool
 ) -> None:
-    """Each once, whoever moves them, also where workers are gone again meanwhile."""
+    """Each is moved once, by any worker, also if workers are absent again in between."""
     monkeypatch.setattr(parking_clock, "_AT_ONCE", 10)
     monkeypatch.setattr(parking_clock, "_IN_A_TURN", 3)
     async with opened_desk(servers) as desk:
@@ -458,7 +458,7 @@ async def test_the_times_of_all_that_is_parked_follow_in_parts(
         assert await clock.tick(AWAY_FOR) == (timedelta(), True)
         (ticked,) = await noted.find().to_list()
         day, collections = timedelta(days=1), [desk.database[name] for name in ("parkedCommands", "parkedReturns")]
-        # Some of one moment, and over more than the gap; the first three right before it.
+        # Groups share one time, and together they span more than the gap; the first three are just before it.
         times = {f"{n:03}": ticked["at"] - timedelta(hours=n // 3) for n in range(100)}
         for collection in collections:
             await collection.insert_many([{"_id": id, "parkedAt": at} for id, at in times.items()])

@@ -1,4 +1,4 @@
-"""Images of reviews, from the upload to the last trace of them."""
+"""Images of reviews, from the upload to the removal of the last trace."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -23,20 +23,20 @@ def images(http: httpx.AsyncClient) -> Images:
 
 
 def files_of(service: Service, id: str) -> list[str]:
-    """The files of an image in the store, and its upload."""
+    """Return the names of the files of an image in the store, its upload included."""
     store = service.folder / "images"
     return sorted(file.name for folder in ("incoming", "images") for file in Path(store / folder / id).glob("*"))
 
 
 async def refused(http: httpx.AsyncClient, *reviews: Json) -> httpx.Response:
-    """The answer to reviews that name images which they can't have. While the database is slow to tell that, they are
-    taken, and their consumer refuses them."""
+    """Return the response to reviews that name images they cannot have. While the database is too slow to check it,
+    they are accepted, and their consumer refuses them."""
     post = partial(http.post, REVIEWS, json=reviews)
     return await eventually(post, lambda answer: answer.status_code not in (202, 503))
 
 
 async def until_gone(service: Service, *ids: str) -> None:
-    """Wait until no file of these images is left."""
+    """Wait until no file of these images remains."""
     for id in ids:
         await eventually(partial(asyncio.to_thread, files_of, service, id), lambda files: not files)
 
@@ -153,7 +153,7 @@ async def test_moderators_hide_and_show(facade: Facade, images: Images, product:
 
 
 async def set_back(service: Service, review: str, image: str) -> Message:
-    """Make an image of a review one that is still to be rebuilt; returns the message that has it rebuilt."""
+    """Reset an image of a review to the state before it was rebuilt; returns the message that triggers the rebuild."""
     async with service.mongo() as database:
         await database["images"].update_one({"_id": image}, {"$set": {"state": "awaited"}})
         place = {"_id": review, "images.id": image}
@@ -175,7 +175,7 @@ async def test_an_image_that_nobody_could_see_before_an_approval_stays_hidden(
     told = await facade.review(review)
     assert (told["images"], told["pendingImages"]) == ([{"id": early, "hidden": False}], 1)
     assert "1 photo isn't ready yet" in text_of((await http.get(queue)).text)
-    # As a moderator edits it by its row, which can't name the photo that isn't there yet.
+    # As when a moderator edits it by its row, which cannot name the photo that is still pending.
     await facade.command("POST", "/api/customerReviews", [{**told, "title": "Mended"}])
     told = await facade.review(review)
     assert (told["title"], told["images"], told["pendingImages"]) == ("Mended", [{"id": early, "hidden": False}], 1)

@@ -1,4 +1,4 @@
-"""Images as the consumers of one worker take them, whatever has waited in Kafka, and for how long."""
+"""Images as the consumers of one worker process them, with records delayed in Kafka for various times."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -42,7 +42,7 @@ async def desk(servers: Servers) -> AsyncIterator[Desk]:
 
 
 def read_up_to(now: datetime) -> Callable[[], Awaitable[datetime]]:
-    """All submissions have been read."""
+    """Report that all submissions up to this time have been read."""
     return AsyncMock(return_value=now)
 
 
@@ -80,7 +80,7 @@ async def test_a_turn_removes_a_part_of_very_many_images(desk: Desk) -> None:
 
 
 async def test_a_file_that_cannot_be_removed_holds_up_nothing_else(desk: Desk, tmp_path: Path) -> None:
-    """As under a legal hold, also where it is the only one to be removed."""
+    """A file under a legal hold, also if it is the only one to remove."""
     files, held = ImageFiles(open_store(str(tmp_path))), str(uuid4())
     now = datetime.now(UTC).replace(microsecond=0)
     desk.services.image_files = files
@@ -101,7 +101,7 @@ async def test_a_file_that_cannot_be_removed_holds_up_nothing_else(desk: Desk, t
 async def test_files_that_cannot_be_removed_take_turns_with_others(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though as many as a turn takes are under a legal hold."""
+    """Even if a whole batch of a turn is under a legal hold."""
     files, held = ImageFiles(open_store(str(tmp_path))), [str(uuid4()) for _ in range(2)]
     desk.services.image_files, now = files, datetime.now(UTC).replace(microsecond=0)
     monkeypatch.setattr("consumers.images_sweeping._AT_ONCE", len(held))
@@ -128,14 +128,14 @@ async def test_files_that_cannot_be_removed_take_turns_with_others(
 
 
 class AwayFiles(ImageFiles):
-    """A store of images that nobody reaches."""
+    """A store of images that is unreachable."""
 
     async def has_upload(self, id: str) -> bool:
         raise GenericError("no route to host")
 
 
 async def test_reviews_go_on_while_the_store_of_images_is_away(desk: Desk) -> None:
-    """One with a made-up image among them, which housekeeping finds once the store is back."""
+    """Among them is one with a made-up image, which housekeeping finds once the store is back."""
     files, waiting, now = desk.services.image_files, str(uuid4()), datetime.now(UTC)
     await files.put_upload(waiting, upload_digest(picture()), picture())
     desk.services.image_files = AwayFiles(MemoryStore())
@@ -152,7 +152,7 @@ async def test_reviews_go_on_while_the_store_of_images_is_away(desk: Desk) -> No
 
 
 async def test_no_upload_is_lost_in_a_store_without_the_mark(desk: Desk, tmp_path: Path) -> None:
-    """As where a volume isn't mounted: what waits in Kafka is rebuilt once it is."""
+    """As with an unmounted volume: uploads that wait in Kafka are rebuilt once it is mounted."""
     files, elsewhere = (ImageFiles(open_store(str(tmp_path / name))) for name in ("mounted", "empty"))
     desk.services.image_files, waiting, made_up = files, str(uuid4()), str(uuid4())
     await desk.upload(picture())
@@ -167,7 +167,7 @@ async def test_no_upload_is_lost_in_a_store_without_the_mark(desk: Desk, tmp_pat
             await UploadConsumer(desk.services)([upload])
         with pytest.raises(GenericError, match="isn't mounted"):
             await forget_images(desk.services, now + UNUSED_FOR * 2, timedelta(days=21))
-        # What is uploaded meanwhile makes it the right one no more than before.
+        # Uploads in the meantime don't make this the right store either.
         await desk.upload(picture())
     desk.services.image_files = files
     await UploadConsumer(desk.services)([upload])
@@ -178,7 +178,7 @@ async def test_no_upload_is_lost_in_a_store_without_the_mark(desk: Desk, tmp_pat
 async def test_nothing_is_removed_from_or_listed_in_a_store_without_the_mark(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files of what is gone stay to be removed until their store is back."""
+    """Files of removed images are kept for removal until their store is back."""
     files, elsewhere = (ImageFiles(open_store(str(tmp_path / name))) for name in ("mounted", "empty"))
     desk.services.image_files, now = files, datetime.now(UTC)
     image = await desk.upload(picture())
@@ -201,7 +201,7 @@ async def test_nothing_is_removed_from_or_listed_in_a_store_without_the_mark(
 
 
 async def test_the_doctor_tells_of_a_store_without_the_mark(desk: Desk, servers: Servers, tmp_path: Path) -> None:
-    """Also of a folder that isn't there, and no more once somebody has said that it is the right one."""
+    """The same holds for a missing folder, but no longer once an operator has confirmed that it is the right one."""
 
     async def examined(name: str) -> Finding:
         mongo = MongoSettings(uri=SecretStr(servers.mongo), database=desk.database.name)
@@ -224,7 +224,8 @@ async def test_the_doctor_tells_of_a_store_without_the_mark(desk: Desk, servers:
 
 
 async def test_a_store_of_a_version_that_wrote_no_mark_is_known_by_its_images(desk: Desk, tmp_path: Path) -> None:
-    """Another one isn't marked in its place, and no upload is lost there; one image may be."""
+    """Another store is not marked in its place, and loses no upload, with one image possibly missing from the right
+    one."""
     old, elsewhere = (ImageFiles(open_store(str(tmp_path / name))) for name in ("mounted", "empty"))
     desk.services.image_files = old
     images = [await desk.upload(picture()) for _ in range(2)]
@@ -260,7 +261,7 @@ async def test_an_upload_is_lost_that_the_marked_store_has_no_more(desk: Desk) -
 async def test_what_was_acknowledged_stands_without_an_image_that_was_refused_since(
     desk: Desk, via: str | None
 ) -> None:
-    """Whichever topic is read first. An upstream system has acknowledged nothing, and is told."""
+    """In either order of reading the topics. An upstream system has acknowledged nothing, so its review is refused."""
     for is_before in (True, False):
         image, other = str(uuid4()), await desk.upload(picture(), uploader="berta")
         await desk.services.image_files.put_upload(image, upload_digest(b"no picture"), b"no picture")
@@ -300,13 +301,13 @@ async def test_an_erased_image_goes_from_a_review_that_claims_it_meanwhile(
 
 
 def command(action: str, review: Json, image: str, id: str | None = None) -> Json:
-    """A command of a moderator about an image of a review."""
+    """Return a moderator's command about an image of a review."""
     told = {"action": action, "reviewId": review["id"], "imageId": image, "moderator": "mona", "reason": "a face"}
     return told | ({"commandId": id} if id else {})
 
 
 async def outcomes(desk: Desk, image: str, *commands: str) -> list[Outcome]:
-    """The outcomes of commands about an image that are stored."""
+    """Return the stored outcomes of commands about an image."""
     answers = await desk.services.outcomes.answers([(id, image) for id in commands])
     return [answer.outcome for answer in answers.values()]
 
@@ -346,7 +347,7 @@ async def test_what_waits_stands_before_what_comes_with_the_image(desk: Desk) ->
     review["images"] = [image]
     hide, show = desk.records(*(command(each, review, image, each) for each in ("hide", "show")))
     await desk.submit(desk.records(review))
-    # By a worker that stopped before it looked again.
+    # Parked by a worker that stopped before it checked again.
     waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
     await desk.services.parked_image_commands.park([waiting])
     await desk.command_images([show])
@@ -394,7 +395,7 @@ async def test_a_command_whose_image_came_to_a_worker_of_before_is_applied_in_th
 async def test_a_damaged_review_keeps_no_command_about_others_from_being_given_up(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many wait for it; for how long they do is told as it is."""
+    """Even with more overdue commands than one batch takes; their parking time stays unchanged."""
     monkeypatch.setattr("consumers.images.MOST_OVERDUE", 1)
     damaged, image, missing = desk.review(), str(uuid4()), str(uuid4())
     await desk.submit(desk.records(damaged))
@@ -418,7 +419,7 @@ async def test_a_damaged_image_keeps_no_command_about_others_from_being_given_up
     await desk.submit(desk.records(review))
     await desk.database["images"].update_one({"_id": image}, {"$set": {"state": "strange"}})
     (hide,) = desk.records(command("hide", review, image, "one"))
-    # By a worker that stopped before it looked again.
+    # Parked by a worker that stopped before it checked again.
     waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
     await desk.services.parked_image_commands.park([waiting])
     await desk.command_images(desk.records(command("hide", desk.review(), missing, "two")))
@@ -477,7 +478,7 @@ async def test_an_image_that_became_ready_behind_an_approval_stays_hidden(desk: 
 
 
 async def test_an_image_that_an_edit_brings_behind_an_approval_stays_hidden(desk: Desk) -> None:
-    """The approval is about the review of before: whoever sent it saw other images. Later ones have seen this one."""
+    """The approval refers to the review as it was: its sender saw other images. Later approvals include this one."""
     for is_before in (True, False):
         first, second = await desk.upload(picture()), await desk.upload(picture())
         review = desk.review(images=[first])
@@ -507,7 +508,8 @@ async def test_a_row_that_is_sent_back_keeps_the_images_that_are_pending_behind_
 
 
 async def test_an_image_that_is_read_again_before_its_review_is_shown(desk: Desk) -> None:
-    """As after a restore: the database knows of neither, its upload is removed, and the approval is from before."""
+    """As after a restore: neither is in the database, the upload is removed, and the approval is from before the
+    restore."""
     before = round((datetime.now(UTC) - timedelta(hours=1)).timestamp() * 1_000)
     image = await desk.upload(picture(), at=before)
     await desk.database["images"].delete_one({"_id": image})
@@ -553,7 +555,7 @@ async def test_a_worker_whose_clock_is_behind_shows_nothing_that_nobody_could_se
 
 @pytest.mark.parametrize("is_edit", [True, False])
 async def test_an_image_is_seen_by_no_approval_from_before_its_record(desk: Desk, is_edit: bool) -> None:
-    """The clock of the facade is ahead of that of MongoDB."""
+    """The clock of the API is ahead of MongoDB's."""
     image, review = str(uuid4()), desk.review()
     await desk.services.image_files.put_upload(image, upload_digest(picture()), picture())
     ahead = round((datetime.now(UTC) + timedelta(minutes=2)).timestamp() * 1_000)

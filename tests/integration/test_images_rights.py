@@ -1,4 +1,4 @@
-"""Images for those who may see them, and for nobody else."""
+"""Images are served only to callers who may see them."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -67,7 +67,7 @@ async def http(database: Database, files: ImageFiles) -> AsyncIterator[httpx.Asy
 
 
 async def store(database: Database, status: ReviewStatus, image: ReviewImage, **fields: Any) -> None:
-    """A review with an image."""
+    """Store a review with an image."""
     review = replace(REVIEW, status=status, images=(image,))
     await ReviewRepository(database).insert([review])
     stored = StoredImage(IMAGE, **{"state": ImageState.READY, "at": NOW, "review_id": "r", **fields})
@@ -75,7 +75,8 @@ async def store(database: Database, status: ReviewStatus, image: ReviewImage, **
 
 
 async def statuses(http: httpx.AsyncClient) -> list[int]:
-    """The answers to a stranger, to callers without and with the permission, and to one of another store."""
+    """Return the statuses for an anonymous caller, callers without and with the permission, and callers bound to two
+    stores."""
     read = ["customerReviews:read"]
     tokens = [
         None,
@@ -125,11 +126,11 @@ async def test_nobody_sees_what_is_gone_or_not_of_the_review(database: Database,
 
 
 async def test_an_upload_that_is_refused_for_its_key_leaves_nothing(http: httpx.AsyncClient, files: ImageFiles) -> None:
-    """Nothing would tell of its file, which would stay for weeks."""
+    """Nothing would refer to its file, which would stay for weeks."""
     token = ISSUER_OF_ALL.token(["customerReviews:create"])
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream", "Idempotency-Key": "one"}
     mine, other = b"\xff\xd8\xff mine", b"\xff\xd8\xff another"
-    # Kafka is away: the key is known to this process alone.
+    # Kafka is unavailable: only this process knows the key.
     assert (await http.post("/api/images", content=mine, headers=headers)).status_code == 503
     refused = await http.post("/api/images", content=other, headers=headers)
     assert (refused.status_code, refused.json()["type"]) == (422, "/problems/idempotency-key-reused")

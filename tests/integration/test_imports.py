@@ -1,4 +1,4 @@
-"""Imports into a service that has some of it already: nothing is edited, doubled or taken back."""
+"""Imports into a service that already has some of the data: nothing is edited, duplicated or reverted."""
 
 import json
 from functools import partial
@@ -16,7 +16,7 @@ DATES = ("createdDate", "modifiedDate")
 
 
 async def refused(service: Service, product: str) -> set[tuple[str, str]]:
-    """The refused submissions about a product: review and code."""
+    """Return the refused submissions about a product as pairs of review id and code."""
     told = [data for kind, data in await service.events(f"Product:{product}") if kind == "SubmissionRefused"]
     return {(each["reviewId"], each["code"]) for each in told}
 
@@ -64,7 +64,7 @@ async def test_an_import_where_it_comes_from_doubles_nothing(service: Service, f
     assert "Published 1 reviews; 0 bad rows." in (await service.run("import", str(file))).stdout
     await service.idle()
     assert await exported() == before
-    # A reply that was changed here since is newer.
+    # A reply changed here since then is newer.
     await facade.command("POST", f"{about}/reply", {"text": "Thank you"})
     changed = await exported()
     file.write_text("".join(json.dumps(row) + "\n" for row in before))
@@ -105,7 +105,7 @@ async def test_a_past_is_of_no_other_review_with_the_id(service: Service, facade
     await service.idle()
     assert await facade.review(id) == before
     assert (await facade.get(f"/api/customerReviews/{id}/reports"))["totalCount"] == 0
-    # Its own past comes, also in two lines of which the text is known by the first.
+    # Its own history is imported, also from two lines, the text of which is known from the first.
     row |= {"review": "Good", "rating": 5, "entityId": product}
     other.write_text("".join(json.dumps(line) + "\n" for line in (row, votes, report)))
     await service.run("import", str(other))

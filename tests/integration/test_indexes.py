@@ -1,4 +1,4 @@
-"""Indexes follow the settings and the version: nothing about them stops the service."""
+"""Indexes follow the settings and the version, without stopping the service."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""API keys: made and revoked by the command line, known to the facade by their hash alone."""
+"""API keys: created and revoked by the command line, known to the API by their hash alone."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -123,7 +123,7 @@ _IS_VALID = ApiKey.is_valid
 
 @asynccontextmanager
 async def _app(servers: Servers, keys: ApiKeyRepository, name: str) -> AsyncIterator[FastAPI]:
-    """A facade that asks for keys, and from which an address may send three requests."""
+    """An API that requires keys and accepts three requests per address."""
     mongo, database = connect(servers.mongo, name)
     async with mongo:
         publisher = Publisher(KafkaConnection(servers.kafka))
@@ -151,8 +151,8 @@ async def test_guesses_are_limited_before_the_database_is_asked(
         looked_up = await database["system.profile"].count_documents({"ns": f"{database.name}.apiKeys"})
         assert guesses == [401] * 3 + [429] * 17
         assert looked_up == 3
-        # Whoever was let in before doesn't suffer from guesses at the same address, also once it is time to look the
-        # key up again; its id alone does nothing for a stranger.
+        # Callers who were let in before are not affected by guesses from the same address, even when it is time to look
+        # up the key again; its id alone does not help a stranger.
         monkeypatch.setattr(timed_cache, "monotonic", lambda: monotonic() + REMEMBERED_SECONDS + 1)
         assert await status(app, "0123456789ab", secret="t" * 43) == 429
         assert await status(app, "0123456789ab") == 200

@@ -1,4 +1,4 @@
-"""A partition that stands beside eleven that flow, as the metrics tell of it that alerts ask for."""
+"""Metrics and alerts for one stuck partition beside eleven that make progress."""
 
 import re
 import time
@@ -26,7 +26,8 @@ Ages = dict[int, float]
 
 
 async def told(service: Service, metric: str) -> Ages:
-    """The values of a metric of the topic, by partition, once there are any: while Kafka is slow, none are told."""
+    """Return the values of a metric of the topic by partition, once there are any: while Kafka is slow, there are
+    none."""
 
     async def found() -> Ages:
         async with service.client() as http:
@@ -38,12 +39,12 @@ async def told(service: Service, metric: str) -> Ages:
 
 
 async def age_of_stuck(service: Service) -> float:
-    """The age that is told of the partition that is stuck, 0 while none is told."""
+    """Return the reported age of the stuck partition, 0 if none is reported."""
     return (await told(service, LAG)).get(STUCK, 0)
 
 
 async def fill_and_consume(service: Service, *, ago_s: float = 0) -> None:
-    """Let a record come into each partition, and commit them all but those of the partition that is stuck."""
+    """Publish a record to each partition, and commit all but the one in the stuck partition."""
     places = [TopicPartition(service.topic(TOPIC), number) for number in range(PARTITIONS)]
     at = int((time.time() - ago_s) * 1_000)
     async with AIOKafkaProducer(bootstrap_servers=service.servers.kafka) as producer:
@@ -56,7 +57,7 @@ async def fill_and_consume(service: Service, *, ago_s: float = 0) -> None:
 
 
 def threshold(metric: str) -> float:
-    """The number above which the alert about this metric fires."""
+    """Return the number above which the alert about this metric fires."""
     (number,) = re.findall(rf"{metric}\) > (\d+)", ALERTS.read_text())
     return float(number)
 
@@ -64,7 +65,7 @@ def threshold(metric: str) -> float:
 async def test_one_stuck_partition_of_twelve_is_told(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path, environment={"PLAUDIT_KAFKA__PARTITIONS": str(PARTITIONS)})
     await service.run("init")
-    # This record is from before the API runs, and older than what the alert allows.
+    # This record is from before the API runs, and older than the alert allows.
     await fill_and_consume(service, ago_s=AGO_S)
     limit = threshold(LAG)
     async with service.running(workers=()):
@@ -86,6 +87,6 @@ async def test_a_record_that_came_meanwhile_has_the_age_of_its_coming(servers: S
     service = Service(servers, tmp_path, environment={"PLAUDIT_KAFKA__PARTITIONS": str(PARTITIONS)})
     async with service.running(workers=()):
         await eventually(partial(told, service, LAG), lambda found: len(found) == PARTITIONS)
-        # As a mirror writes it: with the time of long ago.
+        # As written by a mirror: with an old timestamp.
         await fill_and_consume(service, ago_s=AGO_S)
         assert await eventually(partial(age_of_stuck, service)) < AGO_S

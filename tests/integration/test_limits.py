@@ -1,4 +1,4 @@
-"""Limits of a facade as it runs: slow and large requests, slow queries, many connections, rates."""
+"""Limits of a running API: slow and large requests, slow queries, many connections, rates."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 CONNECTIONS = 60
 FLOOD_BYTES = 600_000_000
 FLOOD_S = 5.0
-"""A flood ends by the one or the other: how much a busy machine sends in that time doesn't matter."""
+"""A flood ends at whichever comes first; the amount that a busy machine sends in that time doesn't matter."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ async def secured(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 async def _status_once(secured: Secured, request: bytes) -> int | None:
-    """The status of the answer, None where there is none."""
+    """Return the status of the response, None if there is none."""
     with suppress(ConnectionError, asyncio.IncompleteReadError):
         async with connection(secured.service.port) as client:
             return (await client.ask(request))[0]
@@ -47,8 +47,8 @@ async def _status_once(secured: Secured, request: bytes) -> int | None:
 
 
 async def _status(secured: Secured, request: bytes) -> int | None:
-    """The status of the answer to a request that is sent at once. A machine may hold it up for longer than it may take
-    to come, and then it is sent again."""
+    """Return the status of the response to a request that is sent in one piece. It is sent again if a slow machine
+    exceeds the receive timeout."""
     return await eventually(partial(_status_once, secured, request), lambda status: status not in (None, 408))
 
 
@@ -129,19 +129,19 @@ async def test_the_database_gives_up_a_slow_query(servers: Servers) -> None:
         things = patient.client[database.name]["things"]
         await things.insert_one({})
         with pymongo.timeout(60):
-            await database.command("ping")  # connected: nothing but the query takes time
+            await database.command("ping")  # connected: only the query takes time
 
         async def running() -> list[object]:
             wanted = {"ns": things.full_name, "active": True}
             return list((await patient.client.admin.command({"currentOp": True, **wanted}))["inprog"])
 
-        # Nothing that a client of the facade could ask for.
+        # No client of the API could cause this query.
         slow = asyncio.create_task(database["things"].find_one({"$where": "sleep(200000) || true"}))
         await eventually(running)
         with pytest.raises((ExecutionTimeout, NetworkTimeout)) as caught:
             await slow
         assert is_too_slow(caught.value)
-        # Not only the client gave up: the server doesn't go on for 200 s.
+        # Not only the client gave up: the server does not continue for 200 s.
         await eventually(running, lambda operations: not operations)
 
 

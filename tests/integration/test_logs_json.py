@@ -1,4 +1,4 @@
-"""Every line that a process of the service writes is JSON, whatever happens to it."""
+"""Every line that a process of the service logs is JSON, in all circumstances."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ AWAY_S = 8.0
 
 
 def lines_of(text: str) -> list[Json]:
-    """The lines of a log, of which each is an object that says when, how grave, who and what."""
+    """Return the parsed lines of a log; each has a time, a level, a logger and an event."""
     lines: list[Json] = [json.loads(line) for line in text.splitlines()]
     for line in lines:
         assert {"timestamp", "level", "logger", "event"} <= line.keys(), line
@@ -33,7 +33,7 @@ def lines_of(text: str) -> list[Json]:
 
 
 def loggers(log: str) -> set[str]:
-    """The packages that have logged; a line that isn't whole yet is left out."""
+    """Return the packages that have logged; an incomplete last line is left out."""
     return {line["logger"].partition(".")[0] for line in lines_of(log[: log.rfind("\n") + 1])}
 
 
@@ -55,7 +55,7 @@ async def test_each_process_logs_json_through_an_outage(servers: Servers, tmp_pa
             await eventually(lambda: "mailer ready" in service.log("mailer") and "ready" in service.log("scheduler"))
             await kafka.stop()
             assert (await post()).status_code == 503
-            await asyncio.sleep(AWAY_S)  # each process notices, and tries again
+            await asyncio.sleep(AWAY_S)  # each process notices and retries
             await eventually(lambda: "aiokafka" in loggers(service.log("worker")))
             await kafka.start()
 
@@ -88,7 +88,7 @@ def test_a_start_that_fails_is_logged(tmp_path: Path, command: str, environment:
 
 
 async def test_an_error_that_nobody_expects_is_logged_with_its_traceback(servers: Servers, tmp_path: Path) -> None:
-    # OpenTelemetry's own variables are its own to check.
+    # OpenTelemetry validates its own variables.
     traces = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_BSP_MAX_QUEUE_SIZE": "-1"}
     service = Service(servers, tmp_path, environment=JSON | traces)
     for process in ("api", "worker"):
@@ -165,7 +165,7 @@ async def test_what_the_database_refuses_is_logged_without_what_customers_wrote(
     own_service: Service, product: str
 ) -> None:
     async with own_service.mongo() as database:
-        # A rule that somebody else has made.
+        # A validation rule that somebody else has created.
         await database.command("collMod", "reviews", validator={"approvedBySomebodyElse": {"$exists": True}})
     review = submission(product, review="Written by a customer", userName="Anna Berg")
     await own_service.publish("review-submissions", message(review, product))

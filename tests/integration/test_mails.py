@@ -75,7 +75,7 @@ def address_of(name: str = "anna") -> str:
 
 
 def mail_command(to: str, id: str | None = None, **fields: Any) -> Json:
-    """A command to send a mail."""
+    """Return a command to send a mail."""
     written = {"subject": "How do you like it?", "text": "Hello", "html": "<p>Hello</p>", "languageCode": "en"}
     order = {"storeId": "Electronics", "orderId": "o", "orderNumber": "CO1", "customerId": "anna"}
     return {
@@ -110,7 +110,7 @@ async def until_arrived(server: MailServer, to: str, count: int = 1) -> list[Ema
 
 async def dead_letter(service: Service, id: str) -> tuple[Json, dict[str, bytes]]:
     async def letters() -> list[Any]:
-        # Other tests send values that are no JSON.
+        # Other tests send values that are not JSON.
         return [r for r in await service.records("mail-commands.dlq") if f'"{id}"'.encode() in r.value]
 
     (letter,) = await eventually(letters)
@@ -162,7 +162,7 @@ async def test_a_repeat_sends_nothing(service: Service, mail_server: MailServer)
     command = mail_command(to)
     await request(service, command, command)
     await until_arrived(mail_server, to)
-    # One customer is one partition: once the later mail is there, the repeats have been looked at.
+    # One customer is in one partition: once the later mail has arrived, the repeats have been processed.
     await request(service, command, {**command, "subject": "changed"}, mail_command(later))
     await until_arrived(mail_server, later)
     assert len(mail_server.to(to)) == 1
@@ -177,7 +177,7 @@ async def test_a_mail_that_is_older_than_the_erasure_of_its_person_is_not_taken_
     anna, before, later = new_id("anna"), datetime.now(UTC), address_of()
     await mailers.run("privacy", "erase", "--customer", anna, "--yes")
     old, owed, new = (mail_command(to, customerId=anna) for to in (address_of(), address_of(), later))
-    # As if mailers, or Kafka, had been away: by its record the second one is younger.
+    # As if mailers or Kafka had been unavailable: by its record the second one is younger.
     at = int(before.timestamp() * 1000)
     made = (("ce_time", before.isoformat().encode()),)
     await service.publish("mail-commands", message(old, anna)._replace(timestamp=at), message(owed, anna, made))
@@ -205,13 +205,13 @@ async def test_many_mails_by_two_mailers_arrive_once(
             assert len(await until_arrived(mail_server, to)) == 1
         return mail_server.connections - connections
 
-    # There are more where mails come drop by drop.
+    # There are more connections when mails come one by one.
     await eventually(connections_of_many, lambda connections: connections < 30)
 
     async def has_sent(name: str) -> bool:
         if "mail sent" in mailers.log(name):
             return True
-        # One that was held up has found nothing left to send.
+        # A delayed mailer has found nothing left to send.
         await connections_of_many()
         return False
 
@@ -247,7 +247,7 @@ async def test_what_is_refused_for_good_is_a_dead_letter(service: Service, mail_
     kept = await service.find("mails", command["id"])
     assert (kept["state"], kept["code"]) == ("rejected", "mail-rejected")
     assert "record" not in kept
-    # Sent again on purpose, as `plaudit dlq replay` does.
+    # Sent again deliberately, as `plaudit dlq replay` does.
     mail_server.refusals.pop(to, None)
     await request(service, command)
     await until_arrived(mail_server, to)
@@ -328,7 +328,7 @@ async def test_names_and_lines_are_what_they_look_like(service: Service, mail_se
 
 @pytest.fixture
 async def own_mails(service: Service) -> AsyncIterator[tuple[Database, MailRepository]]:
-    """Mails in a database that no mailer looks at."""
+    """Mails in a database that no mailer uses."""
     async with own_database(service.servers) as database:
         yield database, MailRepository(database)
 
@@ -350,7 +350,7 @@ async def test_a_mail_of_a_mailer_that_died_is_sent_by_another(
     alive = await mails.claim(later, later + timedelta(minutes=10))
     assert alive is not None
     assert (alive.attempts, alive.first_attempt_at, alive.record) == (2, dead.first_attempt_at, dead.record)
-    # The first one wasn't dead after all: what it decides doesn't count any more, unless it has sent the mail.
+    # The first one was alive after all: its decisions no longer count, unless it has sent the mail.
     await mails.delay(dead, later, "451")
     assert not await in_transaction(database, lambda session: mails.reject(dead, later, "mail-rejected", session))
     await mails.mark_sent(dead, later)
@@ -398,7 +398,7 @@ async def test_an_erasure_while_a_mail_is_taken_in(
     database, mails = own_mails
 
     class Erasing(Erasures):
-        """The record of erasures, into which somebody writes right behind the first look."""
+        """A record of erasures that gains one right after the first look-up."""
 
         async def latest(self, people: Collection[str]) -> dict[str, datetime]:
             found = await super().latest(people)
@@ -416,7 +416,7 @@ async def test_an_erasure_while_a_mail_is_taken_in(
 
 
 async def test_a_mail_that_names_no_sender(service: Service, mail_server: MailServer) -> None:
-    """It is from its store, else from the mailer."""
+    """It is sent in the name of its store, or else of the mailer."""
     store = new_id("store")
     async with service.mongo() as database:
         await database["stores"].insert_one({"_id": store, "email": "photo@shop.example"})
@@ -485,7 +485,7 @@ async def test_a_server_that_says_nothing_is_waited_for_however_long_it_takes(
 
 
 class _AwayOnce(StoreRepository):
-    """Stores in a database that is away for the first look."""
+    """Stores in a database that is unavailable for the first look-up."""
 
     looks = 0
 
