@@ -47,7 +47,7 @@ from tests.support.waiting import eventually, free_port
 
 
 @pytest.mark.long
-async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: Service) -> None:
+async def test_unreadable_parked_command_does_not_stop_worker(own_service: Service) -> None:
     service = own_service
     long_ago = datetime.now(UTC) - timedelta(hours=2)
     overdue = {"publications": {"_id": new_id("gone"), "at": long_ago, "rule": "rule:low"}}
@@ -68,7 +68,7 @@ async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: 
 
 
 @pytest.mark.long
-async def test_what_is_parked_waits_for_what_was_sent_in_time(
+async def test_parked_commands_and_images_wait_for_reviews_in_backlog(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
     """Simulates an import that takes workers hours: its reviews are still in Kafka, while the commands about them are
@@ -93,7 +93,7 @@ async def test_what_is_parked_waits_for_what_was_sent_in_time(
 
 
 @pytest.mark.long
-async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
+async def test_planned_approval_yields_to_decision_waiting_in_kafka(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
     service, hour_ago = own_service, datetime.now(UTC) - timedelta(hours=1)
@@ -116,7 +116,7 @@ async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
 
 
 @pytest.mark.long
-async def test_more_planned_approvals_than_go_together_are_all_made(
+async def test_planned_approvals_beyond_one_batch_are_all_applied(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of them is damaged and must not block the others."""
@@ -165,9 +165,7 @@ async def moment_of(objections: Objections, turns: int) -> datetime | None:
 
 
 @pytest.mark.long
-async def test_objections_are_waited_for_also_where_kafka_tells_late_what_is_read(
-    servers: Servers, tmp_path: Path
-) -> None:
+async def test_objections_are_awaited_when_kafka_returns_offsets_late(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     await service.publish("review-changes", message({"id": "x"}, "x"))
@@ -178,7 +176,7 @@ async def test_objections_are_waited_for_also_where_kafka_tells_late_what_is_rea
 
 
 @pytest.mark.long
-async def test_objections_that_are_gone_with_their_topic_hold_up_no_approval(servers: Servers, tmp_path: Path) -> None:
+async def test_objections_of_deleted_topic_do_not_block_approvals(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     await service.publish("moderation-commands", message({"id": "x"}, "x"))
@@ -191,7 +189,7 @@ async def test_objections_that_are_gone_with_their_topic_hold_up_no_approval(ser
 
 
 @pytest.mark.long
-async def test_neither_do_those_of_a_topic_that_has_fewer_partitions_now(servers: Servers, tmp_path: Path) -> None:
+async def test_objections_of_removed_partitions_do_not_block_approvals(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     async with lag_of(service) as lag, admin_client(KafkaConnection(servers.kafka)) as admin:
@@ -205,7 +203,7 @@ async def test_neither_do_those_of_a_topic_that_has_fewer_partitions_now(servers
 
 
 @pytest.mark.long
-async def test_a_replay_that_waits_may_bring_an_objection(servers: Servers, tmp_path: Path) -> None:
+async def test_waiting_replay_may_contain_an_objection(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     await service.publish("dead-letter-commands", message({"place": "moderation-commands/0/0"}, "x"))
@@ -214,9 +212,7 @@ async def test_a_replay_that_waits_may_bring_an_objection(servers: Servers, tmp_
 
 
 @pytest.mark.long
-async def test_an_objection_that_a_dead_worker_has_not_passed_on_is_waited_for(
-    servers: Servers, tmp_path: Path
-) -> None:
+async def test_objection_not_forwarded_by_dead_worker_is_awaited(servers: Servers, tmp_path: Path) -> None:
     """The worker has applied a replay and still owes its message."""
     service = Service(servers, tmp_path)
     await service.run("init")
@@ -241,7 +237,7 @@ async def lag_of(service: Service, *failing: int) -> AsyncIterator[StumblingLag]
 
 
 @pytest.mark.long
-async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
+async def test_text_of_forgotten_review_can_be_used_again(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
     service = own_service
@@ -263,7 +259,7 @@ async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
 
 
 @pytest.mark.long
-async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
+async def test_overdue_parked_commands_are_given_up_by_one_worker(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Replays of two dead letters for one command would both take effect."""
@@ -299,7 +295,7 @@ async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
 
 
 @pytest.mark.long
-async def test_what_stays_parked_though_its_review_is_there_is_passed_on_once_in_a_parking_time(
+async def test_parked_command_of_existing_review_is_forwarded_once_per_parking_limit(
     servers: Servers,
 ) -> None:
     """Its owner is behind a backlog, or cannot use the review."""
@@ -332,7 +328,7 @@ class HangingFiles(ImageFiles):
         raise AssertionError(before)
 
 
-async def test_a_store_of_images_that_hangs_holds_up_nothing_else(
+async def test_hanging_image_store_does_not_block_other_tasks(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(housekeeping, "_PAUSE_S", 0.01)
@@ -362,7 +358,7 @@ class AnHourAhead(datetime):
         return datetime.now(tz) + PARKING_LIMIT
 
 
-async def test_a_worker_whose_clock_is_ahead_gives_nothing_up_before_its_time(
+async def test_worker_with_clock_ahead_gives_up_nothing_early(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(housekeeping, "datetime", AnHourAhead)
@@ -388,7 +384,7 @@ async def test_a_worker_whose_clock_is_ahead_gives_nothing_up_before_its_time(
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_what_is_owed_waits_for_no_store_of_images(servers: Servers, tmp_path: Path) -> None:
+async def test_outbox_is_published_while_image_store_is_unavailable(servers: Servers, tmp_path: Path) -> None:
     away = {
         "PLAUDIT_IMAGES__STORE": "s3://reviews/plaudit",
         "AWS_ACCESS_KEY_ID": "a",
@@ -414,7 +410,7 @@ class FailingClock(ParkingClock):
         raise AutoReconnect(f"away, for longer than {longest}")
 
 
-async def test_a_clock_that_cannot_be_set_keeps_parked_commands_alone_waiting(
+async def test_failing_parking_clock_delays_parked_commands_only(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(housekeeping, "_PAUSE_S", 0.01)
@@ -447,7 +443,7 @@ async def a_day_passes(database: Database) -> None:
 
 @pytest.mark.parametrize("is_absent_again", [False, True])
 @pytest.mark.long
-async def test_the_times_of_all_that_is_parked_follow_in_parts(
+async def test_parked_times_are_shifted_in_batches(
     servers: Servers, monkeypatch: pytest.MonkeyPatch, is_absent_again: bool
 ) -> None:
     """Each is moved once, by any worker, also if workers are absent again in between."""

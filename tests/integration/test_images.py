@@ -41,7 +41,7 @@ async def until_gone(service: Service, *ids: str) -> None:
         await eventually(partial(asyncio.to_thread, files_of, service, id), lambda files: not files)
 
 
-async def test_an_image_is_rebuilt_and_shown_with_its_review(
+async def test_image_is_rebuilt_and_shown_with_its_review(
     facade: Facade, images: Images, service: Service, http: httpx.AsyncClient, product: str
 ) -> None:
     turned = picture(
@@ -93,7 +93,7 @@ async def test_forms_and_bad_uploads(images: Images, http: httpx.AsyncClient) ->
     assert await images.refused(picture(kind="GIF").replace(b"GIF", b"\xff\xd8\xff")) == "image-unreadable"
 
 
-async def test_an_image_belongs_to_one_review(
+async def test_image_belongs_to_one_review(
     facade: Facade, images: Images, service: Service, http: httpx.AsyncClient, product: str
 ) -> None:
     anna, berta = await images.upload(userId="anna"), await images.upload(userId="berta")
@@ -117,8 +117,8 @@ async def test_an_image_belongs_to_one_review(
     await service.publish("review-submissions", message(submission(product, id=(late := new_id()), images=[anna])))
 
     async def codes() -> list[str]:
-        told = await service.events(f"Product:{product}")
-        return [data["code"] for kind, data in told if kind == "SubmissionRefused" and data["reviewId"] == late]
+        events = await service.events(f"Product:{product}")
+        return [data["code"] for kind, data in events if kind == "SubmissionRefused" and data["reviewId"] == late]
 
     assert await eventually(codes) == ["image-of-another"]
     assert (await facade.review(review))["images"] == [{"id": anna, "hidden": False}]
@@ -164,7 +164,7 @@ async def set_back(service: Service, review: str, image: str) -> Message:
 
 @pytest.mark.long
 @pytest.mark.parametrize("is_by_form", [True, False])
-async def test_an_image_that_nobody_could_see_before_an_approval_stays_hidden(
+async def test_image_pending_at_approval_stays_hidden(
     facade: Facade, images: Images, service: Service, http: httpx.AsyncClient, product: str, is_by_form: bool
 ) -> None:
     early, late = [await images.upload() for _ in range(2)]
@@ -195,7 +195,7 @@ async def test_an_image_that_nobody_could_see_before_an_approval_stays_hidden(
 
 
 @pytest.mark.long
-async def test_an_image_is_shown_once_it_is_ready_where_a_rule_approved_its_review(
+async def test_image_of_review_approved_by_rule_is_shown_once_ready(
     facade: Facade, images: Images, service: Service, product: str
 ) -> None:
     always = {"id": "always", "kind": "always", "outcome": "approve"}
@@ -208,7 +208,7 @@ async def test_an_image_is_shown_once_it_is_ready_where_a_rule_approved_its_revi
 
 
 @pytest.mark.long
-async def test_unused_ones_go(images: Images, service: Service) -> None:
+async def test_unused_images_are_removed(images: Images, service: Service) -> None:
     kept, unused = await images.upload(), await images.upload()
     long_ago = datetime.now(UTC) - timedelta(hours=24, seconds=1)
     async with service.mongo() as database:
@@ -218,7 +218,7 @@ async def test_unused_ones_go(images: Images, service: Service) -> None:
 
 
 @pytest.mark.long
-async def test_an_erased_person_leaves_no_image(facade: Facade, images: Images, service: Service, product: str) -> None:
+async def test_erasure_removes_images_of_person(facade: Facade, images: Images, service: Service, product: str) -> None:
     person = new_id("person")
     mine, spare, lent = [await images.upload(userId=person) for _ in range(3)]
     await facade.submit_approved(submission(product, userId=person, images=[mine]))

@@ -61,7 +61,7 @@ async def check_all(files: ImageFiles, wanted: list[tuple[str, bytes]], at_once:
 
 
 @pytest.mark.long
-async def test_what_tells_is_clean_and_bombs_are_refused(tmp_path: Path) -> None:
+async def test_metadata_is_removed_and_bombs_are_refused(tmp_path: Path) -> None:
     files = ImageFiles(open_store(str(tmp_path)))
     clean = await check_all(files, list(files_with_metadata())[:8:2])
     assert all(isinstance(each.result, Rebuilt) for each in clean.values())
@@ -72,14 +72,14 @@ async def test_what_tells_is_clean_and_bombs_are_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-async def test_the_doctor_asks_the_bucket(bucket: str) -> None:
+async def test_doctor_checks_bucket(bucket: str) -> None:
     for store, level in ((bucket, Level.OK), ("s3://no-such-bucket/plaudit", Level.FAIL)):
         (finding,) = [each async for each in check_images(Settings(images=ImageSettings(store=store)))]
         assert finding.level is level, finding.text
 
 
 @pytest.mark.slow
-async def test_25_megapixels_fit(tmp_path: Path) -> None:
+async def test_25_megapixels_are_accepted(tmp_path: Path) -> None:
     found = await check_all(
         ImageFiles(open_store(str(tmp_path))), [each for each in bombs() if each[0] == "large.webp"]
     )

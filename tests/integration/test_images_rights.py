@@ -104,7 +104,7 @@ async def statuses(http: httpx.AsyncClient) -> list[int]:
         (ReviewStatus.REJECTED, False, False),
     ],
 )
-async def test_whoever_may_see_an_image(
+async def test_image_visibility(
     database: Database, http: httpx.AsyncClient, status: ReviewStatus, is_hidden: bool, for_all: bool
 ) -> None:
     await store(database, status, ReviewImage(IMAGE, is_hidden=is_hidden))
@@ -118,14 +118,14 @@ async def test_whoever_may_see_an_image(
     assert bad.status_code == 401
 
 
-async def test_nobody_sees_what_is_gone_or_not_of_the_review(database: Database, http: httpx.AsyncClient) -> None:
+async def test_image_removed_or_of_another_review_is_not_found(database: Database, http: httpx.AsyncClient) -> None:
     await store(database, ReviewStatus.APPROVED, ReviewImage("another"))
     assert await statuses(http) == [404, 404, 200, 200, 404]
     await in_transaction(database, lambda session: ImageRepository(database).give_up([IMAGE], session))
     assert await statuses(http) == [404] * 5
 
 
-async def test_an_upload_that_is_refused_for_its_key_leaves_nothing(http: httpx.AsyncClient, files: ImageFiles) -> None:
+async def test_upload_refused_for_reused_key_leaves_no_file(http: httpx.AsyncClient, files: ImageFiles) -> None:
     """Nothing would refer to its file, which would stay for weeks."""
     token = ISSUER_OF_ALL.token(["customerReviews:create"])
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream", "Idempotency-Key": "one"}

@@ -38,7 +38,7 @@ AT_ONCE = 400
 EACH = 10
 
 
-async def test_write_to_a_closed_connection_is_a_lost_connection(servers: Servers) -> None:
+async def test_write_to_closed_connection_is_a_lost_connection(servers: Servers) -> None:
     host, _, port = servers.kafka.partition(":")
 
     async def send_too_late() -> None:
@@ -82,7 +82,7 @@ async def test_publications_of_one_partition_do_not_starve_each_other(servers: S
 
 
 @pytest.mark.long
-async def test_a_start_that_hung_is_followed_by_one_that_has_its_time(
+async def test_hung_start_is_followed_by_one_with_full_timeout(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under load, where callers queue behind it: under their own timeouts, the remaining time never suffices."""
@@ -112,28 +112,28 @@ async def test_a_start_that_hung_is_followed_by_one_that_has_its_time(
 
 
 @pytest.mark.long
-async def test_who_reads_a_topic_comes_to_an_end_where_it_is_made_anew(servers: Servers) -> None:
+async def test_topic_reader_ends_when_topic_is_recreated(servers: Servers) -> None:
     topic = f"t{uuid.uuid4().hex[:8]}"
     partition = TopicPartition(topic, 0)
 
-    async def filled(count: int) -> None:
+    async def create_with_records(count: int) -> None:
         async with admin_client(KafkaConnection(servers.kafka)) as admin:
             await admin.create_topics([NewTopic(topic, 1, 1)])
         async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
             for _ in range(count):
                 await producer.send_and_wait(topic, b"value")
 
-    await filled(3)
+    await create_with_records(3)
     async with TopicReader.open(KafkaConnection(servers.kafka)) as reader, asyncio.timeout(60):
         spans = await reader.spans([partition])
         await delete_topic(servers, topic)
-        await filled(1)
+        await create_with_records(1)
         read = [record.offset async for records in reader.between(spans) for record in records]
     assert (spans, read) == ({partition: range(3)}, [0])
 
 
 @pytest.mark.long
-async def test_a_consumer_finds_its_cluster_where_all_brokers_have_moved(
+async def test_consumer_finds_cluster_after_all_brokers_moved(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The configured addresses lead to them, like the name of a restored cluster."""
@@ -159,15 +159,13 @@ async def test_a_consumer_finds_its_cluster_where_all_brokers_have_moved(
         await consumer.commit()
 
 
-async def test_who_follows_a_topic_sees_what_comes_while_it_begins(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tail_sees_records_published_while_it_starts(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     topic, asked = f"t{uuid.uuid4().hex[:8]}", list[str]()
     async with admin_client(KafkaConnection(servers.kafka)) as admin:
         await admin.create_topics([NewTopic(topic, 1, 1)])
     async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
 
-        def followed_by_a_record(question: str) -> None:
+        def publish_after(question: str) -> None:
             plain = getattr(AIOKafkaConsumer, question)
 
             async def ask(self: AIOKafkaConsumer, *arguments: object) -> object:
@@ -179,7 +177,7 @@ async def test_who_follows_a_topic_sees_what_comes_while_it_begins(
             monkeypatch.setattr(AIOKafkaConsumer, question, ask)
 
         for question in ("end_offsets", "offsets_for_times"):
-            followed_by_a_record(question)
+            publish_after(question)
         records = Tail(KafkaConnection(servers.kafka), [topic]).records(datetime.now(UTC))
         seen = [(await asyncio.wait_for(anext(records), 60)).value.decode() for _ in range(2)]
         await records.aclose()
@@ -188,9 +186,7 @@ async def test_who_follows_a_topic_sees_what_comes_while_it_begins(
 
 
 @pytest.mark.long
-async def test_who_follows_a_topic_misses_nothing_where_its_connection_breaks(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_tail_misses_nothing_when_connection_breaks(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever partition is read first, the other has an older record."""
     topic, now, times_s = f"t{uuid.uuid4().hex[:8]}", datetime.now(UTC), [(-8, -5), (-7, -6)]
     async with admin_client(KafkaConnection(servers.kafka)) as admin:
@@ -216,9 +212,7 @@ async def test_who_follows_a_topic_misses_nothing_where_its_connection_breaks(
     await records.aclose()
 
 
-async def test_a_consumer_without_records_is_not_sent_to_sleep(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_consumer_without_records_does_not_sleep(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: asyncio.Queue[None] = asyncio.Queue()
     slept: list[float] = []
     received: asyncio.Queue[bytes] = asyncio.Queue()

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 Ages = dict[int, float]
 
 
-async def told(service: Service, metric: str) -> Ages:
+async def values_of(service: Service, metric: str) -> Ages:
     """Return the values of a metric of the topic by partition, once there are any: while Kafka is slow, there are
     none."""
 
@@ -40,7 +40,7 @@ async def told(service: Service, metric: str) -> Ages:
 
 async def age_of_stuck(service: Service) -> float:
     """Return the reported age of the stuck partition, 0 if none is reported."""
-    return (await told(service, LAG)).get(STUCK, 0)
+    return (await values_of(service, LAG)).get(STUCK, 0)
 
 
 async def fill_and_consume(service: Service, *, ago_s: float = 0) -> None:
@@ -62,7 +62,7 @@ def threshold(metric: str) -> float:
     return float(number)
 
 
-async def test_one_stuck_partition_of_twelve_is_told(servers: Servers, tmp_path: Path) -> None:
+async def test_one_stuck_partition_of_twelve_is_reported(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path, environment={"PLAUDIT_KAFKA__PARTITIONS": str(PARTITIONS)})
     await service.run("init")
     # This record is from before the API runs, and older than the alert allows.
@@ -70,23 +70,23 @@ async def test_one_stuck_partition_of_twelve_is_told(servers: Servers, tmp_path:
     limit = threshold(LAG)
     async with service.running(workers=()):
         age = await eventually(partial(age_of_stuck, service), lambda found: found > limit)
-        ages = await told(service, LAG)
+        ages = await values_of(service, LAG)
         assert ages.keys() == set(range(PARTITIONS))
         assert {partition for partition, each in ages.items() if each > limit} == {STUCK}
 
-        still = (await told(service, STANDSTILL))[STUCK]
+        still = (await values_of(service, STANDSTILL))[STUCK]
         await fill_and_consume(service)
         await eventually(partial(age_of_stuck, service), partial(lt, age + 1))
-        assert (await told(service, STANDSTILL))[STUCK] > still
+        assert (await values_of(service, STANDSTILL))[STUCK] > still
         others = set(range(PARTITIONS)) - {STUCK}
-        await eventually(partial(told, service, LAG), lambda found: not any(found[each] for each in others))
+        await eventually(partial(values_of, service, LAG), lambda found: not any(found[each] for each in others))
         assert await age_of_stuck(service) > limit
 
 
-async def test_a_record_that_came_meanwhile_has_the_age_of_its_coming(servers: Servers, tmp_path: Path) -> None:
+async def test_record_age_counts_from_its_arrival(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path, environment={"PLAUDIT_KAFKA__PARTITIONS": str(PARTITIONS)})
     async with service.running(workers=()):
-        await eventually(partial(told, service, LAG), lambda found: len(found) == PARTITIONS)
+        await eventually(partial(values_of, service, LAG), lambda found: len(found) == PARTITIONS)
         # As written by a mirror: with an old timestamp.
         await fill_and_consume(service, ago_s=AGO_S)
         assert await eventually(partial(age_of_stuck, service)) < AGO_S

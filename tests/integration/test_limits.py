@@ -70,7 +70,7 @@ FLOODS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", FLOODS)
-async def test_floods_of_one_who_was_not_let_in_cost_no_memory(secured: Secured, kind: str) -> None:
+async def test_unauthenticated_floods_use_bounded_memory(secured: Secured, kind: str) -> None:
     start, more = FLOODS[kind]
     head = b"GET /api/stores HTTP/1.1\r\nhost: a\r\n" + start
     memory = Memory(secured.service.processes["api"].pid)
@@ -113,7 +113,7 @@ async def test_rates_are_counted_by_client_behind_a_proxy(secured: Secured) -> N
         assert [await nobody("192.0.2.1"), await nobody("192.0.2.1"), await nobody("192.0.2.2")] == [401, 429, 401]
 
 
-async def test_the_server_says_nothing_of_itself(secured: Secured) -> None:
+async def test_server_does_not_identify_its_software(secured: Secured) -> None:
     async with secured.client([], subject="curious") as client:
         for path, status in (("/health/live", 200), ("/nowhere", 404), ("/api/stores", 403)):
             response = await client.get(path)
@@ -124,7 +124,7 @@ async def test_the_server_says_nothing_of_itself(secured: Secured) -> None:
 
 
 @pytest.mark.long
-async def test_the_database_gives_up_a_slow_query(servers: Servers) -> None:
+async def test_database_aborts_slow_query(servers: Servers) -> None:
     async with own_database(servers) as patient, own_database(servers, query_timeout=3.0) as database:
         things = patient.client[database.name]["things"]
         await things.insert_one({})
@@ -145,7 +145,7 @@ async def test_the_database_gives_up_a_slow_query(servers: Servers) -> None:
         await eventually(running, lambda operations: not operations)
 
 
-async def test_a_slow_query_is_told_from_a_database_that_is_away() -> None:
+async def test_slow_query_is_distinguished_from_unavailable_database() -> None:
     async def app(scope: object, receive: object, send: object) -> None:
         raise ExecutionTimeout("operation exceeded time limit", 50)
 

@@ -79,7 +79,7 @@ async def test_each_process_logs_json_through_an_outage(servers: Servers, tmp_pa
         ("worker --nonsense", {}, 2),
     ],
 )
-def test_a_start_that_fails_is_logged(tmp_path: Path, command: str, environment: dict[str, str], code: int) -> None:
+def test_failed_start_is_logged(tmp_path: Path, command: str, environment: dict[str, str], code: int) -> None:
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")}
     ended = run_forked(*command.split(), environment=bare | JSON | environment, folder=tmp_path)
     assert ended.returncode == code, ended.stderr
@@ -87,7 +87,7 @@ def test_a_start_that_fails_is_logged(tmp_path: Path, command: str, environment:
     assert last["level"] in ("error", "critical")
 
 
-async def test_an_error_that_nobody_expects_is_logged_with_its_traceback(servers: Servers, tmp_path: Path) -> None:
+async def test_unexpected_error_is_logged_with_traceback(servers: Servers, tmp_path: Path) -> None:
     # OpenTelemetry validates its own variables.
     traces = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_BSP_MAX_QUEUE_SIZE": "-1"}
     service = Service(servers, tmp_path, environment=JSON | traces)
@@ -98,13 +98,13 @@ async def test_an_error_that_nobody_expects_is_logged_with_its_traceback(servers
         assert "ValueError: max_queue_size" in last["exception"]
 
 
-async def test_init_logs_what_it_made(servers: Servers, tmp_path: Path) -> None:
+async def test_init_logs_created_topics(servers: Servers, tmp_path: Path) -> None:
     ended = await Service(servers, tmp_path, environment=JSON).run("init")
     assert any("topics" in line["event"] for line in lines_of(ended.stdout + ended.stderr))
 
 
 @pytest.mark.parametrize("format", ["json", "console"])
-def test_addresses_are_logged_without_what_opens_them(tmp_path: Path, format: str) -> None:
+def test_addresses_are_logged_without_secrets(tmp_path: Path, format: str) -> None:
     program = f'''
 import logging, structlog
 from plaudit.config import LogSettings
@@ -123,7 +123,7 @@ except ValueError:
     assert "pass-of" not in ended.stderr
 
 
-def test_what_python_prints_by_itself_is_logged(tmp_path: Path) -> None:
+def test_output_of_python_itself_is_logged(tmp_path: Path) -> None:
     program = """
 import asyncio, gc, logging, threading, warnings
 import faststream.kafka
@@ -155,24 +155,22 @@ raise KeyError("last")
         *("faststream", "aiokafka.client", "uvicorn.error", "odd", "py.warnings"),
         *("plaudit", "plaudit", "asyncio", "plaudit"),
     ]
-    told = [line.get("exception", "") for line in lines[-4:]]
-    for error, text in zip(("ZeroDivisionError", "ValueError", "RuntimeError", "KeyError"), told, strict=True):
+    exceptions = [line.get("exception", "") for line in lines[-4:]]
+    for error, text in zip(("ZeroDivisionError", "ValueError", "RuntimeError", "KeyError"), exceptions, strict=True):
         assert error in text
 
 
 @pytest.mark.kafka
-async def test_what_the_database_refuses_is_logged_without_what_customers_wrote(
-    own_service: Service, product: str
-) -> None:
+async def test_database_refusal_is_logged_without_customer_text(own_service: Service, product: str) -> None:
     async with own_service.mongo() as database:
         # A validation rule that somebody else has created.
         await database.command("collMod", "reviews", validator={"approvedBySomebodyElse": {"$exists": True}})
     review = submission(product, review="Written by a customer", userName="Anna Berg")
     await own_service.publish("review-submissions", message(review, product))
     (letter,) = await own_service.letters("review-submissions", product, 1)
-    told = dict(letter.headers)["x-error-message"].decode()
-    assert "Document failed validation" in told
+    error_message = dict(letter.headers)["x-error-message"].decode()
+    assert "Document failed validation" in error_message
     log = await eventually(lambda: own_service.log("worker"), lambda log: "Document failed validation" in log)
-    for text in (told, log):
+    for text in (error_message, log):
         assert "Written by a customer" not in text
         assert "Anna Berg" not in text

@@ -99,9 +99,9 @@ async def test_headers_without_a_value(service: Service, mail_server: MailServer
     headers = (("ce_id", None), ("traceparent", None), ("x", b"\xff"))
     await service.publish("mail-commands", *(message(c, None, headers) for c in (good, lost)))
     await until_arrived(mail_server, good["to"])
-    _, told = await dead_letter(service, lost["id"])
-    assert told["x-error-code"] == b"invalid-address"
-    assert told["x"] == b"\xff"
+    _, headers_found = await dead_letter(service, lost["id"])
+    assert headers_found["x-error-code"] == b"invalid-address"
+    assert headers_found["x"] == b"\xff"
 
 
 async def until_arrived(server: MailServer, to: str, count: int = 1) -> list[EmailMessage]:
@@ -123,7 +123,7 @@ def part(mail: EmailMessage, kind: str) -> str:
     return str(body.get_content()).replace("\r\n", "\n")
 
 
-async def test_a_reminder_in_the_language_and_by_the_template_of_its_store(
+async def test_reminder_uses_language_and_template_of_its_store(
     facade: Facade, service: Service, mail_server: MailServer
 ) -> None:
     store, to, now = new_id("store"), address_of(), datetime.now(UTC)
@@ -157,7 +157,7 @@ async def test_a_reminder_in_the_language_and_by_the_template_of_its_store(
     assert part(mail, "html").strip() == "<p>Grüß Gott &lt;script&gt;alert(1)&lt;/script&gt;</p>Kamera &amp; Stativ"
 
 
-async def test_a_repeat_sends_nothing(service: Service, mail_server: MailServer) -> None:
+async def test_repeated_command_sends_no_second_mail(service: Service, mail_server: MailServer) -> None:
     to, later = address_of(), address_of()
     command = mail_command(to)
     await request(service, command, command)
@@ -171,7 +171,7 @@ async def test_a_repeat_sends_nothing(service: Service, mail_server: MailServer)
 
 
 @pytest.mark.long
-async def test_a_mail_that_is_older_than_the_erasure_of_its_person_is_not_taken_in(
+async def test_mail_older_than_erasure_of_its_person_is_rejected(
     service: Service, mailers: Service, mail_server: MailServer
 ) -> None:
     anna, before, later = new_id("anna"), datetime.now(UTC), address_of()
@@ -194,9 +194,7 @@ async def test_a_mail_that_is_older_than_the_erasure_of_its_person_is_not_taken_
 
 
 @pytest.mark.long
-async def test_many_mails_by_two_mailers_arrive_once(
-    service: Service, mailers: Service, mail_server: MailServer
-) -> None:
+async def test_two_mailers_send_each_mail_once(service: Service, mailers: Service, mail_server: MailServer) -> None:
     async def connections_of_many() -> int:
         connections = mail_server.connections
         tos = [address_of(f"many-{index}") for index in range(60)]
@@ -220,7 +218,7 @@ async def test_many_mails_by_two_mailers_arrive_once(
         assert "example.com" not in mailers.log(name)
 
 
-async def test_what_is_refused_for_now_is_tried_again(service: Service, mail_server: MailServer) -> None:
+async def test_temporary_refusal_is_retried(service: Service, mail_server: MailServer) -> None:
     to = address_of()
     mail_server.answers[to] = ["451 later", "452 full"]
     await request(service, mail_command(to))
@@ -230,7 +228,7 @@ async def test_what_is_refused_for_now_is_tried_again(service: Service, mail_ser
 
 
 @pytest.mark.parametrize("at", ["recipient", "data"])
-async def test_what_is_refused_for_good_is_a_dead_letter(service: Service, mail_server: MailServer, at: str) -> None:
+async def test_permanent_refusal_becomes_dead_letter(service: Service, mail_server: MailServer, at: str) -> None:
     to = address_of()
     if at == "recipient":
         mail_server.refusals[to] = "550 no such mailbox"
@@ -264,7 +262,7 @@ async def test_what_is_refused_for_good_is_a_dead_letter(service: Service, mail_
     ],
     ids=str,
 )
-async def test_what_is_no_mail_is_a_dead_letter(service: Service, mail_server: MailServer, wrong: Json) -> None:
+async def test_invalid_mail_becomes_dead_letter(service: Service, mail_server: MailServer, wrong: Json) -> None:
     to = address_of()
     command = {**mail_command(address_of()), **wrong}
     await request(service, command, mail_command(to))
@@ -273,7 +271,7 @@ async def test_what_is_no_mail_is_a_dead_letter(service: Service, mail_server: M
     await until_arrived(mail_server, to)
 
 
-async def test_null_is_as_good_as_missing(service: Service, mail_server: MailServer) -> None:
+async def test_null_fields_count_as_missing(service: Service, mail_server: MailServer) -> None:
     to = address_of()
     command = mail_command(to, items=None, languageCode=None)
     await request(service, command)
@@ -281,7 +279,7 @@ async def test_null_is_as_good_as_missing(service: Service, mail_server: MailSer
     assert (await service.find("mails", command["id"]))["attempts"] == 1
 
 
-async def test_a_name_in_encoded_words_stays_a_name(service: Service, mail_server: MailServer) -> None:
+async def test_encoded_words_in_names_are_not_decoded(service: Service, mail_server: MailServer) -> None:
     to, breaks = address_of(), "=0D=0AReply-To:_evil=40example.com=0D=0A=0D=0AAnother_body"
     word = f"=?utf-8?q?Anna{breaks}?="
     nested = f"=?utf-8?q?{word.replace('=', '=3D').replace('?', '=3F')}?="
@@ -294,7 +292,7 @@ async def test_a_name_in_encoded_words_stays_a_name(service: Service, mail_serve
     assert part(mail, "plain").strip() == "Hello"
 
 
-async def test_a_server_that_is_away_is_waited_for(service: Service, mail_server: MailServer) -> None:
+async def test_unavailable_mail_server_is_awaited(service: Service, mail_server: MailServer) -> None:
     await mail_server.until_left()
     await mail_server.stop()
     to = address_of()
@@ -308,7 +306,7 @@ async def test_a_server_that_is_away_is_waited_for(service: Service, mail_server
     assert (await service.find("mails", command["id"]))["attempts"] > 1
 
 
-async def test_names_and_lines_are_what_they_look_like(service: Service, mail_server: MailServer) -> None:
+async def test_names_and_lines_arrive_unchanged(service: Service, mail_server: MailServer) -> None:
     to = address_of()
     text = "Zeile 1\n.\n.. Punkte\n" + "x" * 2_000 + "\n€ 漢字\n"
     command = mail_command(
@@ -338,7 +336,7 @@ def stored(service: Service, command: Json, timestamp: datetime) -> StoredRecord
     return StoredRecord(service.topic("mail-commands"), 1, 7, milliseconds, b"k", json.dumps(command).encode(), ())
 
 
-async def test_a_mail_of_a_mailer_that_died_is_sent_by_another(
+async def test_mail_of_dead_mailer_is_sent_by_another(
     service: Service, own_mails: tuple[Database, MailRepository]
 ) -> None:
     database, mails = own_mails
@@ -358,7 +356,9 @@ async def test_a_mail_of_a_mailer_that_died_is_sent_by_another(
     assert await mails.claim(later + timedelta(hours=1), later + timedelta(hours=2)) is None
 
 
-async def test_a_replay_sends_no_rejected_mail(service: Service, own_mails: tuple[Database, MailRepository]) -> None:
+async def test_repeated_old_record_does_not_send_rejected_mail(
+    service: Service, own_mails: tuple[Database, MailRepository]
+) -> None:
     database, mails = own_mails
     now = datetime.now(UTC)
     old = stored(service, mail_command("a@example.com", "1"), now - timedelta(days=1))
@@ -374,7 +374,7 @@ async def test_a_replay_sends_no_rejected_mail(service: Service, own_mails: tupl
     assert again.attempts == 1
 
 
-async def test_a_replay_is_sent_though_its_rejected_record_comes_with_it(
+async def test_replay_is_sent_even_with_its_rejected_record_in_the_batch(
     service: Service, own_mails: tuple[Database, MailRepository]
 ) -> None:
     database, mails = own_mails
@@ -392,9 +392,7 @@ async def test_a_replay_is_sent_though_its_rejected_record_comes_with_it(
     assert again.record.timestamp == replayed.record.timestamp
 
 
-async def test_an_erasure_while_a_mail_is_taken_in(
-    service: Service, own_mails: tuple[Database, MailRepository]
-) -> None:
+async def test_erasure_while_mail_is_accepted(service: Service, own_mails: tuple[Database, MailRepository]) -> None:
     database, mails = own_mails
 
     class Erasing(Erasures):
@@ -415,7 +413,7 @@ async def test_an_erasure_while_a_mail_is_taken_in(
     assert (kept["state"], kept["code"], "record" in kept) == ("rejected", "erased", False)
 
 
-async def test_a_mail_that_names_no_sender(service: Service, mail_server: MailServer) -> None:
+async def test_mail_without_sender(service: Service, mail_server: MailServer) -> None:
     """It is sent in the name of its store, or else of the mailer."""
     store = new_id("store")
     async with service.mongo() as database:
@@ -430,7 +428,7 @@ async def test_a_mail_that_names_no_sender(service: Service, mail_server: MailSe
 
 
 @pytest.mark.long
-async def test_no_mailer_without_a_sender(service: Service, tmp_path: Path) -> None:
+async def test_mailer_requires_sender(service: Service, tmp_path: Path) -> None:
     mailer = Service(service.servers, tmp_path, environment={"PLAUDIT_SMTP__HOST": "127.0.0.1"})
     assert "Set PLAUDIT_SMTP__SENDER, the sender's address of mails." in (await mailer.run("mailer", code=None)).stderr
     async with mailer.mongo() as database:
@@ -450,7 +448,7 @@ async def test_no_mailer_without_a_sender(service: Service, tmp_path: Path) -> N
     assert await mailer.stop("mailer") == 0
 
 
-async def test_a_server_that_says_nothing_is_waited_for_however_long_it_takes(
+async def test_silent_mail_server_is_awaited_beyond_retry_limit(
     service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
 ) -> None:
     database, mails = own_mails
@@ -496,7 +494,7 @@ class _AwayOnce(StoreRepository):
         return await super().get(id)
 
 
-async def test_a_database_that_is_away_is_no_answer_of_the_server(
+async def test_database_outage_is_not_a_mail_rejection(
     service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
 ) -> None:
     database, mails = own_mails
@@ -526,7 +524,7 @@ async def test_a_database_that_is_away_is_no_answer_of_the_server(
 
 
 @pytest.mark.long
-async def test_what_is_refused_for_too_long_is_a_dead_letter(
+async def test_mail_refused_for_too_long_becomes_dead_letter(
     service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
 ) -> None:
     database, mails = own_mails
