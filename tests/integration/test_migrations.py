@@ -1,4 +1,4 @@
-"""Migrations, the mark of the schema, and documents that have lost fields."""
+"""Migrations, the recorded schema version, and documents with missing fields."""
 
 import json
 import signal
@@ -29,36 +29,36 @@ FIELDS: Final = (
 
 
 async def take(service: Service, collection: str, field: str, ids: Collection[str] | None = None) -> None:
-    """Remove a field from stored documents, as by hand."""
+    """Remove a field from stored documents, as if by hand."""
     async with service.mongo() as database:
         which = {} if ids is None else {"_id": {"$in": list(ids)}}
         assert (await database[collection].update_many(which, {"$unset": {field: ""}})).modified_count
 
 
 async def migrate(service: Service, *options: str) -> Json:
-    """The answer of `plaudit migrate --json`."""
+    """Return the output of `plaudit migrate --json`."""
     report: Json = json.loads((await service.run("migrate", "--json", *options)).stdout)
     return report
 
 
 async def doctor(service: Service) -> str:
-    """The words of `plaudit doctor`."""
+    """Return the text of `plaudit doctor`, with single spaces."""
     return " ".join((await service.run("doctor", code=None)).stdout.split())
 
 
 async def doctor_says(service: Service, words: str) -> None:
-    """Wait until `plaudit doctor` says this: of a server that is held up for seconds it says that alone."""
+    """Wait until `plaudit doctor` prints this text: for a server that is slow for seconds it reports only that."""
     await eventually(partial(doctor, service), lambda said: words in said)
 
 
 def mended(report: Json, collection: str) -> Json:
-    """The part of a report that is about a collection."""
+    """Return the part of a report about a collection."""
     (found,) = [each for each in report["documents"] if each["collection"] == collection]
     return dict(found)
 
 
 async def read_in_pages(read: Callable[..., Awaitable[Json]], *, most: int = 1_000) -> None:
-    """A list that is read in pages has what it has in one."""
+    """Assert that a list read in pages equals the list read at once."""
     (page,) = pages = [await read(take=3)]
     while after := page.get("next"):
         page = await read(take=3, after=after)
@@ -68,7 +68,7 @@ async def read_in_pages(read: Callable[..., Awaitable[Json]], *, most: int = 1_0
 
 
 async def read_everything(facade: Facade, ids: Collection[str], products: Collection[str]) -> None:
-    """Every kind of read works, whatever is missing."""
+    """Assert that every kind of read works despite missing fields."""
     fields = ("modifiedDate", "rating", "title", "userName", "entityName", "entityId", "reviewStatus", "helpful", "id")
     for sort in ("", *(f"{field}:{direction}" for field in fields for direction in ("asc", "desc"))):
         await read_in_pages(partial(facade.page, sort=sort))
@@ -95,7 +95,7 @@ async def test_what_reviews_have_lost_hinders_nobody_and_is_mended(own_service: 
         await take(service, "reviews", field, ids[field])
     await doctor_says(service, "fail documents fields are missing or damaged: reviews 36")
     await read_everything(facade, before, list(products.values()))
-    # Of each three the first one is rejected, and the second reset and approved again.
+    # Of each three reviews the first is rejected, and the second is reset and approved again.
     firsts, seconds, _ = zip(*ids.values(), strict=True)
     assert set(await facade.moderate("reject", *firsts)) == {"applied"}
     assert set(await facade.moderate("reset", *seconds)) == {"applied", "unchanged"}
@@ -135,7 +135,7 @@ async def test_a_status_that_there_is_not_hinders_nobody_and_is_mended(
         await database["reviews"].update_one({"_id": damaged}, {"$set": {"status": 7}})
     await doctor_says(service, "fail documents fields are missing or damaged: reviews 1")
     await read_everything(facade, (damaged, other), [product])
-    # The object is recounted without it, until it is mended.
+    # The object is recounted without the damaged review, until it is repaired.
     await facade.moderate("reset", other)
     await facade.moderate("approve", other)
     await service.run("ratings", "rebuild")
@@ -216,7 +216,7 @@ async def test_what_orders_and_returns_have_lost_is_shown_and_mended(
     await read_in_pages(partial(search_orders, returns), most=100)
     for path in ("/console/returns?status=all", "/console/orders"):
         assert (await returns.http.get(path)).status_code == 200
-    # Their orders have what they need, whatever a return has lost: it takes what it took.
+    # Their orders keep what they need, whichever field a return has lost: the returned quantity stays.
     report = await migrate(service)
     told = [*mended(report, "orders")["lost"], *mended(report, "returns")["lost"]]
     gone = {taken[field]: [field] for field in ("number", "orderId", "status", "lines")}
@@ -296,7 +296,7 @@ async def test_a_large_collection_is_migrated_in_slices(servers: Servers, tmp_pa
         assert mended(done, "reviews") == {**damaged, "filled": 3}
         assert [f"{n * SIZE:,} of about {many:,} documents" in said.stderr for n in (1, 2, 3)] == [True, True, False]
         assert await database["reviews"].count_documents({"queued": 0, "title": None, **ends}) == 2
-        # The step passed it over, for it had no date then.
+        # The step skipped it, as it had no date then.
         assert await database["reviews"].count_documents({"queued": 2, "createdDate": {"$ne": None}, **undated}) == 1
 
 
@@ -313,14 +313,14 @@ async def test_a_migration_that_is_killed_goes_on_where_it_was(servers: Servers,
         service.start("migrate")
         await eventually(lambda: "Step 1: " in service.log("migrate"))
         await service.stop("migrate", signal.SIGKILL)
-        await database["leases"].delete_one({"_id": "migration"})  # else it is waited for
+        await database["leases"].delete_one({"_id": "migration"})  # otherwise it would be waited for
         mark = await database["schema"].find_one({})
         assert mark is not None
         assert mark["version"] == 0
         assert 0 < mark["step"]["done"] < count
         report = await migrate(service)
         done = {step["number"]: step["documents"] for step in report["steps"]}
-        # Of the slice that was cut off some were counted already.
+        # Some documents of the interrupted slice had been counted before.
         assert done == {1: done[1], 2: 0, 3: 0}
         assert count - 50 < done[1] <= count
         assert await database["ratings"].count_documents({"histogram": [0, 0, 0, 1, 0]}) == count

@@ -1,4 +1,4 @@
-"""Moderation rules of a store: what they do to reviews that come in, to edits, and in time."""
+"""Moderation rules of a store: their effects on new reviews, on edits, and over time."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ in_time = pytest.mark.parametrize("rules", [RULES, FLAGGING], ids=["held", "flag
 
 
 async def told(service: Service, id: str) -> list[tuple[str, Json]]:
-    """The events about a review, in their order, each once."""
+    """Return the events about a review in order, without repeats."""
     found: dict[bytes, tuple[str, Json]] = {}
     for record in await service.records("events"):
         if (data := json.loads(record.value)).get("reviewId") == id:
@@ -89,7 +89,7 @@ async def test_what_rules_do_to_reviews(facade: Facade, service: Service, produc
 async def test_a_flag_says_what_in_the_text_it_is_about(
     facade: Facade, http: httpx.AsyncClient, service: Service, product: str
 ) -> None:
-    """To the callers, and to the moderator beside the review; by the rules of now."""
+    """The explanation goes to API callers and appears beside the review in the console, by the current rules."""
     store = await facade.open_store(moderationRules=RULES)
     first = review(product, 3, "A scam, <b>SCAM</b>: see www.x.example/a", store)
     again = {**first, "id": new_id("review"), "userId": "bert", "rating": 1}
@@ -143,7 +143,7 @@ async def test_edits_are_judged_anew(facade: Facade, service: Service, product: 
     kinds = [kind for kind, _ in await eventually(partial(told, service, first["id"]), lambda found: len(found) == 8)]
     edits = ["ReviewEdited", "ReviewEdited", "ReviewApproved", "ReviewEdited", "ReviewApproved", "ReviewEdited"]
     assert kinds == ["ReviewSubmitted", "ReviewApproved", *edits]
-    # The first text is free again.
+    # The first text can be used again.
     (other,) = await facade.submit(review(product, 5, "Sharp.", store, userId="bert"))
     assert await state(facade, other) == ("Approved", [], "rule:good")
 
@@ -168,24 +168,24 @@ async def test_a_review_that_few_stars_hold_back_is_published_in_time(
     texts = ("Broken.", "See https://x.org", "It broke.", "It fell.", "Slow.", "Odd.", "Poor.", "Bad.")
     low, linked, decided, edited, again, old, left, kept = (review(product, 1, text, store) for text in texts)
     ids = await facade.submit(low, linked, decided, edited, again, old, left, kept)
-    # A decision that isn't taken is none.
+    # A decision that is refused has no effect.
     path = f"{REVIEWS}/reject?expectedStatus=Approved"
     refused = await patience.decided(partial(facade.http.post, path, json=[low["id"]], headers=once()))
     assert refused.status_code == 409
     await facade.moderate("approve", decided["id"], again["id"])
     await facade.moderate("reset", decided["id"])
-    # Who leaves it New has decided, too, and that is on record.
+    # A moderator who leaves it New has decided, too, and that is logged.
     assert await facade.moderate("reset", kept["id"]) == ["unchanged"]
     latest, *_ = (await facade.get("/api/audit", reviewId=kept["id"]))["results"]
     assert latest["action"] == "reset"
-    # Once more it ends nothing.
+    # A second such reset ends nothing.
     assert await facade.moderate("reset", kept["id"]) == ["unchanged"]
     assert [action for action, _ in await audited(facade, kept["id"])].count("reset") == 1
     await facade.submit({**edited, "rating": 3}, {**again, "review": "Slow, and loud."})
     async with service.mongo() as database:
         planned = {document["_id"] async for document in database["publications"].find({"_id": {"$in": ids}})}
         assert planned == {low["id"], again["id"], old["id"], left["id"]}
-        # As a decision by an earlier version leaves it: with the marks of before.
+        # As left by a decision of an earlier version: with the marks from before it.
         marks = seen_document(Seen({0: (1, 1)}))
         await database["publications"].update_one({"_id": left["id"]}, {"$set": {"seen": marks}})
         hour_ago = datetime.now(UTC) - timedelta(hours=1)
@@ -194,7 +194,7 @@ async def test_a_review_that_few_stars_hold_back_is_published_in_time(
     await facade.until_rated(product, 1.0, 3)
     assert (await state(facade, left["id"]))[0] == "New"
     assert await state(facade, low["id"]) == ("Approved", ["low"], "rule:low")
-    # Nobody has decided about it since its author edited it.
+    # Nobody has decided on it since its author edited it.
     assert await state(facade, again["id"]) == ("Approved", ["low"], "rule:low")
     assert (await state(facade, decided["id"]))[0] == "New"
     assert await audited(facade, low["id"]) == sorted([("approve", "rule:low"), (rules[3]["outcome"], "rule:low")])
@@ -291,7 +291,7 @@ async def test_verdicts_of_a_classifier(facade: Facade, service: Service, produc
     await service.publish("moderation-verdicts", early, verdict(fair, "hold"), objection)
     await eventually(partial(state, facade, fair["id"]), lambda found: found[1] != [])
     assert await state(facade, fair["id"]) == ("New", ["verdict:ai"], None)
-    # The same verdict in a record of its own is another one, about a review that is New again.
+    # The same verdict in another record is a new one, about a review that is New again.
     await facade.until_rated(product, 3.0, 1)
     assert await state(facade, late["id"]) == ("Approved", [], "verdict:ai")
     assert [action for action, _ in await audited(facade, late["id"])] == ["approve", "approve", "reset"]
@@ -303,7 +303,7 @@ async def test_verdicts_of_a_classifier(facade: Facade, service: Service, produc
 
 
 def hash_of(review: Json) -> str:
-    """The hash of a review's text, as the documentation says it."""
+    """Return the hash of a review's text as documented."""
     return sha256(f"{review['title']}\n{review['review']}".encode()).hexdigest()
 
 

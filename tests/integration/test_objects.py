@@ -1,4 +1,4 @@
-"""Facts of objects, consumed."""
+"""Consumption of facts about objects."""
 
 from time import time
 
@@ -18,7 +18,7 @@ async def test_facts_from_the_future_are_told_of_and_stay_the_newest(servers: Se
         now = round(time() * 1_000)
 
         async def tell(*names: str, at: int) -> list[Json]:
-            """Deliver names, written at a time in milliseconds; returns what was logged."""
+            """Consume names, written at a time in milliseconds; returns the log entries."""
             values = [{"entityType": "Product", "entityId": "camera", "name": name} for name in names]
             batch = [
                 Received(each, OBJECT_UPDATE.validate_json(each.value or b"")) for each in desk.records(*values, at=at)

@@ -1,4 +1,4 @@
-"""Order events, and what depends on them: purchase-only reviews."""
+"""Order events, and reviews that require a purchase."""
 
 import json
 import random
@@ -68,7 +68,7 @@ async def test_without_the_date_of_a_change_the_time_of_its_record_counts(
         return bool(order["status"] == status)
 
     await returns.ordered({"a": 1}, id=id, **undated, status="Processing")
-    # The third event is the same as the first, and no repeat of it.
+    # The third event equals the first one, but is not a repeat.
     for status in ("Held", "Processing", "Complete"):
         await service.publish("order-events", order_event(an_order(id, {"a": 1}, **undated, status=status)))
         order = await eventually(stored, partial(is_in, status))
@@ -99,14 +99,14 @@ async def test_a_date_counts_as_soon_as_it_has_come(service: Service, returns: R
     now, id = datetime.now(UTC), new_id("order")
     old = now - timedelta(days=400)
     order = order_event(an_order(id, {"a": 1}, modifiedDate=now.isoformat()))
-    # As who moves orders may write them: with the time when they were made.
+    # As a system that migrates orders may write them: with the time of their creation.
     await service.publish("order-events", order._replace(timestamp=int(old.timestamp() * 1_000)))
     assert await eventually(lambda: returns.available(id)) == {"a": 1}
 
 
 @pytest.fixture
 async def shop(facade: Facade) -> str:
-    """A store that takes reviews of customers who bought the object."""
+    """A store that requires a purchase of the object."""
     return await facade.open_store(purchaseRequired=True)
 
 
@@ -240,7 +240,7 @@ async def test_the_consumer_asks_for_a_purchase_too(
 async def test_a_worker_reads_what_reviews_are_judged_by_before_them(own_service: Service, own_facade: Facade) -> None:
     store, product, customer, id = new_id("store"), new_id(), new_id("customer"), new_id("review")
     await own_service.end("worker")
-    # As after a restore: none of them is in the backup, and their order across topics is anybody's guess.
+    # As after a restore: none of these records is in the backup, and their order across topics is arbitrary.
     review = review_message(submission(product, id=id, storeId=store, userId=customer))
     await own_service.publish("review-submissions", review)
     settings = {"reviewsEnabled": True, "purchaseRequired": True}
@@ -252,7 +252,7 @@ async def test_a_worker_reads_what_reviews_are_judged_by_before_them(own_service
     assert lags == [0, 0, 1]
     own_service.start("worker")
     assert (await own_facade.until_listed(product, 1))[0]["id"] == id
-    # What one of them passes on to the other is read as well.
+    # Records that one consumer forwards to the other are read as well.
     await own_service.end("worker")
     approvals = [message({"action": "approve", "ids": [id]}, id) for _ in range(300)]
     await own_service.publish("moderation-commands", *approvals)

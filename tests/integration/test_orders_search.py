@@ -1,4 +1,4 @@
-"""The orders that were received: found by id, number and customer, and what they prove."""
+"""Received orders: found by id, number and customer, and the purchases that they prove."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Outcomes tell the truth: in part, not at all, of a key that was reused, of a review that another one moderated."""
+"""Outcomes of commands: partial, refused, of a reused key, of a review decided on by somebody else."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 
 COMMANDS = "/api/commands"
 IN_TURN = 500
-"""So many ids are in one command of a race."""
+"""Number of ids in one command of a race."""
 
 
 async def state_of(http: httpx.AsyncClient, command_id: str) -> Json:
@@ -29,12 +29,12 @@ async def state_of(http: httpx.AsyncClient, command_id: str) -> Json:
 
 
 async def settled(http: httpx.AsyncClient, command_id: str) -> Json:
-    """The state of a command once each outcome is known."""
+    """Return the state of a command once every outcome is known."""
     return await eventually(partial(state_of, http, command_id), lambda state: state["outcome"] != "accepted")
 
 
 async def by_kafka(service: Service, action: str, id: str, *, mark: CommandMark | None = None, **more: Any) -> Json:
-    """Publish a moderation command, and wait for its stored outcome."""
+    """Publish a moderation command, and return its stored outcome."""
     command_id = more.setdefault("commandId", str(uuid4()))
     headers = [("ce_commandmark", str(mark).encode())] if mark else []
     await service.publish("moderation-commands", message({"action": action, "ids": [id], **more}, id, headers))
@@ -50,7 +50,7 @@ async def test_in_part_and_not_at_all(http: httpx.AsyncClient, facade: Facade, p
     assert answer["outcome"] == "partial"
     not_found = {"id": unknown, "outcome": "not-found"}
     assert answer["results"] == [{"id": id, "outcome": "applied"}, not_found]
-    # It is parked, and may be applied yet.
+    # It is parked, and may still be applied.
     state = await state_of(http, answer["commandId"])
     assert state == {"commandId": answer["commandId"], "outcome": "accepted", "results": answer["results"]}
 
@@ -116,7 +116,7 @@ async def test_the_consumer_takes_the_first_of_two_with_one_key(service: Service
     command = str(uuid4())
     stored = await by_kafka(service, "approve", id, mark=CommandMark(1, "aa"), commandId=command)
     assert (stored["outcome"], stored["mark"]) == ("applied", "1 aa ")
-    # From a facade that knew nothing of the first one.
+    # From an API that knew nothing of the first one.
     await by_kafka(service, "reject", id, mark=CommandMark(1, "bb"), commandId=command)
     assert (await by_kafka(service, "approve", id))["outcome"] == "unchanged"
 
@@ -124,7 +124,7 @@ async def test_the_consumer_takes_the_first_of_two_with_one_key(service: Service
 async def test_ids_with_slashes_are_nobody_elses(
     service: Service, facade: Facade, http: httpx.AsyncClient, product: str
 ) -> None:
-    """A command about one item had the outcome of another command about another item, and no effect."""
+    """A command about one item must not get the outcome of another command about another item."""
     command, review = new_id("import"), new_id("review")
     ids = await facade.submit(submission(product, 5, id=f"7/{review}"), submission(product, 3, id=review))
     await service.publish("moderation-commands", moderation("approve", ids[0], commandId=command))
@@ -156,7 +156,7 @@ async def test_what_is_expected(http: httpx.AsyncClient, facade: Facade, product
 
 
 async def test_what_is_said_of_its_text(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
-    """Each of the four leaves a review alone that says something else by now, and takes others of the same command."""
+    """Each of the four actions skips a review whose text has changed, and applies to the others of the command."""
     ids = await facade.submit(*(submission(product, title=None, review=text) for text in ("Good", "Better")))
     told = {"ids": ids, "textHashes": {ids[0]: sha256(b"\nBad").hexdigest(), ids[1]: sha256(b"\nBetter").hexdigest()}}
     refused = {"id": ids[0], "outcome": "refused", "reason": "text-changed"}
@@ -205,7 +205,7 @@ async def test_conditions_that_are_not_understood(http: httpx.AsyncClient, query
 
 async def test_what_is_expected_by_kafka(service: Service, facade: Facade, product: str) -> None:
     early = new_id("review")
-    # Parked: a review that comes New is not what this one expects.
+    # Parked: a review that is New on arrival doesn't match the expected status.
     command = str(uuid4())
     parked = {"action": "delete", "ids": [early], "expectedStatus": "REJECTED", "commandId": command}
     await service.publish("moderation-commands", message(parked, early))
@@ -238,7 +238,7 @@ async def test_events_tell_the_status_before_and_after(facade: Facade, service: 
 
 
 async def decide(http: httpx.AsyncClient, action: str, ids: Sequence[str]) -> dict[str, Json]:
-    """Decide about reviews that were New a moment ago, and wait for all results."""
+    """Decide on reviews that were New a moment ago, and wait for all results."""
     response = await http.post(f"{REVIEWS}/{action}?expectedStatus=New", json=ids, headers={"Prefer": "wait=20"})
     answer = problem_of(response, 409) if response.status_code == 409 else response.json()
     if response.status_code == 202:

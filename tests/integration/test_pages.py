@@ -1,4 +1,4 @@
-"""The documents for people: pages that load nothing from any other host."""
+"""Documentation pages that load nothing from other hosts."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ DOCUMENTS = Path(__file__).parents[2] / "docs"
 
 
 class _Addresses(HTMLParser):
-    """The addresses that a page would load or lead to."""
+    """Collector of the addresses that a page would load or link to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class _Addresses(HTMLParser):
 
 
 def styled(css: str) -> list[str]:
-    """The addresses in a style sheet."""
+    """Return the addresses in a style sheet."""
     return re.findall(r"""url\(\s*["']?(.+?)["']?\s*\)""", css) + re.findall(r"""@import\s+["'](.+?)["']""", css)
 
 
@@ -60,7 +60,7 @@ async def test_pages_name_no_other_host(http: httpx.AsyncClient, path: str) -> N
         assert loaded.status_code == 200, address
         if loaded.headers["content-type"].startswith("text/css"):
             assert all(inner.startswith("data:") for inner in styled(loaded.text))
-    # What the scripts of the page itself name: the document, and no validator.
+    # The page's own scripts name the document, and no external validator.
     assert "//" not in "".join(re.findall(r"<script>(.*?)</script>", response.text, re.DOTALL))
 
 
@@ -97,14 +97,14 @@ def test_the_document_in_docs_is_fresh() -> None:
 
 
 class Visit(NamedTuple):
-    """The document that a browser made of a page, and the requests that the page caused."""
+    """The document that a browser built from a page, and the requests that the page caused."""
 
     dom: str
     requests: list[str]
 
 
 async def visit(address: str, folder: Path) -> Visit:
-    """Open a page in headless Chromium, which reaches no host but this one."""
+    """Open a page in headless Chromium, which can reach only this host."""
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("there is no `chromium` (`apt-get install chromium`)")
@@ -133,7 +133,7 @@ async def visit(address: str, folder: Path) -> Visit:
     log = json.loads((folder / "net.json").read_text())
     started = log["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
     events = [event.get("params", {}) for event in log["events"] if event["type"] == started]
-    # The browser has errands of its own, which have no initiator; they end at the resolver.
+    # The browser's own requests have no initiator; they fail at name resolution.
     origin = "{0.scheme}://{0.netloc}".format(urlsplit(address))
     return Visit(dom.decode(), [e["url"] for e in events if e.get("url") == address or e.get("initiator") == origin])
 
@@ -156,5 +156,5 @@ async def test_a_browser_shows_them_without_any_other_host(
     seen = await visit(service.address + path, tmp_path)
     assert {request for request in seen.requests if not request.startswith((service.address, "data:"))} == set()
     assert {urlsplit(request).path for request in seen.requests} >= loads
-    # As the browser shows it: Swagger UI breaks long paths with a zero-width space.
+    # As rendered: Swagger UI breaks long paths with a zero-width space.
     assert shows in seen.dom.replace("\u200b", "").replace("<wbr>", "")

@@ -1,4 +1,4 @@
-"""Commands and verdicts take effect as they stand in their topic, whatever the times of their records."""
+"""Parked commands and verdicts take effect in the order of their topic, regardless of record times."""
 
 from functools import partial
 from hashlib import sha256
@@ -15,7 +15,7 @@ NOW_MS = int(time() * 1000)
 
 
 def back_in_time(*messages: Message) -> list[Message]:
-    """The messages with times of their sender, each a minute before the one in front of it."""
+    """Return the messages with sender times in reverse order, each a minute before the previous one."""
     return [each._replace(timestamp=NOW_MS - 60_000 * place) for place, each in enumerate(messages)]
 
 

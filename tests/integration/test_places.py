@@ -1,4 +1,5 @@
-"""Commands go to the place of their review: by its id where that tells it, by a look-up else; early ones wait there."""
+"""Commands are routed to the place of their review: by its id if the id contains it, otherwise by a look-up; early ones
+wait there."""
 
 import asyncio
 import itertools
@@ -29,7 +30,7 @@ from tests.support.waiting import eventually
 
 
 def our_id(product: str, bucket: int | None = None) -> str:
-    """An id like those that the service gives; with a bucket of its own a forged one."""
+    """Return an id like those of the service; with an explicit bucket, a forged one."""
     return placed(uuid4(), bucket_of(Entity("Product", product)) if bucket is None else bucket)
 
 
@@ -39,14 +40,14 @@ async def outcomes_of(service: Service, command_id: str, id: str) -> str:
 
 
 async def sent(facade: Facade, action: str, id: str) -> str:
-    """Send a moderation that can't take effect yet; its command id."""
+    """Send a moderation that cannot take effect yet; returns its command id."""
     answer = await facade.http.post(f"{REVIEWS}/{action}", json=[id])
     assert answer.status_code == 202
     return str(answer.json()["commandId"])
 
 
 async def decisions(service: Service, product: str, id: str) -> list[str]:
-    """What was told of the moderation of a review, in its order."""
+    """Return the moderation events of a review, in order."""
     told = [kind for kind, event in await service.events(f"Product:{product}") if event.get("reviewId") == id]
     return [kind for kind in told if kind in ("ReviewApproved", "ReviewRejected", "ReviewReset")]
 
@@ -67,7 +68,7 @@ async def test_a_review_that_we_name_is_moderated_without_the_router(
         before = len(await service.records("moderation-commands"))
         await facade.moderate("approve", first, second)
         await facade.until_rated(product, 3, 2)
-        # By the router where Kafka takes too long to tell that nothing waits there.
+        # Through the router if Kafka takes too long to report that nothing waits there.
         return len(await service.records("moderation-commands")) == before
 
     await eventually(goes_straight)
@@ -114,7 +115,7 @@ async def test_a_database_of_before_gets_places_while_the_service_runs(
         for process in ("worker", "api"):
             await service.restart(process)
         await service.until_ready()
-        # What was sent before is known, whatever its id would be now.
+        # Earlier submissions are recognised, whatever their ids would be under the new scheme.
         repeat = await decided(partial(facade.http.post, REVIEWS, json=[review], headers={**WAIT, **key}))
         assert body_of(repeat, dict)["ids"] == [former]
         await service.publish("review-submissions", unnamed)
@@ -204,11 +205,11 @@ async def test_by_http_behind_what_upstream_systems_have_published(
 
 
 async def handed_over(handover: Handover) -> None:
-    """Wait as a worker does, which tries again where Kafka takes too long to tell."""
+    """Wait as a worker does, retrying if Kafka takes too long to answer."""
     while True:
         with suppress(BrokerAwayError, KafkaError):
             return await handover.wait()
-        await asyncio.sleep(0.1)  # as a worker pauses
+        await asyncio.sleep(0.1)  # the pause of a worker
 
 
 @pytest.mark.long
@@ -220,13 +221,13 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
     await service.publish("review-changes", message(recount, f"Product:{product}"))
     handover = Handover(KafkaConnection(service.servers.kafka), TopicNames(service.topic("")))
     waiting = asyncio.create_task(handed_over(handover))
-    await asyncio.sleep(2)  # nothing tells that it waits
+    await asyncio.sleep(2)  # nothing reports that it waits
     assert not waiting.done()
     service.start("worker")
     await waiting
     await service.stop("worker")
     await service.publish("review-changes", message(recount, f"Product:{product}"))
-    # Nobody has had its partitions in between, so that it needn't wait; then somebody may.
+    # No other worker has had its partitions in between, so it need not wait; after a new assignment one may have.
     await handed_over(handover)
     handover.on_partitions_assigned([])
     waiting = asyncio.create_task(handed_over(handover))
@@ -241,7 +242,7 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
 async def test_what_comes_while_kafka_tells_too_late_is_not_waited_for(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else they would wait for as long as others pass something on."""
+    """Otherwise it would wait for as long as others keep forwarding commands."""
     service, asked = Service(servers, tmp_path), itertools.count(1)
     await service.run("init")
     topic, connection = service.topic("review-changes"), KafkaConnection(servers.kafka)
@@ -301,7 +302,7 @@ async def test_an_early_command_is_given_up_in_the_end(own_service: Service, own
     async def sent_straight() -> tuple[str, ...]:
         id = our_id(product)
         command = await sent(own_facade, "approve", id)
-        # By the router where Kafka takes too long to tell that nothing waits there.
+        # Through the router if Kafka takes too long to report that nothing waits there.
         return () if await own_service.keyed("moderation-commands", id) else (id, command)
 
     id, command = await eventually(sent_straight)

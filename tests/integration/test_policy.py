@@ -1,4 +1,4 @@
-"""The policy of a store, and the report of decisions."""
+"""The review policy of a store, and the report of decisions."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The data of a person among those of many: no question to MongoDB takes a minute, after which it would be given up."""
+"""Personal data among that of many others: no MongoDB query runs into the timeout of one minute."""
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
@@ -26,10 +26,10 @@ ANNA: Final = "anna"
 GUEST: Final = "anna+1@example.com"
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 HERS: Final = (0, SIZE - 1, SIZE, 2 * SIZE)
-"""The places of what is hers: at the edges of each range."""
+"""Positions of Anna's documents: at the edges of each range."""
 
 WITHOUT_INDEX: Final = ("auditLog", "returns", "reports", "mails")
-"""The collections that have no index by the names of people: no other query has a use for one."""
+"""Collections without an index on user names: no other query would use it."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def asked() -> FilterRecorder:
 
 @pytest.fixture
 async def database(servers: Servers, asked: FilterRecorder) -> AsyncIterator[Database]:
-    """Two ranges and one document of each collection, of which HERS are Anna's."""
+    """Two ranges and one document of each collection, those at HERS being Anna's."""
     async with recorded_database(servers, asked) as database:
         await ensure_indexes(database, remember_days=21)
         for collection, documents in _documents():

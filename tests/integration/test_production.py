@@ -1,4 +1,4 @@
-"""In production nothing starts on servers that can lose what they have accepted."""
+"""In production nothing starts on servers that can lose acknowledged data."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ async def test_nothing_starts_where_one_server_holds_the_data(servers: Servers, 
     async def findings() -> str:
         return " ".join((await service.run("doctor", code=1)).stdout.split())
 
-    # It gives a server that is slow some seconds, and says so then.
+    # For a slow server it waits some seconds, and then reports it.
     await eventually(findings, lambda found: "fail kafka loss" in found and "fail mongodb loss" in found)
     del service.environment["PLAUDIT_PRODUCTION"]
     assert "fail kafka loss" not in " ".join((await service.run("doctor", code=None)).stdout.split())

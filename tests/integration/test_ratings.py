@@ -1,4 +1,4 @@
-"""Ratings follow moderation, exactly."""
+"""Ratings follow moderation exactly."""
 
 import asyncio
 import random
@@ -118,14 +118,14 @@ async def test_a_thousand_reviews_approved_by_twenty_concurrent_requests(facade:
     product, chance = new_id(), random.Random(7)
     ratings = [chance.randint(100, 500) / 100 for _ in range(1_000)]
     ids = await facade.submit(*(submission(product, rating) for rating in ratings))
-    # Every review is in some request, and many are in several.
+    # Every review is in at least one request, and many are in several.
     shares = [{*ids[start::20], *chance.sample(ids, 30)} for start in range(20)]
     outcomes = await asyncio.gather(*(facade.moderate("approve", *share) for share in shares))
     assert sum(some.count("applied") for some in outcomes) == 1_000
     assert await facade.rating(product) == (average(ratings), 1_000)
     await service.run("ratings", "verify")
 
-    # And back, by requests that contradict each other: whatever they come to, list and rating agree.
+    # And back, by contradictory requests: whatever the result, list and rating agree.
     actions = [(("approve", "reject", "reset")[n % 3], chance.sample(ids, 100)) for n in range(20)]
     await asyncio.gather(*(facade.moderate(action, *some) for action, some in actions))
     approved = await facade.listed("rating", entityIds=[product], reviewStatus="Approved", take=1_000)
@@ -161,7 +161,7 @@ async def test_a_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.A
     ordered = await http.post("/api/rating/calculateStore", params={"storeId": store})
     assert ordered.status_code == 202
     await eventually(right)
-    # An object that the store has in reviews and in ratings is counted twice.
+    # An object with both reviews and ratings of the store is recounted twice.
     await service.idle()
 
     await corrupt()
@@ -193,7 +193,7 @@ async def test_a_tally_from_before_there_were_histograms(facade: Facade, service
     async with service.mongo() as database:
         await database["ratings"].update_one({"entityId": product}, {"$unset": {"histogram": ""}})
     assert await facade.histogram(product) is None
-    # What is added to it doesn't make a histogram of those that were added alone.
+    # Later additions alone don't make a histogram.
     await facade.submit_approved(submission(product, 5))
     assert (await facade.histogram(product), await facade.rating(product)) == (None, (4.0, 3))
     found = await service.run("ratings", "verify", code=1)

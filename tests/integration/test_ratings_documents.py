@@ -1,4 +1,4 @@
-"""Documents of ratings: only what counts is read, and a damaged one is no fault of others."""
+"""Rating documents: only the needed fields are read, and a damaged document doesn't affect others."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -20,7 +20,7 @@ NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ReadFields(FilterRecorder):
-    """The fields of tallies that were asked for, of each query."""
+    """Fields of tallies requested by each query."""
 
     def __init__(self) -> None:
         super().__init__(["ratings"])

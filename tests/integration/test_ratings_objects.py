@@ -1,4 +1,4 @@
-"""Rated objects: found by name, listed, and one with its trend."""
+"""Rated objects: found by name, listed, and shown with their trend."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -130,7 +130,7 @@ async def test_a_name_goes_with_the_last_review_that_tells_it(servers: Servers) 
 
 
 class Commands(FilterRecorder):
-    """The number of commands that were sent about reviews and ratings."""
+    """Counter of commands about reviews and ratings."""
 
     def __init__(self) -> None:
         super().__init__([])

@@ -1,4 +1,4 @@
-"""Recounts of very many objects leave workers room for moderation."""
+"""Recounts of very many objects leave workers capacity for moderation."""
 
 import asyncio
 from pathlib import Path
