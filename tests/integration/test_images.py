@@ -172,13 +172,17 @@ async def test_image_pending_at_approval_stays_hidden(
     here, queue = f"/console/reviews/{review}", f"/console/queue?q={product}"
     (before, *_) = [each.fields for each in forms((await http.get(here)).text) if each.action == f"{here}/decide"]
     upload = await set_back(service, review, late)
-    told = await facade.review(review)
-    assert (told["images"], told["pendingImages"]) == ([{"id": early, "hidden": False}], 1)
+    current = await facade.review(review)
+    assert (current["images"], current["pendingImages"]) == ([{"id": early, "hidden": False}], 1)
     assert "1 photo isn't ready yet" in text_of((await http.get(queue)).text)
     # As when a moderator edits it by its row, which cannot name the photo that is still pending.
-    await facade.command("POST", "/api/customerReviews", [{**told, "title": "Mended"}])
-    told = await facade.review(review)
-    assert (told["title"], told["images"], told["pendingImages"]) == ("Mended", [{"id": early, "hidden": False}], 1)
+    await facade.command("POST", "/api/customerReviews", [{**current, "title": "Mended"}])
+    current = await facade.review(review)
+    assert (current["title"], current["images"], current["pendingImages"]) == (
+        "Mended",
+        [{"id": early, "hidden": False}],
+        1,
+    )
     page = (await http.get(here)).text
     assert "If you approve the review now, it stays hidden" in text_of(page)
     (form, *_) = [each.fields for each in forms(page) if each.action == f"{here}/decide"]

@@ -48,7 +48,7 @@ async def doctor(service: Service) -> str:
 
 async def doctor_says(service: Service, words: str) -> None:
     """Wait until `plaudit doctor` prints this text: for a server that is slow for seconds it reports only that."""
-    await eventually(partial(doctor, service), lambda said: words in said)
+    await eventually(partial(doctor, service), lambda output: words in output)
 
 
 def mended(report: Json, collection: str) -> Json:
@@ -81,7 +81,7 @@ async def read_everything(facade: Facade, ids: Collection[str], products: Collec
 
 
 @pytest.mark.slow
-async def test_what_reviews_have_lost_hinders_nobody_and_is_mended(own_service: Service, own_facade: Facade) -> None:
+async def test_missing_review_fields_are_tolerated_and_repaired(own_service: Service, own_facade: Facade) -> None:
     service, facade = own_service, own_facade
     store = await facade.open_store()
     products = {field: new_id() for field in FIELDS}
@@ -124,9 +124,7 @@ async def test_what_reviews_have_lost_hinders_nobody_and_is_mended(own_service: 
 
 
 @pytest.mark.long
-async def test_a_status_that_there_is_not_hinders_nobody_and_is_mended(
-    own_service: Service, own_facade: Facade
-) -> None:
+async def test_invalid_status_is_tolerated_and_repaired(own_service: Service, own_facade: Facade) -> None:
     service, facade, product = own_service, own_facade, new_id()
     damaged, other = await facade.submit_approved(submission(product, 2), submission(product, 4))
     await reviews_topic.until_equal(service)
@@ -148,7 +146,7 @@ async def test_a_status_that_there_is_not_hinders_nobody_and_is_mended(
 
 
 @pytest.mark.long
-async def test_what_nobody_knows_is_told_by_its_ids(own_service: Service, own_facade: Facade) -> None:
+async def test_unrecoverable_fields_are_reported_with_ids(own_service: Service, own_facade: Facade) -> None:
     service, facade, product = own_service, own_facade, new_id()
     (id,) = await facade.submit_approved(submission(product))
     async with service.mongo() as database:
@@ -162,13 +160,13 @@ async def test_what_nobody_knows_is_told_by_its_ids(own_service: Service, own_fa
     assert mended(report, "reviews")["lost"] == [{"id": "by-hand", "fields": ["ratingHundredths"]}]
     assert mended(report, "reviews")["filled"] == 1
     assert await facade.rating(product) == (4, 1)
-    said = await service.run("migrate")
-    assert "by-hand: ratingHundredths" in said.stdout
+    output = await service.run("migrate")
+    assert "by-hand: ratingHundredths" in output.stdout
     await service.run("ratings", "verify")
 
 
 @pytest.mark.long
-async def test_a_message_that_fails_for_our_document_is_replayed_once_it_is_mended(
+async def test_message_failing_on_damaged_document_is_replayed_after_repair(
     own_service: Service, own_facade: Facade
 ) -> None:
     service, facade, product = own_service, own_facade, new_id()
@@ -194,7 +192,7 @@ async def search_orders(returns: Returns, **search: Any) -> Json:
 
 
 @pytest.mark.slow
-async def test_what_orders_and_returns_have_lost_is_shown_and_mended(
+async def test_missing_order_and_return_fields_are_tolerated_and_repaired(
     own_service: Service, own_returns: Returns
 ) -> None:
     service, returns = own_service, own_returns
@@ -218,19 +216,17 @@ async def test_what_orders_and_returns_have_lost_is_shown_and_mended(
         assert (await returns.http.get(path)).status_code == 200
     # Their orders keep what they need, whichever field a return has lost: the returned quantity stays.
     report = await migrate(service)
-    told = [*mended(report, "orders")["lost"], *mended(report, "returns")["lost"]]
+    lost = [*mended(report, "orders")["lost"], *mended(report, "returns")["lost"]]
     gone = {taken[field]: [field] for field in ("number", "orderId", "status", "lines")}
     gone |= {orders[field]: [field] for field in ("body", "status", "lines")}
-    assert {each["id"]: each["fields"] for each in told} == gone
+    assert {each["id"]: each["fields"] for each in lost} == gone
     for field in mendable:
         assert (await returns.available(orders[field])) == {"a": 1}
     await returns.change(taken["createdDate"], status="Approved")
 
 
 @pytest.mark.long
-async def test_a_fresh_database_has_the_newest_schema_and_an_old_one_is_migrated(
-    servers: Servers, tmp_path: Path
-) -> None:
+async def test_fresh_database_has_newest_schema_and_old_one_is_migrated(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     assert (await migrate(service, "--dry-run"))["schemaBefore"] == NEWEST
@@ -256,7 +252,7 @@ async def test_a_fresh_database_has_the_newest_schema_and_an_old_one_is_migrated
     await doctor_says(service, f"schema {NEWEST}, the newest")
 
 
-async def test_damaged_documents_are_found_in_slices_of_which_some_have_none(servers: Servers) -> None:
+async def test_damaged_documents_are_found_in_slices_some_of_them_empty(servers: Servers) -> None:
     async with own_database(servers) as database:
         damaged = ["", "00", "04", "11", "12", strange := ObjectId()]
         await database["reviews"].insert_many([{"_id": id} for id in damaged])
@@ -273,7 +269,7 @@ async def test_damaged_documents_are_found_in_slices_of_which_some_have_none(ser
 
 
 @pytest.mark.long
-async def test_a_large_collection_is_migrated_in_slices(servers: Servers, tmp_path: Path) -> None:
+async def test_large_collection_is_migrated_in_slices(servers: Servers, tmp_path: Path) -> None:
     service, many = Service(servers, tmp_path), 2 * SIZE + 10
     await service.run("init")
     async with service.mongo() as database:
@@ -290,18 +286,18 @@ async def test_a_large_collection_is_migrated_in_slices(servers: Servers, tmp_pa
         planned = await migrate(service, "--dry-run")
         assert {step["number"]: step["documents"] for step in planned["steps"]} == {1: 0, 2: 0, 3: 2}
         assert mended(planned, "reviews") == {**damaged, "filled": 0}
-        said = await service.run("migrate", "--json")
-        done = json.loads(said.stdout)
+        output = await service.run("migrate", "--json")
+        done = json.loads(output.stdout)
         assert {step["number"]: step["documents"] for step in done["steps"]} == {1: 0, 2: 0, 3: 2}
         assert mended(done, "reviews") == {**damaged, "filled": 3}
-        assert [f"{n * SIZE:,} of about {many:,} documents" in said.stderr for n in (1, 2, 3)] == [True, True, False]
+        assert [f"{n * SIZE:,} of about {many:,} documents" in output.stderr for n in (1, 2, 3)] == [True, True, False]
         assert await database["reviews"].count_documents({"queued": 0, "title": None, **ends}) == 2
         # The step skipped it, as it had no date then.
         assert await database["reviews"].count_documents({"queued": 2, "createdDate": {"$ne": None}, **undated}) == 1
 
 
 @pytest.mark.slow
-async def test_a_migration_that_is_killed_goes_on_where_it_was(servers: Servers, tmp_path: Path) -> None:
+async def test_killed_migration_resumes(servers: Servers, tmp_path: Path) -> None:
     service, count = Service(servers, tmp_path), 400
     await service.run("init")
     async with service.mongo() as database:
@@ -328,17 +324,17 @@ async def test_a_migration_that_is_killed_goes_on_where_it_was(servers: Servers,
 
 
 @pytest.mark.parametrize("process", ["init", "worker", "scheduler", "api", "up"])
-async def test_a_newer_schema_is_refused(servers: Servers, tmp_path: Path, process: str) -> None:
+async def test_newer_schema_is_refused(servers: Servers, tmp_path: Path, process: str) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:
         await database["schema"].insert_one({"_id": "mark", "version": NEWEST + 2, "runsFrom": NEWEST + 1})
-    said = await service.run(process, code=2)
-    assert "Run a newer version" in " ".join((said.stdout + said.stderr).split())
-    assert "Traceback" not in said.stdout + said.stderr
+    ended = await service.run(process, code=2)
+    assert "Run a newer version" in " ".join((ended.stdout + ended.stderr).split())
+    assert "Traceback" not in ended.stdout + ended.stderr
 
 
 @pytest.mark.long
-async def test_the_schema_of_the_next_version_is_taken(servers: Servers, tmp_path: Path) -> None:
+async def test_compatible_schema_of_next_version_is_accepted(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:
         await database["schema"].insert_one({"_id": "mark", "version": NEWEST + 1, "runsFrom": NEWEST})
@@ -346,5 +342,5 @@ async def test_the_schema_of_the_next_version_is_taken(servers: Servers, tmp_pat
         await doctor_says(service, "ok schema")
 
 
-async def test_the_version_is_told(servers: Servers, tmp_path: Path) -> None:
+async def test_version_option(servers: Servers, tmp_path: Path) -> None:
     assert (await Service(servers, tmp_path).run("--version")).stdout.startswith("plaudit ")

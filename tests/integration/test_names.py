@@ -64,7 +64,7 @@ async def names_of(facade: Facade, *ids: str) -> dict[str, str | None]:
     return {row["id"]: row["entityName"] for row in page["results"]}
 
 
-async def object_told(http: httpx.AsyncClient, entity_type: str, id: str) -> httpx.Response:
+async def get_object(http: httpx.AsyncClient, entity_type: str, id: str) -> httpx.Response:
     """Return the response about an object, requested again if its resolver exceeded its timeout of half a second."""
     return await eventually(
         partial(http.get, f"/api/entityTypes/{entity_type}/{id}"), lambda answer: answer.status_code != 503
@@ -72,7 +72,7 @@ async def object_told(http: httpx.AsyncClient, entity_type: str, id: str) -> htt
 
 
 @pytest.mark.long
-async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder: Path, names: NameServer) -> None:
+async def test_names_are_filled_in_once_available(service: Service, folder: Path, names: NameServer) -> None:
     names.mood = "hangs"
     async with facade_of(service) as facade:
         http = facade.http
@@ -132,9 +132,9 @@ async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder
         assert types["Product"]["hasEntityResolver"]
         assert types["Product"]["icon"]
         for type, id, image in (("Product", product, f"/{product}.png"), ("Vendor", "a/b", "/a/b")):
-            entity = body_of(await object_told(http, type, id), dict)
+            entity = body_of(await get_object(http, type, id), dict)
             assert entity == {"entityType": type, "id": id, "name": f"Name of {id}", "imageUrl": image}
-        assert (await object_told(http, "Product", gone)).status_code == 404
+        assert (await get_object(http, "Product", gone)).status_code == 404
 
         for process in ("api", "worker"):
             assert not any(id in service.log(process) for id in (product, deleted, vendor, gone))
@@ -163,7 +163,7 @@ async def test_no_submission_waits_for_a_resolver(service: Service, names: NameS
         await eventually(lambda: database.reviews.count_documents(named), lambda n: n == len(ids))
 
 
-async def test_a_wrong_registration_ends_with_code_2(servers: Servers, tmp_path: Path) -> None:
+async def test_invalid_registration_exits_with_code_2(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path, environment={"PLAUDIT_ENTITY_TYPES": '[{"entityType": "A", "getEntity": 1}]'})
     for ended in await asyncio.gather(*(service.run(command, code=2) for command in ("worker", "up"))):
         assert "PLAUDIT_ENTITY_TYPES: /0/getEntity" in ended.stderr

@@ -13,7 +13,7 @@ from tests.support.service import Json, Servers
 DAY_MS = 86_400_000
 
 
-async def test_facts_from_the_future_are_told_of_and_stay_the_newest(servers: Servers) -> None:
+async def test_facts_from_the_future_are_logged_and_stay_the_newest(servers: Servers) -> None:
     async with opened_desk(servers) as desk:
         now = round(time() * 1_000)
 

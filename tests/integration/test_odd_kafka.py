@@ -77,7 +77,7 @@ async def until_stored(service: Service, ids: set[str]) -> None:
 
 
 @pytest.mark.long
-async def test_a_topic_is_made_anew_while_workers_run(own_service: Service) -> None:
+async def test_topic_is_recreated_while_workers_run(own_service: Service) -> None:
     servers, topic = own_service.servers, own_service.topic(TOPIC)
     await until_stored(own_service, await submit(own_service, 40))
     await delete_topic(servers, topic)
@@ -89,7 +89,7 @@ async def test_a_topic_is_made_anew_while_workers_run(own_service: Service) -> N
     assert "Traceback" not in own_service.log("worker")
 
 
-async def test_a_new_group_begins_at_all_partitions_at_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_group_seeks_all_partitions_at_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other, each would wait for a fetch from the others, which brokers hold while there are no
     records."""
     topic, partitions = new_id("topic"), 12
@@ -148,7 +148,7 @@ async def offsets_of(consumer: PatientConsumer, count: int) -> list[int]:
     return read
 
 
-async def test_what_was_read_of_a_deleted_topic_is_not_committed_to_the_next(servers: Servers) -> None:
+async def test_offsets_of_deleted_topic_are_not_committed_to_its_successor(servers: Servers) -> None:
     topic = new_id("topic")
     await create(servers, topic, 1)
     await publish(servers, topic, 3)
@@ -164,7 +164,7 @@ async def test_what_was_read_of_a_deleted_topic_is_not_committed_to_the_next(ser
 
 
 @pytest.mark.parametrize("is_seen_gone", [True, False])
-async def test_a_batch_in_hand_while_its_topic_is_made_anew_skips_nothing(servers: Servers, is_seen_gone: bool) -> None:
+async def test_batch_in_progress_during_topic_recreation_skips_nothing(servers: Servers, is_seen_gone: bool) -> None:
     topic = new_id("topic")
     await create(servers, topic, 1)
     await publish(servers, topic, 3)
@@ -185,7 +185,7 @@ async def test_a_batch_in_hand_while_its_topic_is_made_anew_skips_nothing(server
         assert await offsets_of(consumer, 9) == list(range(9))
 
 
-async def test_a_batch_in_hand_while_others_come_and_go_is_committed(servers: Servers) -> None:
+async def test_batch_in_progress_during_rebalances_is_committed(servers: Servers) -> None:
     """Only the partition that stays assigned is committed; the other one, which had another owner meanwhile, is
     delivered again."""
     topic, group = new_id("topic"), new_id("group")
@@ -208,7 +208,7 @@ async def test_a_batch_in_hand_while_others_come_and_go_is_committed(servers: Se
         assert committed == {place: int(place == kept) for place in places}
 
 
-async def test_what_upstream_systems_abort_has_no_effect(service: Service) -> None:
+async def test_aborted_transactions_have_no_effect(service: Service) -> None:
     product, options = new_id(), {"transactional_id": new_id("upstream"), "bootstrap_servers": service.servers.kafka}
     async with AIOKafkaProducer(**options) as producer:
         for title, is_kept in (("aborted", False), ("kept", True), ("aborted too", False), ("kept too", True)):
@@ -224,9 +224,7 @@ async def test_what_upstream_systems_abort_has_no_effect(service: Service) -> No
 
 
 @pytest.mark.long
-async def test_a_batch_that_waits_for_a_server_costs_no_membership(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_slow_batch_keeps_group_membership(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     topic, group, beats = new_id("topic"), new_id("group"), list[int]()
     place = TopicPartition(topic, 0)
     await create(servers, topic, 1)
@@ -260,7 +258,7 @@ async def publish_transaction(servers: Servers, topic: str, *, is_kept: bool) ->
         await (producer.commit_transaction() if is_kept else producer.abort_transaction())
 
 
-async def test_what_was_aborted_while_nobody_read_is_no_backlog(servers: Servers) -> None:
+async def test_aborted_records_at_the_end_are_committed(servers: Servers) -> None:
     """No records follow, so that no batch is ever committed."""
     topic, group = new_id("topic"), new_id("group")
     place = TopicPartition(topic, 0)
@@ -278,7 +276,7 @@ async def test_what_was_aborted_while_nobody_read_is_no_backlog(servers: Servers
             await cancel_and_wait(polling)
 
 
-async def test_what_is_in_hand_is_not_committed_by_the_next_poll(
+async def test_batch_in_progress_is_not_committed_by_next_poll(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, polls = new_id("topic"), list[int]()
@@ -295,7 +293,7 @@ async def test_what_is_in_hand_is_not_committed_by_the_next_poll(
         assert await consumer.committed(TopicPartition(topic, 0)) is None
 
 
-async def test_the_oldest_unread_record_may_stand_behind_the_end_of_a_transaction(servers: Servers) -> None:
+async def test_oldest_unread_record_follows_transaction_marker(servers: Servers) -> None:
     names = TopicNames(f"{new_id()}.")
     topic = names.name(Topic.REVIEW_SUBMISSIONS)
     place = TopicPartition(topic, 0)
@@ -316,9 +314,7 @@ async def test_the_oldest_unread_record_may_stand_behind_the_end_of_a_transactio
         await lag.stop()
 
 
-async def test_the_lag_is_not_known_while_the_coordinator_loads_its_group(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lag_is_unknown_while_coordinator_loads_group(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     names = TopicNames(f"{new_id()}.")
     topic = names.name(Topic.REVIEW_SUBMISSIONS)
     await create(servers, topic, 2)
@@ -341,7 +337,7 @@ async def test_the_lag_is_not_known_while_the_coordinator_loads_its_group(
 
 
 @pytest.mark.long
-async def test_records_that_are_deleted_unread_are_told(own_service: Service) -> None:
+async def test_records_deleted_unread_are_logged(own_service: Service) -> None:
     # Enough for each partition to have some: if a group has never read a partition, its loss is unknown.
     await until_stored(own_service, await submit(own_service, 100))
     await own_service.idle()
@@ -364,7 +360,7 @@ async def test_records_that_are_deleted_unread_are_told(own_service: Service) ->
 
 
 @pytest.mark.long
-async def test_offsets_behind_the_end_of_a_topic(own_service: Service) -> None:
+async def test_committed_offsets_beyond_the_end_of_a_topic(own_service: Service) -> None:
     """As when a broker came back without its last records, or from an older copy."""
     await own_service.idle()
     assert await own_service.stop("worker") == 0
@@ -398,9 +394,7 @@ async def limit(service: Service, topic: str, most_bytes: int) -> None:
 
 
 @pytest.mark.slow
-async def test_an_event_that_is_too_large_waits_until_its_topic_takes_it(
-    own_service: Service, own_facade: Facade
-) -> None:
+async def test_too_large_event_waits_until_topic_accepts_it(own_service: Service, own_facade: Facade) -> None:
     product = new_id()
     (id,) = await own_facade.submit(submission(product))
 
@@ -408,7 +402,7 @@ async def test_an_event_that_is_too_large_waits_until_its_topic_takes_it(
         path, text = f"{REVIEWS}/{id}/reply", {"text": "x" * 3_000}
         return await status_of(own_facade.http, await own_facade.http.post(path, json=text, headers=WAIT))
 
-    async def told(kind: str) -> bool:
+    async def has_event(kind: str) -> bool:
         return kind in [each for each, _ in await own_service.events(f"Product:{product}")]
 
     await limit(own_service, "events", 1_500)
@@ -416,11 +410,11 @@ async def test_an_event_that_is_too_large_waits_until_its_topic_takes_it(
     # First by the consumer, then by the housekeeping of every worker.
     await eventually(lambda: own_service.log("worker").count("is too large for its topic") > 2)
     assert await own_facade.moderate("approve", id) == ["applied"]
-    await eventually(partial(told, "ReviewApproved"))
-    assert not await told("ReviewReplied")
+    await eventually(partial(has_event, "ReviewApproved"))
+    assert not await has_event("ReviewReplied")
     await limit(own_service, "review-feedback", 1_500)
     assert await reply() == 413
     await limit(own_service, "events", 100_000)
-    await eventually(partial(told, "ReviewReplied"))
+    await eventually(partial(has_event, "ReviewReplied"))
     assert own_service.processes["worker"].poll() is None
     assert await own_service.dead_letters() == []

@@ -25,7 +25,7 @@ def review(product: str, **fields: Any) -> Message:
 
 
 @pytest.mark.parametrize("headers", [NULL, NOT_UTF_8, (("ce_id", b""),)], ids=["null", "not UTF-8", "empty"])
-async def test_headers(
+async def test_malformed_headers(
     returns: Returns, facade: Facade, service: Service, headers: tuple[tuple[str, bytes | None], ...]
 ) -> None:
     product, order, store = new_id(), new_id("order"), new_id("store")
@@ -52,7 +52,7 @@ async def test_headers(
         assert await service.keyed(f"{topic}.dlq", str(sent[0].key)) == []
 
 
-async def test_times(returns: Returns, facade: Facade, service: Service) -> None:
+async def test_impossible_timestamps(returns: Returns, facade: Facade, service: Service) -> None:
     product, order, store = new_id(), new_id("order"), new_id("store")
     id = new_id("review")
     await facade.submit(submission(product, id=id))
@@ -78,14 +78,14 @@ async def test_times(returns: Returns, facade: Facade, service: Service) -> None
 
 
 @pytest.mark.long
-async def test_news_in_the_console(own_facade: Facade, own_service: Service) -> None:
+async def test_console_news_skip_malformed_records(own_facade: Facade, own_service: Service) -> None:
     odd = [Message("key", b"{}", (("ce_type", None),)), Message(None, b"{}", timestamp=IMPOSSIBLE[-1])]
     unreadable = batch(record(b"{}", headers=[(b"\xff", b"")]))
     async with own_service.client() as client, client.stream("GET", "/console/queue/news") as answer:
         lines = answer.aiter_lines()
 
-        async def until(told: str) -> None:
-            while told not in await anext(lines):
+        async def until(text: str) -> None:
+            while text not in await anext(lines):
                 pass
 
         # The topics are read from their ends, once the stream has started.
@@ -102,7 +102,7 @@ async def test_news_in_the_console(own_facade: Facade, own_service: Service) -> 
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_keys_in_the_topic_of_reviews(own_facade: Facade, own_service: Service) -> None:
+async def test_malformed_keys_in_reviews_topic(own_facade: Facade, own_service: Service) -> None:
     await own_facade.submit(submission(new_id()))
     await until_equal(own_service)
     name, kafka = own_service.topic("reviews"), own_service.servers.kafka
@@ -116,11 +116,11 @@ async def test_keys_in_the_topic_of_reviews(own_facade: Facade, own_service: Ser
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_a_time_at_which_a_partition_stands(own_service: Service) -> None:
+async def test_doctor_reports_partition_stuck_at_impossible_timestamp(own_service: Service) -> None:
     await own_service.end("worker")
     await own_service.publish("order-events", Message("order", b"{}", timestamp=IMPOSSIBLE[-1]))
     # For a slow server it waits some seconds, and then reports it.
-    told = await eventually(
-        partial(own_service.run, "doctor", code=None), lambda told: "order-events (1)" in told.stdout
+    ended = await eventually(
+        partial(own_service.run, "doctor", code=None), lambda ended: "order-events (1)" in ended.stdout
     )
-    assert "Traceback" not in told.stdout + told.stderr
+    assert "Traceback" not in ended.stdout + ended.stderr

@@ -64,7 +64,7 @@ async def test_pages_name_no_other_host(http: httpx.AsyncClient, path: str) -> N
     assert "//" not in "".join(re.findall(r"<script>(.*?)</script>", response.text, re.DOTALL))
 
 
-def test_other_hosts_would_be_found() -> None:
+def test_other_hosts_are_detected() -> None:
     page = '<link href="//cdn.example/a.css"><style>p {background: url("https://b.example/x")}</style>'
     assert addresses_in(page) == ["//cdn.example/a.css", "https://b.example/x"]
 
@@ -74,7 +74,7 @@ async def test_only_files_of_the_page_are_served(http: httpx.AsyncClient) -> Non
         assert (await http.get(path)).status_code == 404
 
 
-async def test_the_page_holds_every_topic_and_message(service: Service, http: httpx.AsyncClient) -> None:
+async def test_page_contains_every_topic_and_message(service: Service, http: httpx.AsyncClient) -> None:
     page = (await http.get("/asyncapi")).text
     assert "<script" not in page
     for topic in Topic:
@@ -91,7 +91,7 @@ async def test_the_page_holds_every_topic_and_message(service: Service, http: ht
     assert {address for address in addresses_in(page) if address.startswith("#")} <= known
 
 
-def test_the_document_in_docs_is_fresh() -> None:
+def test_document_in_docs_is_up_to_date() -> None:
     kept = json.loads((DOCUMENTS / "asyncapi.json").read_text())
     assert kept == asyncapi_document(TopicNames("plaudit."), version("plaudit")), "run `make docs`"
 
@@ -150,7 +150,7 @@ async def visit(address: str, folder: Path) -> Visit:
         ("/asyncapi", {"/asyncapi"}, "CloudEventHeaders"),
     ],
 )
-async def test_a_browser_shows_them_without_any_other_host(
+async def test_browser_renders_pages_without_other_hosts(
     service: Service, tmp_path: Path, path: str, loads: set[str], shows: str
 ) -> None:
     seen = await visit(service.address + path, tmp_path)

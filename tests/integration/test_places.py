@@ -48,8 +48,8 @@ async def sent(facade: Facade, action: str, id: str) -> str:
 
 async def decisions(service: Service, product: str, id: str) -> list[str]:
     """Return the moderation events of a review, in order."""
-    told = [kind for kind, event in await service.events(f"Product:{product}") if event.get("reviewId") == id]
-    return [kind for kind in told if kind in ("ReviewApproved", "ReviewRejected", "ReviewReset")]
+    kinds = [kind for kind, event in await service.events(f"Product:{product}") if event.get("reviewId") == id]
+    return [kind for kind in kinds if kind in ("ReviewApproved", "ReviewRejected", "ReviewReset")]
 
 
 async def parked(service: Service, id: str) -> int:
@@ -57,34 +57,34 @@ async def parked(service: Service, id: str) -> int:
         return await database["parkedCommands"].count_documents({"reviewId": id})
 
 
-async def test_a_review_that_we_name_is_moderated_without_the_router(
+async def test_review_with_generated_id_is_moderated_without_router(
     facade: Facade, service: Service, product: str
 ) -> None:
     first, second = await facade.submit(submission(product), submission(product, rating=2))
     assert bucket_in(first) == bucket_in(second) == bucket_of(Entity("Product", product))
     await service.idle()
 
-    async def goes_straight() -> bool:
+    async def bypasses_router() -> bool:
         before = len(await service.records("moderation-commands"))
         await facade.moderate("approve", first, second)
         await facade.until_rated(product, 3, 2)
         # Through the router if Kafka takes too long to report that nothing waits there.
         return len(await service.records("moderation-commands")) == before
 
-    await eventually(goes_straight)
+    await eventually(bypasses_router)
     records = await service.keyed("review-changes", first) + await service.keyed("review-changes", second)
     count = await service.partitions("review-changes")
     assert {record.partition for record in records} == {bucket_of(Entity("Product", product)) * count // 4096}
 
 
-async def test_a_repeat_with_its_key_is_the_same_review(facade: Facade, product: str) -> None:
+async def test_repeat_with_same_key_is_the_same_review(facade: Facade, product: str) -> None:
     key, review = once(), submission(product)
     answers = [(await facade.http.post(REVIEWS, json=[review], headers=key)).json() for _ in range(2)]
     assert answers[0]["ids"] == answers[1]["ids"]
     await facade.until_listed(product, 1)
 
 
-async def test_what_the_version_before_stored_is_not_stored_again(
+async def test_submission_stored_by_earlier_version_is_not_stored_again(
     facade: Facade, service: Service, product: str
 ) -> None:
     former, review = str(uuid4()), submission(product)
@@ -97,9 +97,7 @@ async def test_what_the_version_before_stored_is_not_stored_again(
 
 
 @pytest.mark.long
-async def test_a_database_of_before_gets_places_while_the_service_runs(
-    servers: Servers, tmp_path: Path, product: str
-) -> None:
+async def test_older_database_gets_places_while_service_runs(servers: Servers, tmp_path: Path, product: str) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:
         await database["schema"].insert_one({"_id": "mark", "version": 1, "runsFrom": 0})
@@ -129,7 +127,7 @@ async def test_a_database_of_before_gets_places_while_the_service_runs(
 
 
 @pytest.mark.parametrize("kind", ["ours", "forged", "foreign"])
-async def test_commands_before_their_review_take_effect_in_their_order(
+async def test_commands_before_their_review_take_effect_in_order(
     facade: Facade, service: Service, product: str, kind: str
 ) -> None:
     place = bucket_of(Entity("Product", product))
@@ -152,7 +150,7 @@ async def test_commands_before_their_review_take_effect_in_their_order(
     await facade.until_rated(product, 0, 0)
 
 
-async def test_by_both_ways_before_the_review(facade: Facade, service: Service, product: str) -> None:
+async def test_commands_by_http_and_kafka_before_their_review(facade: Facade, service: Service, product: str) -> None:
     id, commands = our_id(product), [str(uuid4()) for _ in range(2)]
 
     async def by_kafka(action: str, command: str) -> None:
@@ -176,7 +174,7 @@ async def test_by_both_ways_before_the_review(facade: Facade, service: Service, 
     await eventually(partial(decisions, service, product, id), expected.__eq__)
 
 
-async def test_by_http_before_the_review_and_after_it(facade: Facade, service: Service, product: str) -> None:
+async def test_commands_by_http_before_and_after_their_review(facade: Facade, service: Service, product: str) -> None:
     id = our_id(product)
     command = await sent(facade, "approve", id)
     await eventually(partial(parked, service, id), (1).__eq__)
@@ -189,7 +187,7 @@ async def test_by_http_before_the_review_and_after_it(facade: Facade, service: S
 
 
 @pytest.mark.long
-async def test_by_http_behind_what_upstream_systems_have_published(
+async def test_command_by_http_follows_those_published_upstream(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
     service, facade = own_service, own_facade
@@ -204,7 +202,7 @@ async def test_by_http_behind_what_upstream_systems_have_published(
     await facade.until_rated(product, 4, 1)
 
 
-async def handed_over(handover: Handover) -> None:
+async def wait_for_handover(handover: Handover) -> None:
     """Wait as a worker does, retrying if Kafka takes too long to answer."""
     while True:
         with suppress(BrokerAwayError, KafkaError):
@@ -213,14 +211,14 @@ async def handed_over(handover: Handover) -> None:
 
 
 @pytest.mark.long
-async def test_commands_wait_for_those_that_another_worker_passed_on(own_service: Service, product: str) -> None:
+async def test_commands_wait_for_those_forwarded_by_another_worker(own_service: Service, product: str) -> None:
     service = own_service
     await service.idle()
     await service.stop("worker")
     recount = {"kind": "recount", "entityType": "Product", "entityId": product}
     await service.publish("review-changes", message(recount, f"Product:{product}"))
     handover = Handover(KafkaConnection(service.servers.kafka), TopicNames(service.topic("")))
-    waiting = asyncio.create_task(handed_over(handover))
+    waiting = asyncio.create_task(wait_for_handover(handover))
     await asyncio.sleep(2)  # nothing reports that it waits
     assert not waiting.done()
     service.start("worker")
@@ -228,9 +226,9 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
     await service.stop("worker")
     await service.publish("review-changes", message(recount, f"Product:{product}"))
     # No other worker has had its partitions in between, so it need not wait; after a new assignment one may have.
-    await handed_over(handover)
+    await wait_for_handover(handover)
     handover.on_partitions_assigned([])
-    waiting = asyncio.create_task(handed_over(handover))
+    waiting = asyncio.create_task(wait_for_handover(handover))
     await asyncio.sleep(1)  # as above
     assert not waiting.done()
     waiting.cancel()
@@ -239,7 +237,7 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
 
 
 @pytest.mark.long
-async def test_what_comes_while_kafka_tells_too_late_is_not_waited_for(
+async def test_records_published_after_slow_answer_are_not_awaited(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise it would wait for as long as others keep forwarding commands."""
@@ -272,10 +270,10 @@ async def test_what_comes_while_kafka_tells_too_late_is_not_waited_for(
 
 @pytest.mark.long
 @pytest.mark.parametrize("partitions", [4, 1])
-async def test_what_is_gone_with_its_topic_is_not_waited_for(
+async def test_records_of_deleted_topic_are_not_awaited(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
-    service, has_looked, is_there_anew = Service(servers, tmp_path), asyncio.Event(), asyncio.Event()
+    service, has_looked, is_recreated = Service(servers, tmp_path), asyncio.Event(), asyncio.Event()
     await service.run("init")
     await service.publish("review-changes", *(message({"id": key}, key) for key in "abcdefghijkl"))
 
@@ -283,29 +281,29 @@ async def test_what_is_gone_with_its_topic_is_not_waited_for(
         async def measure(self, *topics: Topic) -> Lag:
             found = await super().measure(*topics)
             has_looked.set()
-            await is_there_anew.wait()
+            await is_recreated.wait()
             return found
 
     monkeypatch.setattr(routing_handover, "ConsumerLag", PausingLag)
     handover = Handover(KafkaConnection(servers.kafka), TopicNames(service.prefix))
-    waiting = asyncio.create_task(handed_over(handover))
+    waiting = asyncio.create_task(wait_for_handover(handover))
     await has_looked.wait()
     await delete_topic(servers, service.topic("review-changes"))
     service.count = partitions
     await service.run("init")
-    is_there_anew.set()
+    is_recreated.set()
     await asyncio.wait_for(waiting, 60)
 
 
 @pytest.mark.long
-async def test_an_early_command_is_given_up_in_the_end(own_service: Service, own_facade: Facade, product: str) -> None:
-    async def sent_straight() -> tuple[str, ...]:
+async def test_early_command_is_given_up_eventually(own_service: Service, own_facade: Facade, product: str) -> None:
+    async def send_direct() -> tuple[str, ...]:
         id = our_id(product)
         command = await sent(own_facade, "approve", id)
         # Through the router if Kafka takes too long to report that nothing waits there.
         return () if await own_service.keyed("moderation-commands", id) else (id, command)
 
-    id, command = await eventually(sent_straight)
+    id, command = await eventually(send_direct)
 
     async def make_overdue() -> bool:
         async with own_service.mongo() as database:

@@ -49,7 +49,7 @@ async def replay(service: Service, *options: str) -> str:
     return (await service.run("dlq", "replay", *options)).stdout
 
 
-async def test_a_person_is_shown_and_forgotten(
+async def test_person_is_exported_and_erased(
     own_service: Service, own_facade: Facade, own_returns: Returns, product: str
 ) -> None:
     facade, returns = own_facade, own_returns
@@ -63,7 +63,7 @@ async def test_a_person_is_shown_and_forgotten(
     customer = {"customerId": anna, "customerName": "Anna Berg", "customerEmail": f"Anna Berg <{EMAIL}>"}
     order = await returns.ordered({"line": 5}, **customer, address={"street": STREET})
     voted = await facade.submit_approved(submission(product, 5, userId=berta, userName="Berta Holm"))
-    await _say(own_service, voted[0], anna)
+    await _publish_feedback(own_service, voted[0], anna)
     given_back = await returns.create(order, {"line": 2})
     await returns.change(given_back, resolution=WORDS)
     bad = message(submission(product, 9, userId=anna, review=WORDS))
@@ -121,21 +121,21 @@ async def test_a_person_is_shown_and_forgotten(
     assert "Deleted 0 reviews" in await erase(own_service, anna)
 
 
-async def _say(service: Service, review: str, person: str) -> None:
+async def _publish_feedback(service: Service, review: str, person: str) -> None:
     """Publish votes and reports of a person, two of them parked, and a vote of somebody else."""
     report = {"action": "report", "explanation": WORDS, "goodFaith": True}
     mine = {"reviewId": review, "userId": person}
-    said = [
+    feedback = [
         {"action": "vote", **mine, "helpful": True},
         {"action": "vote", **mine, "userId": new_id("berta"), "helpful": False},
         {**report, **mine, "reason": "spam"},
         {**report, "reviewId": review, "reason": "illegal", "name": "Anna Berg", "email": EMAIL.upper()},
     ]
-    await service.publish("review-feedback", *(message(each, review) for each in said))
+    await service.publish("review-feedback", *(message(each, review) for each in feedback))
     later = new_id("review")
     early: Json = {**report, "reviewId": later, "reason": "spam"}
-    told = ({**early, "userId": person}, {**early, "email": EMAIL.upper()})
-    await service.publish("review-feedback", *(message(each, later) for each in told))
+    early_reports = ({**early, "userId": person}, {**early, "email": EMAIL.upper()})
+    await service.publish("review-feedback", *(message(each, later) for each in early_reports))
     async with service.mongo() as database:
 
         async def counts() -> list[int]:
@@ -154,7 +154,7 @@ async def _letters(service: Service, count: int) -> None:
     await eventually(letters, lambda found: found == count)
 
 
-async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_returns: Returns) -> None:
+async def test_personal_data_is_found_in_every_shape_and_place(own_service: Service, own_returns: Returns) -> None:
     number = random.randrange(10**9, 10**10)
     anna, berta, later = str(number), f"{number}0", new_id("order")
     order = await own_returns.ordered({"line": 5}, customerId=anna)
@@ -229,14 +229,14 @@ async def _change_by(service: Service, returns: Returns, user: str, order: str, 
     await eventually(partial(returns.existing, changes["id"]), lambda stored: stored["modifiedBy"] == user)
 
 
-def _told(stored: Json) -> tuple[str | None, ...]:
+def _names_and_texts(stored: Json) -> tuple[str | None, ...]:
     """Return the names and texts in a return with one line."""
     (line,) = stored["lineItems"]
     names = [each[name] for each in (stored, line) for name in ("createdBy", "modifiedBy")]
     return (*names, stored["resolution"], line["reason"])
 
 
-async def test_returns_of_others_orders_are_found_by_their_names(own_service: Service, own_returns: Returns) -> None:
+async def test_returns_of_others_orders_are_found_by_user(own_service: Service, own_returns: Returns) -> None:
     service, returns = own_service, own_returns
     anna, berta, clerk = (new_id(name) for name in ("anna", "berta", "clerk"))
     others = await returns.ordered({"line": 5}, customerId=berta)
@@ -253,21 +253,21 @@ async def test_returns_of_others_orders_are_found_by_their_names(own_service: Se
 
     shown = await export(service, anna)
     part, own = (anna, anna, anna, anna, None, None), (anna, anna, anna, anna, WORDS, WORDS)
-    told = {each["id"]: _told(each) for each in shown["returns"]}
-    assert told == {**dict(zip(made, (part, own, part), strict=True)), lines: (None, None, None, anna, None, None)}
+    exported = {each["id"]: _names_and_texts(each) for each in shown["returns"]}
+    assert exported == {**dict(zip(made, (part, own, part), strict=True)), lines: (None, None, None, anna, None, None)}
     assert clerk not in json.dumps(shown)
 
     assert "4 returns" in await erase(service, anna)
     without, gone = (None, None, None, None, WORDS, WORDS), (None,) * 6
     for id, left in zip(made, (without, gone, without), strict=True):
-        assert _told(await returns.existing(id)) == left
-    assert _told(await returns.existing(lines)) == (clerk, clerk, clerk, None, WORDS, WORDS)
+        assert _names_and_texts(await returns.existing(id)) == left
+    assert _names_and_texts(await returns.existing(lines)) == (clerk, clerk, clerk, None, WORDS, WORDS)
     assert await returns.available(others) == {"line": 2}
     assert anna not in await everything_in(service)
     assert "0 returns" in await erase(service, anna)
 
 
-async def test_all_returns_of_an_order_are_shown_and_forgotten(own_service: Service, own_returns: Returns) -> None:
+async def test_all_returns_of_an_order_are_exported_and_erased(own_service: Service, own_returns: Returns) -> None:
     service, anna, number = own_service, new_id("anna"), 1_001
     order = await own_returns.ordered({"line": number}, customerId=anna)
     first = await own_returns.create(order, {"line": 1}, resolution=WORDS)
@@ -283,9 +283,7 @@ async def test_all_returns_of_an_order_are_shown_and_forgotten(own_service: Serv
         assert await database["returns"].count_documents({"orderId": order}) == number
 
 
-async def test_an_order_that_has_lost_its_body_is_shown_and_forgotten(
-    own_service: Service, own_returns: Returns
-) -> None:
+async def test_order_without_body_is_exported_and_erased(own_service: Service, own_returns: Returns) -> None:
     service, anna = own_service, new_id("anna")
     whole, damaged = [await own_returns.ordered({"line": 2}, customerId=anna, customerName="Anna Berg") for _ in "ab"]
     async with service.mongo() as database:
@@ -298,7 +296,7 @@ async def test_an_order_that_has_lost_its_body_is_shown_and_forgotten(
     assert (item["id"], item["quantity"]) == ("line", 2)
 
 
-async def test_whoever_was_forgotten_is_known_by_any_mark(own_service: Service) -> None:
+async def test_erased_person_is_recognised_by_any_mark(own_service: Service) -> None:
     """The mark may be of an earlier version, made with the database's own key, or with a current or former key of the
     configuration."""
     people = [new_id(name) for name in ("plain", "own", "whole", "configured", "rotated")]
@@ -339,7 +337,7 @@ async def _mail_to(service: Service, customer: str) -> None:
         await database["reminderCustomers"].insert_one({"_id": customer, "sent": 2, "times": [0, 1]})
 
 
-async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, own_facade: Facade, tmp_path: Path) -> None:
+async def test_failures_are_reported_and_not_recorded(own_service: Service, own_facade: Facade, tmp_path: Path) -> None:
     anna = new_id("anna")
     await own_facade.submit(submission(new_id(), userId=anna))
     await own_service.stop("worker")
@@ -357,7 +355,7 @@ async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, own_
     assert ended.stderr.replace("\n", "").endswith("/missing/anna.json.draft: No such file or directory.")
 
 
-async def test_an_erasure_that_is_cut_short_is_known_and_goes_on(own_service: Service, own_returns: Returns) -> None:
+async def test_interrupted_erasure_is_recorded_and_resumed(own_service: Service, own_returns: Returns) -> None:
     anna = new_id("anna")
     order = await own_returns.ordered({"line": 5}, customerId=anna, customerEmail=EMAIL)
     given_back = await own_returns.create(order, {"line": 2})
@@ -387,8 +385,8 @@ async def test_an_erasure_that_is_cut_short_is_known_and_goes_on(own_service: Se
 async def erased_once_it_is_read(service: Service, customer: str) -> None:
     """Erase a person whose one review waits in Kafka: without a worker nothing is erased, with one nothing comes
     back."""
-    said = await erase(service, customer, "--wait", "1", code=1)
-    assert "haven't processed earlier messages within 1 s, and nothing was removed" in said
+    output = await erase(service, customer, "--wait", "1", code=1)
+    assert "haven't processed earlier messages within 1 s, and nothing was removed" in output
     service.start("worker")
     assert "Deleted 1 reviews" in await erase(service, customer)
     await service.idle()
@@ -396,7 +394,7 @@ async def erased_once_it_is_read(service: Service, customer: str) -> None:
 
 
 @pytest.mark.kafka
-async def test_what_waits_in_kafka_does_not_come_back(own_service: Service) -> None:
+async def test_review_waiting_in_kafka_does_not_come_back(own_service: Service) -> None:
     anna = new_id("anna")
     await own_service.stop("worker")
     review = submission(new_id(), userId=anna, id=new_id("review"))
@@ -405,7 +403,7 @@ async def test_what_waits_in_kafka_does_not_come_back(own_service: Service) -> N
 
 
 @pytest.mark.kafka
-async def test_a_replay_that_waits_in_kafka_does_not_bring_anybody_back(own_service: Service) -> None:
+async def test_replay_waiting_in_kafka_does_not_bring_data_back(own_service: Service) -> None:
     anna, product = new_id("anna"), new_id()
     review = submission(product, userId=anna, id=new_id("review"))
     await own_service.publish("review-submissions", message({**review, "rating": 9}, product))
@@ -417,7 +415,7 @@ async def test_a_replay_that_waits_in_kafka_does_not_bring_anybody_back(own_serv
 
 
 @pytest.mark.kafka
-async def test_what_a_worker_owes_to_kafka_does_not_bring_anybody_back(own_service: Service) -> None:
+async def test_unpublished_outbox_message_does_not_bring_data_back(own_service: Service) -> None:
     """For instance the message of a replay, if the worker died before it was published."""
     anna, product = new_id("anna"), new_id()
     value = json.dumps(submission(product, userId=anna, id=new_id("review"))).encode()
@@ -431,7 +429,7 @@ async def test_what_a_worker_owes_to_kafka_does_not_bring_anybody_back(own_servi
 
 
 @pytest.mark.kafka
-async def test_an_upload_that_waits_in_kafka_does_not_come_back(own_service: Service, own_facade: Facade) -> None:
+async def test_upload_waiting_in_kafka_does_not_come_back(own_service: Service, own_facade: Facade) -> None:
     anna, images = new_id("anna"), Images(own_facade.http)
     await own_service.stop("worker")
     sent = await own_facade.http.post(IMAGES, content=picture(), params={"userId": anna}, headers=AS_FILE)
@@ -443,6 +441,6 @@ async def test_an_upload_that_waits_in_kafka_does_not_come_back(own_service: Ser
     assert anna not in await everything_in(own_service)
 
 
-async def test_it_asks_first(servers: Servers, tmp_path: Path) -> None:
+async def test_erasure_asks_for_confirmation(servers: Servers, tmp_path: Path) -> None:
     ended = await Service(servers, tmp_path).run("privacy", "erase", "--customer", "anna", code=1)
     assert "Aborted" in ended.stderr + ended.stdout

@@ -60,7 +60,7 @@ def _documents() -> Iterable[tuple[str, list[Json]]]:
     yield "mails", [{"_id": id, "record": {"key": p.encode(), "value": id.encode()}} for id, p in mails]
 
 
-async def test_a_person_is_found_and_forgotten_in_ranges(database: Database, asked: FilterRecorder) -> None:
+async def test_person_is_found_and_erased_in_ranges(database: Database, asked: FilterRecorder) -> None:
     data = PersonalData(database, ANNA)
     ids = [f"{n:05}" for n in HERS]
     assert [each.subject for each in await data.audit_entries()] == [ANNA] * len(HERS)
@@ -75,7 +75,7 @@ async def test_a_person_is_found_and_forgotten_in_ranges(database: Database, ask
     assert (await data.audit_entries(), await data.reports(), await data.waiting_mails()) == ([], [], [])
 
 
-async def test_the_orders_of_a_guest_are_shown_and_forgotten(database: Database) -> None:
+async def test_orders_of_guest_are_exported_and_erased(database: Database) -> None:
     emails = {"a": "Anna+1@Example.com", "b": f"Anna Berg <{GUEST}>", "c": "anna11@example.com", "d": None}
     orders = [order_of(id=id, customer=Customer(None, "Anna Berg", email)) for id, email in emails.items()]
     orders.append(order_of(id="e", customer=Customer("4711", "Anna Berg", GUEST)))
@@ -104,7 +104,7 @@ async def test_the_orders_of_a_guest_are_shown_and_forgotten(database: Database)
     assert await PersonalData(database, ANNA).orders() == []
 
 
-async def test_the_words_of_a_guest_stay_where_their_clerk_is_forgotten(database: Database) -> None:
+async def test_erasing_clerk_keeps_texts_of_guests(database: Database) -> None:
     customers = {
         "guest": Customer(None, "Bert", "bert@example.com"),
         "forgotten": Customer(),
@@ -129,7 +129,7 @@ async def test_the_words_of_a_guest_stay_where_their_clerk_is_forgotten(database
     assert left == {"guest": (None, "It broke"), "named": (None, "It broke"), "forgotten": (None, None)}
 
 
-async def test_customers_are_forgotten_in_the_audit_log_and_moderators_are_not(database: Database) -> None:
+async def test_audit_log_forgets_customers_but_not_moderators(database: Database) -> None:
     entry = {"at": NOW, "subject": "carla", "storeId": None, "reason": None, "commandId": None}
     own: list[Json] = [{"action": "edit", "reviewId": "r"}, {"action": "delete", "returnId": "r"}]
     staff: list[Json] = [{"action": "delete", "reviewId": "r"}, {"action": "change", "kind": "settings"}]
@@ -139,7 +139,7 @@ async def test_customers_are_forgotten_in_the_audit_log_and_moderators_are_not(d
     assert [each.kind for each in await data.audit_entries()] == [AuditKind.SETTINGS, AuditKind.REVIEW]
 
 
-async def test_commands_that_wait_keep_the_names_and_words_of_others(database: Database) -> None:
+async def test_parked_commands_keep_names_and_texts_of_others(database: Database) -> None:
     feedback: list[Json] = [
         {"action": "reply", "text": "Thanks", "moderator": "dora"},
         {"action": "remove-reply", "moderator": "dora"},
@@ -151,8 +151,8 @@ async def test_commands_that_wait_keep_the_names_and_words_of_others(database: D
         {"_id": 3, "moderator": "clerk", "reason": "As anna-dora wants it"},
         {"_id": 4, "moderator": "dora", "reason": None},
         *(
-            {"_id": n, "kind": "feedback", "source": [0, n, 1], "command": {**said, "reviewId": "r"}}
-            for n, said in enumerate(feedback, 5)
+            {"_id": n, "kind": "feedback", "source": [0, n, 1], "command": {**command, "reviewId": "r"}}
+            for n, command in enumerate(feedback, 5)
         ),
     ]
     await database["parkedCommands"].insert_many(waiting)

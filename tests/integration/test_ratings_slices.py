@@ -45,9 +45,9 @@ def reviews_of(entity: Entity, count: int) -> list[Json]:
 async def differing(database: Database, slice_size: int) -> Differing:
     """Return the differences, asserting that none is reported twice."""
     found = RatingRepository(database).differences(slice_size)
-    told = [(key.entity, key.store_id, stored.count, counted.count) async for key, stored, counted in found]
-    assert len(set(told)) == len(told)
-    return set(told)
+    differences = [(key.entity, key.store_id, stored.count, counted.count) async for key, stored, counted in found]
+    assert len(set(differences)) == len(differences)
+    return set(differences)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ async def database(servers: Servers) -> AsyncIterator[Database]:
 
 
 @pytest.mark.long
-async def test_differences_at_every_edge_of_a_slice(database: Database) -> None:
+async def test_differences_at_every_slice_boundary(database: Database) -> None:
     tallies = database["ratings"]
     assert await differing(database, 1) == set()
     expected: Differing = set()
@@ -88,7 +88,7 @@ async def test_differences_at_every_edge_of_a_slice(database: Database) -> None:
     assert await differing(database, 10_000) == expected
 
 
-async def test_every_object_is_ordered_a_recount_once(database: Database) -> None:
+async def test_every_object_is_recounted_once(database: Database) -> None:
     ratings = RatingRepository(database)
     reviewed = {each for n, each in enumerate(OBJECTS) if n % 9}
     await database["ratings"].insert_one({"entityType": "Odd", "entityId": "1", "storeId": "B", "count": 1})
@@ -100,7 +100,7 @@ async def test_every_object_is_ordered_a_recount_once(database: Database) -> Non
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-async def test_every_object_of_a_store_is_ordered_a_recount_once(
+async def test_every_object_of_a_store_is_recounted_once(
     database: Database, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(ratings_module, "_SLICE", size)
@@ -113,7 +113,7 @@ async def test_every_object_of_a_store_is_ordered_a_recount_once(
 
 
 @pytest.mark.long
-async def test_it_is_exact_while_reviews_are_moderated(own_facade: Facade, own_service: Service) -> None:
+async def test_comparison_is_exact_during_moderation(own_facade: Facade, own_service: Service) -> None:
     chance = random.Random(5)
     ids = await own_facade.submit(*(submission(f"p{n % 40}", 1 + n % 5) for n in range(400)))
     await own_facade.submit_approved(*(submission(f"p{n}x", 3) for n in range(40)))
