@@ -1,4 +1,4 @@
-"""Reminders, by a clock that the tests turn."""
+"""Reminders, with a clock controlled by the tests."""
 
 import json
 from collections import Counter
@@ -24,7 +24,7 @@ SECOND = timedelta(seconds=1) / DAY
 
 
 def at(day: float, order: Json, **changes: Any) -> Json:
-    """News of an order, so many days after noon."""
+    """Return an update of an order, this number of days after noon."""
     return {**order, **changes, "modifiedDate": (NOON + day * DAY).isoformat()}
 
 
@@ -105,7 +105,7 @@ async def test_who_gets_none(shop: Shop) -> None:
     assert report.reminders == 0
     once = (Skip.EVERYTHING_REVIEWED, Skip.NO_ADDRESS, Skip.NO_CUSTOMER, Skip.CANCELLED)
     assert report.skipped == {**dict.fromkeys(once, 1), Skip.NOTHING_TO_REVIEW: 2}
-    # They are not looked at again.
+    # They are not considered again.
     assert (await shop.report(60)).orders == 0
 
 
@@ -199,7 +199,7 @@ async def test_a_template_that_fails_falls_back_to_the_default(shop: Shop) -> No
 
 
 async def test_templates_of_other_stores_are_not_read(shop: Shop) -> None:
-    """However many there are: to read this one would fail."""
+    """Regardless of their number: reading this one would fail."""
     templates = shop.database["notificationTemplates"]
     await templates.insert_one({"_id": (other := new_id("template")), "name": "OrderReviewRequest", "storeId": "other"})
     try:
@@ -211,7 +211,7 @@ async def test_templates_of_other_stores_are_not_read(shop: Shop) -> None:
 
 @pytest.mark.long
 async def test_the_next_better_template_is_used_and_the_doctor_tells(shop: Shop) -> None:
-    """A template of another time, in Jinja2, and one that takes too much work for this order."""
+    """One template is outdated and in Jinja2, and one takes too much work for this order."""
     await shop.templates(
         {"storeId": shop.id, "languageCode": "de", "subject": "{{ items|map(attribute='name')|join }}"},
         {"storeId": shop.id, "languageCode": None, "subject": HOSTILE["doubling by append"]},
@@ -227,7 +227,7 @@ async def test_the_next_better_template_is_used_and_the_doctor_tells(shop: Shop)
             found: list[Json] = json.loads((await shop.service.run("doctor", "--json", code=None)).stdout)
             return [finding for finding in found if finding["check"] == "templates"]
 
-        # None where MongoDB is held up for seconds.
+        # Empty if MongoDB is slow for seconds.
         (told,) = await eventually(findings)
         assert told["level"] == "warn"
         assert f"OrderReviewRequest?storeId={shop.id}&languageCode=de (subject, line 1: " in told["text"]
@@ -253,7 +253,7 @@ async def test_a_hundred_long_names_fit_a_mail_and_stop_nobody(shop: Shop) -> No
 async def test_an_order_whose_mail_cannot_be_written_fails_alone(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     broken = Shop(shop.service, shop.database, shop.job, status=shop.status)
     await broken.open(orderStatus=shop.status)
-    # No interface lets such an address in.
+    # No interface accepts such an address.
     await shop.database["stores"].update_one({"_id": broken.id}, {"$set": {"email": " "}})
     event = broken.order("zita")
     await broken.orders(event)
@@ -263,7 +263,7 @@ async def test_an_order_whose_mail_cannot_be_written_fails_alone(shop: Shop, cap
     assert (report.reminders, report.skipped) == (1, {Skip.MAIL_FAILED: 1})
     assert REMINDERS.labels("mail-failed")._value.get() == failed_before + 1
     assert len(await shop.mails(order)) == 1
-    # It is not tried again until there is news of the order, and nothing counts as sent.
+    # It is not retried until the order changes, and nothing counts as sent.
     assert (await shop.report(10)).orders == 0
     await shop.database["stores"].update_one({"_id": broken.id}, {"$set": {"email": "shop@example.com"}})
     assert await shop.database["reminderCustomers"].find_one({"_id": "zita"}) is None
@@ -293,7 +293,7 @@ async def test_what_a_dead_process_owed_is_published(shop: Shop) -> None:
     assert await shop.mails(order) == []
     await shop.database["outbox"].update_many({}, {"$set": {"at": NOON}})
     assert await shop.run(10) == 0
-    # A process of the service may pay the same debt at the same time: the mailer sends a mail of one id once.
+    # A process of the service may publish the same messages at the same time: the mailer sends each mail id once.
     assert len({mail["id"] for mail in await shop.mails(order)}) == 1
     assert await shop.database["outbox"].count_documents({}) == 0
 

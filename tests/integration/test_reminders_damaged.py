@@ -1,4 +1,4 @@
-"""Orders that nobody can remind of as they are: damaged ones, and those at which we fail. They keep up no other."""
+"""Damaged orders, and orders that fail by an internal error: they don't block others."""
 
 import json
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ async def test_damaged_orders_keep_up_no_other_and_wait(shop: Shop, monkeypatch:
     assert len(await shop.mails(whole)) == 1
     told = [entry["order"] for entry in logs if entry["event"] == "damaged order; no reminder until it is repaired"]
     assert sorted(told) == sorted(damaged.values())
-    # Mended, they are due as before.
+    # Once repaired, they are due as before.
     await orders.update_one({"_id": damaged["status null"]}, {"$set": {"status": shop.status}})
     assert await shop.run(10) == 1
     assert len(await shop.mails(damaged["status null"])) == 1
@@ -97,7 +97,7 @@ async def test_a_damaged_template_is_named_and_can_be_saved_anew(shop: Shop) -> 
         assert (shown.template.subject, shown.template.html) == ("x", "")
         assert await repository.whole("OrderReviewRequest", shop.id, None) == {}
         assert await Mender(shop.database, "notificationTemplates").count(most=10, patience_ms=60_000) == 1
-    # What else it has lost is in its id.
+    # Its other lost fields are contained in its id.
     lost = {"$unset": dict.fromkeys(("name", "storeId", "languageCode"), ""), "$set": {"html": "<p>x</p>"}}
     await shop.database["notificationTemplates"].update_one({"_id": id}, lost)
     assert [each.store_id for each in await repository.all()] == [shop.id]

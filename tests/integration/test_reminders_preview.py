@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 CRON = "0 9 * * 1-5"
 END_OF_TIME = "9999-12-31T23:59:59Z"
-"""What systems that know no end write: the latest moment of .NET. Versions before stored it."""
+"""Written by systems for "no end": the latest time of .NET. Earlier versions stored it."""
 
 
 @pytest.mark.long

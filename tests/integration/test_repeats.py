@@ -1,5 +1,5 @@
-"""Requests that are sent again with their key, once what they were judged by is another: answered by what became of
-them, and nothing else comes in that way."""
+"""Requests repeated with their key after the circumstances changed: answered with the first outcome, while other
+requests are refused."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ from tests.support.service import Json, Service
 
 
 async def applied(http: httpx.AsyncClient, path: str, body: Any, headers: dict[str, str]) -> Json:
-    """The answer to a command that must have been applied."""
+    """Return the response to a command that must have been applied."""
     answer = body_of(await decided(partial(http.post, path, json=body, headers=headers)), dict)
     assert answer["outcome"] == "applied"
     return answer
@@ -32,7 +32,7 @@ async def test_a_submission_to_a_store_that_has_closed_since(
     first = await applied(http, REVIEWS, body, key)
     await facade.open_store(store, reviewsEnabled=False)
     assert await applied(http, REVIEWS, body, key) == first
-    # Another request with that key, and the same one with another.
+    # Another request with that key, and the same one with another key.
     for other in (body[:1], [body[0], {**body[1], "title": "Another one"}], [*body, submission(product)]):
         problem = problem_of(await http.post(REVIEWS, json=other, headers=key), 422)
         assert problem["type"].endswith("idempotency-key-reused")

@@ -1,4 +1,4 @@
-"""Returns over HTTP and Kafka: never more than was ordered, and a clear answer to everything else."""
+"""Returns over HTTP and Kafka: never more than ordered, and a clear error for every other request."""
 
 import asyncio
 import re
@@ -252,7 +252,7 @@ async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.
     assert outcomes == ["applied", "unchanged"]
     assert await returns.available(order) == {"a": 0}
 
-    # The key of an applied change is remembered even where the same change would not be possible any more.
+    # The key of an applied change is remembered even when the same change would no longer be possible.
     change: Json = {"id": chosen, "lineItems": lines_of({"a": 1}), "status": "Approved"}
     key = once()
     send = partial(http.put, RETURNS, json=change, headers=key)
@@ -271,7 +271,7 @@ async def test_200_returns_at_once_by_two_ways_and_two_workers(own_service: Serv
     order = await returns.ordered({"a": 10})
     wanted = wanted_return(order, {"a": 1})
     kafka_ids = [new_id("return") for _ in range(100)]
-    # Upstream systems should send them by order. These don't, so both workers get some.
+    # Upstream systems should key them by order. These messages aren't, so both workers get some.
     messages = [return_command("create", {**wanted, "id": id}, key=id) for id in kafka_ids]
     posted = [asyncio.create_task(http.post(RETURNS, json=wanted, headers=WAIT)) for _ in range(100)]
     await own_service.publish("return-commands", *messages)
@@ -282,7 +282,7 @@ async def test_200_returns_at_once_by_two_ways_and_two_workers(own_service: Serv
             refused_early += 1
             continue
         (result,) = await Facade(http).results(answer)
-        if answer.status_code != 202:  # on a busy machine some take longer than is waited for
+        if answer.status_code != 202:  # on a busy machine some take longer than the wait
             assert (answer.status_code == 409) == (result["outcome"] == "refused")
         http_ids.append(result["id"])
         if result["outcome"] == "applied":
@@ -310,7 +310,7 @@ async def test_a_body_of_any_kind_never_breaks_it(http: httpx.AsyncClient) -> No
 
 
 async def test_what_makes_too_large_a_message_is_refused_before_it_is_sent(returns: Returns) -> None:
-    """Its body is as large as a body may be; workers would have set the message aside."""
+    """The body has the maximum size; workers would have dead-lettered the message."""
     order = await returns.ordered({"a": 1_000})
     lines = [{"orderLineItemId": "a", "quantity": 1, "reason": "x" * 980} for _ in range(1_000)]
     wanted = {"orderId": order, "lineItems": lines, "resolution": ""}

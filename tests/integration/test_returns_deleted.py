@@ -1,4 +1,4 @@
-"""Returns that are deleted, statuses and numbers of the settings, by HTTP and Kafka."""
+"""Deleted returns, and statuses and number templates from the settings, by HTTP and Kafka."""
 
 import re
 from collections.abc import AsyncIterator
@@ -86,7 +86,7 @@ async def test_ids_that_cannot_be_deleted(http: httpx.AsyncClient, query: Json) 
 @pytest.mark.long
 async def test_put_creates_or_changes_and_names_the_return(returns: Returns, http: httpx.AsyncClient) -> None:
     async def put(body: Json) -> Json:
-        # It is waited for without being asked, but no longer than five seconds.
+        # PUT waits by default, but no longer than five seconds.
         headers = {"Idempotency-Key": new_id("key")}
         return body_of(await decided(partial(http.put, RETURNS, json=body, headers=headers)), dict)
 
@@ -139,7 +139,7 @@ async def test_a_line_may_hold_what_is_left_and_its_own(returns: Returns, http: 
 
 @pytest.fixture
 async def own_statuses(facade: Facade) -> AsyncIterator[list[str]]:
-    """Statuses of the settings while a test runs."""
+    """Statuses in the settings while a test runs."""
     statuses = ["New", "In transit", "Approved", "Canceled"]
     await facade.command("PUT", "/api/settings", {"returnStatuses": statuses})
     yield statuses
@@ -164,7 +164,7 @@ async def test_statuses_of_the_settings(
     await returns.service.publish("return-commands", return_command("update", {"id": id, "status": "Lost"}, order))
     *_, told = await returns.wait_for_events(id, "ReturnCreated", "ReturnChanged", "ReturnRefused")
     assert [(reason["code"], reason["pointer"]) for reason in told["reasons"]] == [("unknown-status", "/status")]
-    # A status that the settings drop stays with the returns that have it.
+    # A status removed from the settings stays with the returns that have it.
     await facade.command("PUT", "/api/settings", {"returnStatuses": ["Canceled", "new"]})
     assert (await facade.get("/api/settings"))["returnStatuses"] == ["Canceled", "New"]
     await returns.change(id, status="In transit", resolution="Refund")

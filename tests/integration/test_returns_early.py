@@ -1,4 +1,4 @@
-"""Returns that come before their order, and all that follows them: it waits, and takes effect in its turn."""
+"""Returns that arrive before their order, and the commands after them: they wait, and take effect in order."""
 
 import random
 from collections.abc import Collection
@@ -96,11 +96,11 @@ async def test_a_change_of_nothing_is_refused_at_once(returns: Returns, service:
 
 @pytest.mark.long
 async def test_an_id_that_two_have_chosen(returns: Returns, service: Service) -> None:
-    """What waits is decided about when its order comes, also where later commands about the id have been applied."""
+    """A parked command is decided when its order arrives, even if later commands about the id have been applied."""
     early, known, id = new_id("order"), await returns.ordered({"a": 3}), new_id("return")
     await service.publish(COMMANDS, creation(early, id, commandId=id))
     await parked(service, 1, orderId=early)
-    # By the key of the first, so that it stands behind it.
+    # With the key of the first command, so that it follows it.
     await service.publish(COMMANDS, return_command("create", wanted_return(known, {"a": 2}, id=id), early))
     await service.publish(COMMANDS, change(early, id, resolution="Repair"))
     await eventually(partial(returns.get, id), lambda row: row is not None and row["resolution"] == "Repair")
@@ -120,7 +120,7 @@ async def test_what_an_earlier_version_parked(returns: Returns, service: Service
         await database[PARKED].insert_many(
             [place | kept | {"value": values[0]}, {"_id": ids[1], "value": values[1], **kept}]
         )
-    # Told with its order, so that it is known whose it is.
+    # Sent with its order, which makes the owner known.
     await service.publish(COMMANDS, change(order, ids[0], orderId=order, status="Approved"))
     await parked(service, 3, orderId=order)
     await returns.ordered({"a": 2}, id=order)
@@ -176,7 +176,7 @@ async def test_what_is_overdue_is_refused_for_good(own_returns: Returns, own_ser
     async with own_service.mongo() as database:
         old = {"$set": {"parkedAt": datetime.now(UTC) - timedelta(hours=2)}}
         await database[PARKED].update_one({"commandId": "create"}, old)
-    # With the create goes what stands behind it.
+    # The commands behind the create expire with it.
     await own_returns.wait_for_events(id, *["ReturnRefused"] * 3)
     await parked(own_service, 1)
     assert await outcomes(own_service, ("create", id)) == [Outcome.REFUSED]
@@ -220,7 +220,7 @@ async def test_two_workers_of_which_some_are_killed(own_returns: Returns, own_se
     assert shown == ends
 
     async def untold() -> list[str]:
-        """The orders whose events are still owed by a worker that was killed: they come late."""
+        """Return the orders whose events are still unpublished: those of a killed worker come late."""
         told = {o: {kind for kind, _ in await own_returns.events(o)} for o in orders}
         return [o for o, kinds in told.items() if not {"ReturnCreated", "ReturnChanged"} <= kinds]
 
@@ -228,7 +228,7 @@ async def test_two_workers_of_which_some_are_killed(own_returns: Returns, own_se
 
 
 async def test_an_order_that_comes_meanwhile_is_seen(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever saw no order in its transaction is told of one that came, and parks nothing of it."""
+    """A transaction that found no order is informed of one that arrived, and parks nothing of it."""
     async with opened_desk(servers) as desk:
         order, id, looks = new_id("order"), new_id("return"), 0
         orders = desk.services.orders
@@ -250,7 +250,7 @@ async def test_an_order_that_comes_meanwhile_is_seen(servers: Servers, monkeypat
         assert looks == 2
         assert [kind for kind, _ in desk.events()] == ["ReturnCreated"]
         assert await desk.database[PARKED].count_documents({}) == 0
-        # The places of orders that aren't there are free again.
+        # Placeholders of missing orders are removed again.
         others = [{"action": "create", "return": wanted_return(new_id("order"), {"a": 1})} for _ in range(2)]
         await desk.command_returns(desk.records(*others))
         assert await desk.database[PARKED].count_documents({}) == 2
@@ -281,7 +281,7 @@ async def test_no_more_wait_for_one_order_than_there_is_room_for(servers: Server
         created = {data["returnId"] for kind, data in desk.events() if kind == "ReturnCreated"}
         assert created == {f"r-{number}" for number in range(MOST_OF_ORDER)}
         assert await desk.database[PARKED].count_documents({"orderId": order}) == 0
-        # Once there is room, it is taken.
+        # Room that becomes free is used.
         lines = [{"orderLineItemId": "a", "quantity": 1, "reason": large}] * 900
         wide = [
             {"action": "create", "return": {"id": f"w-{n}", "orderId": other, "lineItems": lines}} for n in range(3)

@@ -1,4 +1,4 @@
-"""Returns by Kafka, and the events that tell of them."""
+"""Returns by Kafka, and the events about them."""
 
 from functools import partial
 from typing import Any

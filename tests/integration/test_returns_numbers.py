@@ -1,4 +1,4 @@
-"""Numbers of returns: unique within their store, whatever its template was, and nobody else's business."""
+"""Numbers of returns: unique within their store under every template, and independent of other stores."""
 
 import asyncio
 from functools import partial
@@ -15,17 +15,17 @@ from tests.support.service import Servers, Service
 from tests.support.waiting import eventually
 
 MANY = 45
-"""More returns than a consumer would try numbers for, if it tried one after the other."""
+"""More returns than the attempts of a consumer that tries numbers one after the other."""
 
 
 def two_templates() -> tuple[str, str]:
-    """Templates that no other test has: one number for the same sequence of a year, and yet two series."""
+    """Return templates that no other test uses: the same numbers for one sequence of a year, but two series."""
     prefix = new_id("x")
     return prefix + "{date:%Y}-{sequence:05d}", prefix + "{date:%Y}-0{sequence:04d}"
 
 
 async def create_many(returns: Returns, store: str, count: int) -> list[str]:
-    """Returns by Kafka, of one order; all are there when this returns their numbers."""
+    """Create returns of one order by Kafka, and wait for all; returns their numbers."""
     order = await returns.ordered({"a": count}, storeId=store)
     wanted = [wanted_return(order, {"a": 1}, id=new_id("return")) for _ in range(count)]
     await returns.service.publish("return-commands", *(return_command("create", each) for each in wanted))
@@ -42,7 +42,7 @@ async def test_no_store_takes_the_numbers_of_another(returns: Returns, facade: F
         await returns.create(order, {"a": 1})
     numbers = await returns.found("number", orderId=order)
     assert len(set(numbers)) == 2
-    # They are the same text, each in its own store.
+    # The text is the same, each in its own store.
     assert set(numbers) < set(taken)
 
 

@@ -1,4 +1,4 @@
-"""Lists of returns as a desk works through them: by status, customer, store and age, page by page."""
+"""Lists of returns for a service desk: by status, customer, store and age, page by page."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ async def test_filters(returns: Returns) -> None:
     )
     ids = [await returns.create(each, {"a": 1}) for each in (order, elsewhere, order)]
     await returns.change(ids[2], status="Completed")
-    # As a form has what nobody chose.
+    # As a form sends fields that were left empty.
     await returns.change(ids[1], status="", resolution="Refund")
     oldest = {"customerId": customer, "sort": "createdDate:asc"}
 

@@ -1,4 +1,4 @@
-"""Review tokens: the links of reminders, and the one review that each is good for."""
+"""Review tokens: the links in reminders, each valid for one review."""
 
 import asyncio
 import re
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.long
 
 TEMPLATE = "https://shop.example/review?product={productId}&store={storeId}&token={token}"
 NOW = datetime.now(UTC)
-"""When these tests were collected: on a busy machine they run much later."""
+"""The time when these tests were collected: on a busy machine they run much later."""
 
 
 @pytest.fixture(scope="module")
 async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    """A service whose general settings are these tests' own."""
+    """A service whose general settings belong to these tests."""
     async with running_service(servers, tmp_path_factory.mktemp("tokens")) as service:
         yield service
 
@@ -49,7 +49,7 @@ async def facade(http: httpx.AsyncClient) -> Facade:
 
 @pytest.fixture
 async def shop(service: Service) -> AsyncIterator[Shop]:
-    """A store that takes reviews from buyers alone, and mails links to a page of its own."""
+    """A store that accepts reviews of buyers only, and mails links to a page of its own."""
     async with connected_job(service) as (database, job):
         shop = Shop(service, database, job)
         await shop.open()
@@ -59,7 +59,7 @@ async def shop(service: Service) -> AsyncIterator[Shop]:
 
 
 async def tokens_in_mail(shop: Shop, customer: str, *products: str) -> dict[str, str]:
-    """The tokens by product that the customer of an order gets."""
+    """Remind a customer of an order; returns the mailed tokens by product."""
     order = await shop.bought(customer, *products, at=NOW - 11 * DAY)
     assert (await shop.job.run(NOW)).reminders >= 1
     (mail,) = await shop.mails(order)
@@ -74,7 +74,7 @@ async def tokens_in_mail(shop: Shop, customer: str, *products: str) -> dict[str,
 
 
 def review(shop: Shop, product: str, token: str, **fields: Any) -> Json:
-    """A review without a login."""
+    """Return a review without a login."""
     given = submission(product, storeId=shop.id, token=token, **fields)
     return {name: value for name, value in given.items() if name != "userId" or "userId" in fields}
 
@@ -84,7 +84,7 @@ async def refusal(http: httpx.AsyncClient, *reviews: Json) -> list[tuple[str, st
 
 
 async def submitted(http: httpx.AsyncClient, given: Json, headers: Mapping[str, str]) -> list[str]:
-    """The ids of a review that must be taken."""
+    """Submit a review that must be accepted; returns its ids."""
     response = await decided(partial(http.post, REVIEWS, json=[given], headers=headers))
     assert response.status_code == 200, response.text
     return list(response.json()["ids"])
@@ -110,12 +110,12 @@ async def test_a_link_is_good_for_one_review_of_its_order_line(
     assert stored is not None
     assert (stored["userId"], stored["storeId"]) == (customer, shop.id)
     assert camera not in str(stored)
-    # Nor are they asked again for what was reviewed, even where that was deleted.
+    # Nor do reminders ask again for a reviewed product, even if the review was deleted.
     await facade.command("DELETE", REVIEWS, {"ids": [id]})
     assert (await shop.job.run(NOW + 10 * DAY)).reminders == 1
     mails = [mail for mail in await shop.service.values("mail-commands") if mail["customerId"] == customer]
     assert [[item["productId"] for item in mail["items"]] for mail in mails] == [["camera", "tripod"], ["tripod"]]
-    # Its older link is as good as the newer one, and both together for one review.
+    # Its older link is as valid as the newer one, and both together are valid for one review.
     await submitted(http, review(shop, "tripod", tripod), once())
     again = parse_qs(urlsplit(re.findall(r"https://\S+", mails[1]["text"])[0]).query)["token"][0]
     assert again != tripod
@@ -143,7 +143,8 @@ async def test_the_job_signs_by_the_first_key_for_ninety_days(shop: Shop) -> Non
 
 
 async def test_many_at_once_by_kafka_are_one_review(shop: Shop) -> None:
-    """Racing submissions in many partitions, each delivered twice, and forged, old and foreign ones between them."""
+    """Concurrent submissions to many partitions, each delivered twice, with forged, expired and foreign ones among
+    them."""
     key = await ReviewTokenRepository(shop.database).signing_key()
     product = new_id("camera")
     token = ReviewToken(shop.id, new_id("order"), "1", product, new_id("anna"), NOW + DAY)
@@ -174,7 +175,7 @@ async def test_many_at_once_by_kafka_are_one_review(shop: Shop) -> None:
         return [d async for d in shop.database["reviews"].find({"entityId": product, "storeId": shop.id})]
 
     await eventually(decided)
-    # The others may be told that the token is used before the review that it was used for is stored.
+    # The others may be refused for the used token before its review is stored.
     stored = await eventually(stored_reviews)
     assert len(stored) == 1
     assert stored[0]["userId"] == token.customer_id
@@ -208,7 +209,8 @@ async def test_a_token_stays_used_when_an_edit_that_brings_it_again_is_refused(
     other = submission("camera", id=new_id("review"), images=[image])
     first = review(shop, "camera", sign_token(token, key), id=new_id("review"))
     edit = {**first, "review": "Blurred.", "images": [image]}
-    # In one batch of the consumer, where only the transaction tells that the image is the other review's by then.
+    # In one batch of the consumer, where only the transaction detects that the image belongs to the other review by
+    # then.
     messages = [message(each, "Product:camera") for each in (other, first, edit)]
     await shop.service.publish("review-submissions", *messages)
 
@@ -258,12 +260,12 @@ async def test_objects_that_take_no_reviews(shop: Shop, http: httpx.AsyncClient,
     await tell(name="Lamp 2", reviewsEnabled=None)
     one = submission(closed, userId=new_id("anna"))
     del one["EntityName"]
-    # A facade knows within a second that there is an object that takes no reviews.
+    # The API knows within a second that an object accepts no reviews.
     posted = await eventually(lambda: http.post(REVIEWS, json=[one]), lambda answer: answer.status_code == 403)
     assert errors_of(posted, 403) == [("/0", "reviews-disabled")]
     query = {"storeId": shop.id, "userId": "x", "entityType": "Product", "entityId": closed}
     assert "reviews-disabled" in (await facade.get(f"{REVIEWS}/canLeaveFeedback", **query))["reasons"]
-    # Upstream systems are told by an event.
+    # Upstream systems learn of the refusal by an event.
     by_kafka = new_id("review")
     await shop.service.publish("review-submissions", message({**one, "id": by_kafka}, f"Product:{closed}"))
 

@@ -30,7 +30,7 @@ async def test_the_samples_of_the_specification(facade: Facade, http: httpx.Asyn
 
     async def listed() -> list[Json]:
         page = await facade.page(reviewStatus=None, sort="", take=1_000, skip=0)
-        page.pop("next", None)  # where other tests have written more than a page
+        page.pop("next", None)  # if other tests have written more than a page
         assert list(page) == ["totalCount", "results"]
         return [row for row in page["results"] if row["id"] == id]
 
@@ -105,7 +105,7 @@ async def test_filters(facade: Facade) -> None:
     assert await found(startDate=created, endDate="2999-01-01") == {a, b, c, d}
     assert await found(startDate="", endDate="") == {a, b, c, d}
     assert await found(endDate=created, startDate=created) >= {a}
-    # Between its millisecond and the next one, as clients with finer clocks ask.
+    # Between its millisecond and the next one, as requested by clients with finer clocks.
     (exactly,) = await facade.listed("createdDate", **both, ids=[a])
     assert a in await found(startDate=exactly.replace("Z", "0000Z"))
     assert a not in await found(startDate=exactly.replace("Z", "0010Z"))
@@ -217,7 +217,7 @@ async def test_a_deleted_review_never_comes_back(facade: Facade, http: httpx.Asy
     await facade.submit_approved(submission(product, id=id, review="spam spam spam"))
     assert await facade.moderate("delete", id) == ["applied"]
     assert await facade.moderate("approve", id) == ["not-found"]
-    # While the database is too slow to tell, it is accepted: then a consumer refuses it.
+    # While the database is too slow for the check, it is accepted, and a consumer refuses it.
     again = partial(http.post, REVIEWS, json=[submission(product, id=id)])
     assert errors_of(await eventually(again, lambda told: told.status_code != 202), 409) == [("/0/id", "id-taken")]
     assert await facade.listed(entityIds=[product]) == []
@@ -286,7 +286,7 @@ async def test_an_object_changes_when_its_review_is_stored(
     changes = partial(own_facade.http.post, f"{REVIEWS}/changes")
     await own_service.end("worker")
     body_of(await own_facade.http.post(REVIEWS, json=[submission(product)]), dict, 202)
-    await asyncio.sleep(3)  # longer than what counts as at once
+    await asyncio.sleep(3)  # longer than the tolerance for simultaneous changes
     asked = datetime.now(UTC).isoformat()
     assert body_of(await changes(json={"modifiedDate": asked}), list) == []
     own_service.start("worker")

@@ -1,4 +1,4 @@
-"""Reviews are edited by submitting their ids: by their authors and by moderators, and no older text wins."""
+"""Reviews are edited by submitting their ids: by authors and moderators, and no older text wins."""
 
 import asyncio
 import json
@@ -30,13 +30,13 @@ SHOWN = ("title", "review", "rating", "userName", "entityName", "reviewStatus")
 
 
 async def edit(facade: Facade, review: Json, **headers: str) -> Json:
-    """Submit a review whose id is known; returns its result."""
+    """Submit a review with a known id; returns its result."""
     (result,) = await facade.command("POST", REVIEWS, [review], headers)
     return {name: value for name, value in result.items() if name != "id"}
 
 
 async def told(service: Service, kind: str, id: str) -> list[Json]:
-    """The events of this kind about a review: each once."""
+    """Return the events of this kind about a review, without repeats."""
     found: dict[bytes, Json] = {}
     for record in await service.records("events"):
         if kind_of(record) == kind and (data := json.loads(record.value))["reviewId"] == id:
@@ -118,7 +118,7 @@ async def test_edits_by_kafka(facade: Facade, service: Service, product: str) ->
     second, third = {**first, "review": "Second"}, {**first, "review": "Third", "rating": 1}
     await service.publish("review-submissions", *map(review_message, (first, second, third)))
     await eventually(partial(facade.listed, "review", entityIds=[product]), lambda texts: texts == ["Third"])
-    # The same messages once more, under new offsets, whatever their order: none is new.
+    # The same messages again, at new offsets and in another order: none is new.
     again = [review_message(each) for each in (second, first, second, third, first)]
     await service.publish("review-submissions", *again)
     await service.idle()
@@ -139,7 +139,7 @@ async def test_several_in_one_record(facade: Facade, service: Service, product: 
     several = [first, other, {**first, "review": "The last one counts", "title": None}]
     await service.publish("review-submissions", message(several, f"Product:{product}"))
     await facade.until_listed(product, 2)
-    # It is stored first, and edited then.
+    # It is stored first, and then edited.
     row = await eventually(partial(facade.review, first["id"]), lambda row: row["review"] != first["review"])
     assert (row["review"], row["title"]) == ("The last one counts", first["title"])
 
@@ -228,9 +228,9 @@ async def test_who_may_edit(servers: Servers, tmp_path: Path, product: str) -> N
 @pytest.mark.slow
 @pytest.mark.kafka
 async def test_edits_that_race_with_everything(facade: Facade, service: Service, product: str) -> None:
-    """1,000 edits by both ways, approvals, deletions and redeliveries of the first submissions, all at once."""
+    """1,000 edits by HTTP and Kafka, with concurrent approvals, deletions and redeliveries of the first submissions."""
     reviews = [submission(product, 3, id=new_id("review"), userId=f"user{n}") for n in range(50)]
-    # As they are sent again: a message from elsewhere with the same text would be an edit.
+    # Redelivered as sent: another message with the same text would be an edit.
     await service.publish("review-submissions", *map(review_message, reviews))
     await facade.until_listed(product, len(reviews))
     chance, last = random.Random(7), {review["id"]: review for review in reviews}
@@ -264,7 +264,7 @@ async def test_edits_that_race_with_everything(facade: Facade, service: Service,
     assert set(rows) == set(last) - deleted
     wrong = {id: (row["review"], last[id]["review"]) for id, row in rows.items() if row["review"] != last[id]["review"]}
     assert not wrong
-    # That some still are is no promise: an author's edit has a review wait again.
+    # Some may not stay approved: an author's edit sets a review back to New.
     events = await service.records("events")
     assert {json.loads(each.value)["reviewId"] for each in events if kind_of(each) == "ReviewApproved"} & set(last)
     approved = [row["rating"] for row in rows.values() if row["reviewStatus"] == "Approved"]
@@ -274,7 +274,7 @@ async def test_edits_that_race_with_everything(facade: Facade, service: Service,
 
 
 async def senders(facade: Facade, service: Service, reviews: Sequence[Json]) -> None:
-    """Send reviews at once, by HTTP and by Kafka with keys of their own in turns."""
+    """Send reviews concurrently, alternating HTTP and Kafka, with distinct keys."""
     by_kafka = [message(review, new_id("key")) for review in reviews[1::2]]
     posts = [facade.http.post(REVIEWS, json=[review], headers=once()) for review in reviews[::2]]
     await asyncio.gather(service.publish("review-submissions", *by_kafka), *posts)
@@ -297,7 +297,7 @@ async def test_one_review_for_each_customer(facade: Facade, service: Service, pr
     (row,) = await facade.until_listed(product, 1)
     assert await refused(facade, store, product) == ["duplicate-review"]
     assert await refused(facade, store, product, "bert") == []
-    # Each that Kafka had acknowledged is told, with the reason; the one that is there isn't.
+    # Each one acknowledged by Kafka is reported as refused, with the reason; the stored one isn't.
     lost = {review["id"] for review in reviews[1::2]} - {row["id"]}
 
     async def reasons() -> dict[str, str]:
@@ -330,7 +330,7 @@ async def test_reviews_from_before_the_setting_count(facade: Facade, service: Se
     id = new_id("review")
     await service.publish("review-submissions", review_message(submission(product, id=id, storeId=store)))
     assert (await one_told(service, "SubmissionRefused", id))["code"] == "duplicate-review"
-    # Whoever was refused may send it again once the place is free.
+    # A refused author may send it again once the place is free.
     await facade.moderate("delete", *await facade.listed(entityIds=[product]))
     again: Message = review_message(submission(product, id=id, storeId=store))
     await service.publish("review-submissions", again, again)

@@ -1,4 +1,4 @@
-"""The size of a store's feed, before it is written."""
+"""The size of a store's feed, estimated before it is written."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Facts about reviews: purchases that verify them, and where they come from."""
+"""Facts about reviews: the purchases that verify them, and their sources."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ async def store(facade: Facade) -> str:
 
 
 async def until(facade: Facade, id: str, **facts: Any) -> Json:
-    """Wait until a review has these facts."""
+    """Wait until a review has these facts; returns it."""
 
     async def review() -> Json:
         answer = await facade.http.get(f"{REVIEWS}/{id}")
@@ -64,7 +64,7 @@ async def test_languages_are_said_or_detected(facade: Facade) -> None:
     for id in (detected, said, short):
         await facade.command("POST", REVIEWS, [submission(product, title=None, review=german, id=id)])
     assert await languages() == ["de", "de-AT", "de", "de"]
-    # Other words are detected together with what the edit leaves out; too few of them have no language.
+    # An edited text is detected together with the fields that the edit leaves out; too short ones have no language.
     edit = {"EntityId": product, "EntityType": "Product", "userId": "anna", "rating": 4}
     await facade.command("POST", REVIEWS, [{**edit, "review": "ist gut", "id": joined}])
     await facade.command("POST", REVIEWS, [{**edit, "review": "Gut", "id": short}])
@@ -92,12 +92,12 @@ async def test_an_import_keeps_the_date_that_it_was_written(facade: Facade, serv
         "createdDate"
     ] < f"{began + timedelta(minutes=5):%Y-%m-%dT%H}:99"
     assert await facade.listed(entityIds=[product], sort="createdDate", take=1) == [imported]
-    # It has changed now, although it was written long ago.
+    # The object has changed now, although its review was written long ago.
     other = new_id()
     await service.publish("review-submissions", review_message(submission(other, source="import", **written)))
     changes = partial(facade.http.post, f"{REVIEWS}/changes", json={"modifiedDate": began.isoformat()})
     await eventually(changes, lambda answer: other in answer.json())
-    # The record is known by its own time, also once the review is deleted.
+    # The record keeps its own time, even once the review is deleted.
     stored = await service.find("reviews", imported)
     await facade.moderate("delete", imported)
     assert (await service.find("reviews", imported))["submittedAt"] == stored["submittedAt"] > began
@@ -124,7 +124,7 @@ async def test_orders_verify_reviews_whichever_comes_first(
     assert [(await facade.review(id))["verifiedPurchase"] for id in (other, elsewhere)] == [False, False]
     listed = {v: set(await facade.listed(entityIds=[product], verifiedPurchase=v)) for v in (True, False)}
     assert listed == {True: {first, second}, False: {elsewhere}}
-    # An edit and an older event leave it; a cancellation doesn't, and another order brings it back.
+    # An edit and an older event don't change it; a cancellation does, and another order restores it.
     await facade.command("POST", REVIEWS, [{**submission(product, 2, userId=customer, storeId=store), "id": first}])
     assert (await facade.review(first))["verifiedPurchase"] is True
     cancelled = an_order(order, {product: 1}, **bought, status="Cancelled", modifiedDate=LATER)
@@ -136,7 +136,7 @@ async def test_orders_verify_reviews_whichever_comes_first(
     assert (await facade.review(first))["verifiedPurchase"] is False
     given_away = await returns.ordered({product: 1}, **bought)
     await until(facade, first, verifiedPurchase=True)
-    # An order that turns out to be another customer's.
+    # An order that turns out to belong to another customer.
     news = an_order(given_away, {product: 1}, storeId=store, customerId=new_id("customer"), modifiedDate=LATER)
     await service.publish("order-events", order_event(news))
     for id in (first, second):
@@ -179,14 +179,14 @@ async def test_a_token_verifies_for_good(facade: Facade, service: Service, retur
     await service.publish("order-events", order_event(cancelled))
     await until(facade, by_order, verifiedPurchase=False)
     assert (await facade.review(by_token))["verifiedPurchase"] is True
-    # One that comes with an edit, also where a worker died before it noted that.
+    # A token sent with an edit counts, even if a worker died before it recorded that.
     edit = submission(product, 3, storeId=store, userId=customer, id=by_order, token=await token("b"))
     await service.publish("review-submissions", review_message(edit))
     await until(facade, by_order, rating=3, verifiedPurchase=True, source="api")
     async with service.mongo() as database:
         proof = {"verifiedPurchase": "", "provenByToken": ""}
         assert (await database["reviews"].update_one({"_id": by_order}, {"$unset": proof})).modified_count == 1
-    # The same words with a token that was used for another review prove nothing.
+    # The same text with a token used for another review proves nothing.
     await service.publish("review-submissions", review_message({**edit, "token": await token("a")}))
     await service.idle()
     assert (await facade.review(by_order))["verifiedPurchase"] is False
@@ -196,7 +196,7 @@ async def test_a_token_verifies_for_good(facade: Facade, service: Service, retur
 
 @pytest.mark.long
 async def test_reviews_and_orders_that_race(facade: Facade, service: Service, store: str) -> None:
-    """Reviews, orders and cancellations of many customers at the same moment, each repeated."""
+    """Concurrent reviews, orders and cancellations of many customers, each repeated."""
     chance, product = random.Random(7), new_id()
     reviews: list[Message] = []
     orders: list[Message] = []

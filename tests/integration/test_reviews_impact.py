@@ -1,4 +1,4 @@
-"""The rating of an object by each decision about a review, also where another decides meanwhile."""
+"""An object's rating after each possible decision about a review, also with a concurrent decision."""
 
 from typing import Any
 

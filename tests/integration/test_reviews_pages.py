@@ -20,7 +20,7 @@ REVIEWS = "/api/customerReviews"
 
 
 async def pages_of(facade: Facade, **search: Any) -> list[Json]:
-    """Every page of a list, each behind the one before."""
+    """Return every page of a list, following `next`."""
     pages = [await facade.page(**search)]
     while "next" in pages[-1]:
         pages.append(await facade.page(**search, after=pages[-1]["next"]))
@@ -32,7 +32,7 @@ def ids_of(pages: list[Json]) -> list[str]:
 
 
 async def some_reviews(facade: Facade) -> tuple[str, list[str]]:
-    """An object with 11 reviews in several states, with ties and empty fields; its id, and theirs."""
+    """Create an object with 11 reviews in several states, with ties and empty fields; returns its id, and theirs."""
     entity, store = new_id(), await facade.open_store()
     reviews = [
         submission(

@@ -1,4 +1,4 @@
-"""The phrase that reviews are searched for."""
+"""Search of reviews by phrase."""
 
 import pytest
 
@@ -27,7 +27,7 @@ async def test_search_phrase_is_taken_literally_and_in_any_case(facade: Facade, 
     assert await found(facade, product, "CAMERA CAMERA-") == set(by_text.values())
     assert await found(facade, product, "as GOOD") == set(by_text.values())
     assert await found(facade, product, "no such words") == set()
-    # What most patterns are longest for, and one that a part of a run of letters hid.
+    # The text with the longest patterns, and one that is found within a run of letters.
     (sharp,) = await facade.submit(submission(product, review="ß" * 64))
     assert await found(facade, product, "ß" * 64) == await found(facade, product, "sẞS") == {sharp}
 
