@@ -146,8 +146,8 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
                 await mongo.stop()
                 # Commands are accepted by the cached rules.
                 assert set(await asyncio.gather(submit(known), submit(None))) == {202}
-                told = await ready()
-                assert (told["status"], told["reads"], told["commands"]) == ("warn", "fail", "pass")
+                health = await ready()
+                assert (health["status"], health["reads"], health["commands"]) == ("warn", "fail", "pass")
                 answers = await asyncio.gather(
                     submit(unknown),
                     submit(once),
@@ -159,7 +159,7 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
                 assert (await client.get("/health/live")).status_code == 200
                 await asyncio.sleep(OUTAGE_S)
                 await mongo.start()
-                await eventually(ready, lambda told: told["reads"] == "pass")
+                await eventually(ready, lambda health: health["reads"] == "pass")
                 await eventually(partial(submit, unknown), lambda status: status == 202)
                 await under.goes_on()
                 mongo.kill()
@@ -339,7 +339,7 @@ async def test_stopped_by_sigterm_and_ctrl_c_at_any_moment(servers: Servers, tmp
 
 
 @pytest.mark.long
-async def test_who_waits_is_answered_when_the_facade_stops(servers: Servers, tmp_path: Path) -> None:
+async def test_waiting_client_is_answered_when_api_stops(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     async with service.running(workers=()), service.client() as http:
         review = submission(new_id("stopped"))

@@ -38,9 +38,9 @@ async def history(shop: Shop, until: datetime) -> dict[str, int]:
     orders: list[Order] = []
     for number in range(HISTORY):
         age = number % OLDEST
-        told = shop.order(f"{shop.id}-{number}", at=until - age * DAY)
-        ages[told["id"]] = age
-        body = json.dumps(told).encode()
+        given = shop.order(f"{shop.id}-{number}", at=until - age * DAY)
+        ages[given["id"]] = age
+        body = json.dumps(given).encode()
         event, digest = order_event(body)
         orders.append(after_event(None, event.order(body, until), digest))
     for start in range(0, HISTORY, 1_000):
@@ -61,7 +61,7 @@ async def examined(shop: Shop, now: datetime) -> int:
 
 
 @pytest.mark.long
-async def test_switching_on_mails_nobodys_history(shop: Shop) -> None:
+async def test_enabling_reminders_skips_old_orders(shop: Shop) -> None:
     await shop.open(enabled=False)
     now = NOON + 20 * DAY
     ages = await history(shop, now)
@@ -82,7 +82,7 @@ async def test_switching_on_mails_nobodys_history(shop: Shop) -> None:
     )
 
 
-async def test_orders_of_many_lines_are_decided_on_in_parts(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_orders_with_many_lines_are_decided_in_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their conditions in one query would be too large for MongoDB."""
     for module in (storage.reminders, storage.reminders_decisions):
         monkeypatch.setattr(module, "MOST_LINES", 3)
@@ -132,7 +132,7 @@ async def test_large_mails_are_written_in_several_transactions(shop: Shop, monke
 
 
 @pytest.mark.long
-async def test_the_age_of_an_order(shop: Shop) -> None:
+async def test_maximum_age_of_an_order(shop: Shop) -> None:
     await shop.open(maxAgeDays=5, maxEmailsPerCustomer=9)
     order = await shop.bought("anna", "camera")
     assert await shop.run(15.001) == 0
@@ -151,7 +151,7 @@ async def test_the_age_of_an_order(shop: Shop) -> None:
 
 
 @pytest.mark.long
-async def test_the_limit_within_a_period(shop: Shop) -> None:
+async def test_limit_within_a_period(shop: Shop) -> None:
     limits: dict[str, Any] = {"maxEmailsPerCustomer": 1, "maxAgeDays": 300}
     await shop.open(**limits, limitPeriodDays=30)
     customer = new_id("anna")
@@ -173,7 +173,7 @@ async def test_the_limit_within_a_period(shop: Shop) -> None:
 
 
 @pytest.mark.long
-async def test_a_request_that_was_seen(shop: Shop) -> None:
+async def test_viewed_request_ends_reminders(shop: Shop) -> None:
     seen, other = await shop.bought("emil", "camera"), await shop.bought("fritz", "camera")
     assert await shop.run(10) == 2
     command = {"action": "viewed", "customerOrderId": seen}

@@ -56,13 +56,13 @@ async def empty(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
 async def many_orders(database: Database, since: datetime) -> Counter[str]:
     """Store orders of several customers, all complete since then; returns the number of orders by customer."""
     series = new_id("customer")
-    told = [order_with_products("Complete", f"{series}-{n % CUSTOMERS}", None, since, "camera") for n in range(ORDERS)]
+    given = [order_with_products("Complete", f"{series}-{n % CUSTOMERS}", None, since, "camera") for n in range(ORDERS)]
     orders = []
-    for body in (json.dumps(order).encode() for order in told):
+    for body in (json.dumps(order).encode() for order in given):
         event, digest = order_event(body)
         orders.append(after_event(None, event.order(body, since), digest))
     await in_transaction(database, partial(OrderRepository(database).save, orders))
-    return Counter(order["customerId"] for order in told)
+    return Counter(order["customerId"] for order in given)
 
 
 async def configure(database: Database, **reminder: Any) -> None:
@@ -81,7 +81,7 @@ async def assert_all_sent_once(service: Service, database: Database, bought: Cou
 
 @pytest.mark.long
 @pytest.mark.scaled
-async def test_killed_at_random_moments(empty: tuple[Service, Database]) -> None:
+async def test_schedulers_killed_at_random_moments(empty: tuple[Service, Database]) -> None:
     service, database = empty
     await configure(database)
     chance = random.Random(4)
@@ -124,7 +124,7 @@ async def test_killed_at_random_moments(empty: tuple[Service, Database]) -> None
 
 
 @pytest.mark.slow
-async def test_another_one_takes_over(empty: tuple[Service, Database]) -> None:
+async def test_another_scheduler_takes_over(empty: tuple[Service, Database]) -> None:
     service, database = empty
     leases, orders = database["leases"], database["orders"]
     await asyncio.gather(orders.delete_many({}), leases.delete_many({}))
@@ -160,7 +160,7 @@ async def test_another_one_takes_over(empty: tuple[Service, Database]) -> None:
 
 
 @pytest.mark.long
-async def test_the_clock_follows_the_settings(empty: tuple[Service, Database]) -> None:
+async def test_clock_follows_settings(empty: tuple[Service, Database]) -> None:
     service, database = empty
     async with connected_job(service) as (_, job):
         stores, leases = StoreRepository(database), LeaseRepository(database)
@@ -214,7 +214,7 @@ async def test_leases(empty: tuple[Service, Database]) -> None:
     assert await leases.take("job", holder, 600) == (True, hold.done + DAY, "5 4 * * *", schedule.since)
 
 
-async def test_the_process(empty: tuple[Service, Database]) -> None:
+async def test_process_releases_lease_when_stopped(empty: tuple[Service, Database]) -> None:
     service, database = empty
     await database["leases"].delete_many({})
     service.start("scheduler")

@@ -34,7 +34,7 @@ async def create_many(returns: Returns, store: str, count: int) -> list[str]:
 
 
 @pytest.mark.long
-async def test_no_store_takes_the_numbers_of_another(returns: Returns, facade: Facade) -> None:
+async def test_stores_do_not_share_numbers(returns: Returns, facade: Facade) -> None:
     mine, other = [await facade.open_store(returnNumberTemplate=template) for template in two_templates()]
     taken = await create_many(returns, other, MANY)
     order = await returns.ordered({"a": 2}, storeId=mine)
@@ -46,7 +46,7 @@ async def test_no_store_takes_the_numbers_of_another(returns: Returns, facade: F
     assert set(numbers) < set(taken)
 
 
-async def test_after_a_change_of_the_template_free_numbers_are_found(returns: Returns, facade: Facade) -> None:
+async def test_free_numbers_are_found_after_template_change(returns: Returns, facade: Facade) -> None:
     before, after = two_templates()
     store = await facade.open_store(returnNumberTemplate=before)
     taken = await create_many(returns, store, MANY)
@@ -58,7 +58,9 @@ async def test_after_a_change_of_the_template_free_numbers_are_found(returns: Re
 
 
 @pytest.mark.slow
-async def test_many_at_once_by_several_workers(own_service: Service, own_facade: Facade, own_returns: Returns) -> None:
+async def test_concurrent_returns_by_several_workers_get_unique_numbers(
+    own_service: Service, own_facade: Facade, own_returns: Returns
+) -> None:
     own_service.start("worker", "worker2")
     await own_service.until_ready()
     templates = two_templates()
@@ -80,7 +82,7 @@ async def test_many_at_once_by_several_workers(own_service: Service, own_facade:
 
 
 @pytest.mark.long
-async def test_a_database_of_an_earlier_version_is_taken_over(servers: Servers, tmp_path: Path) -> None:
+async def test_index_of_earlier_version_is_replaced(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:
         unique = IndexModel(
@@ -107,7 +109,7 @@ async def test_a_database_of_an_earlier_version_is_taken_over(servers: Servers, 
         ("RET{date:-}{sequence:05d}", "has no date"),
     ],
 )
-async def test_a_template_that_runs_together_is_refused_wherever_it_comes_from(
+async def test_ambiguous_template_is_refused_by_http_and_kafka(
     facade: Facade, service: Service, template: str, hint: str
 ) -> None:
     store, change = await facade.open_store(), {"settings": {"returnNumberTemplate": template}}

@@ -68,7 +68,7 @@ async def test_pages_follow_one_another(returns: Returns, http: httpx.AsyncClien
     assert errors_of(await http.post(f"{RETURNS}/search", json=other)) == [("/after", "unknown-page")]
 
 
-async def test_pages_in_the_usual_order_are_read_from_an_index(servers: Servers) -> None:
+async def test_pages_in_default_order_use_an_index(servers: Servers) -> None:
     async with own_database(servers) as database:
         await ensure_indexes(database, remember_days=7)
         kept: Json = {"orderId": "o", "status": "New", "createdDate": datetime.now(UTC), "lines": []}

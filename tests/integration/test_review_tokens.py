@@ -90,7 +90,7 @@ async def submitted(http: httpx.AsyncClient, given: Json, headers: Mapping[str, 
     return list(response.json()["ids"])
 
 
-async def test_a_link_is_good_for_one_review_of_its_order_line(
+async def test_token_is_valid_for_one_review_of_its_order_line(
     shop: Shop, http: httpx.AsyncClient, facade: Facade
 ) -> None:
     tokens = await tokens_in_mail(shop, customer := new_id("anna"), "camera", "tripod")
@@ -122,7 +122,7 @@ async def test_a_link_is_good_for_one_review_of_its_order_line(
     assert await refusal(http, review(shop, "tripod", again)) == [("/0", "token-used")]
 
 
-async def test_ninety_days_and_keys(shop: Shop, http: httpx.AsyncClient) -> None:
+async def test_token_expiry_and_keys(shop: Shop, http: httpx.AsyncClient) -> None:
     key = await ReviewTokenRepository(shop.database).signing_key()
     assert await ReviewTokenRepository(shop.database).signing_key() == key
     token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + DAY)
@@ -132,7 +132,7 @@ async def test_ninety_days_and_keys(shop: Shop, http: httpx.AsyncClient) -> None
     await submitted(http, review(shop, "camera", sign_token(token, key)), once())
 
 
-async def test_the_job_signs_by_the_first_key_for_ninety_days(shop: Shop) -> None:
+async def test_reminders_sign_with_first_key_for_ninety_days(shop: Shop) -> None:
     first, second = b"first-key-of-the-configuration-0", b"second-key-of-the-configuration-"
     order = await shop.bought(customer := new_id("anna"), "camera", at=NOW - 11 * DAY)
     async with connected_job(shop.service, [first, second]) as (_, job):
@@ -142,7 +142,7 @@ async def test_the_job_signs_by_the_first_key_for_ninety_days(shop: Shop) -> Non
     assert sign_token(expected, first) in mail["text"]
 
 
-async def test_many_at_once_by_kafka_are_one_review(shop: Shop) -> None:
+async def test_concurrent_submissions_with_one_token_are_one_review(shop: Shop) -> None:
     """Concurrent submissions to many partitions, each delivered twice, with forged, expired and foreign ones among
     them."""
     key = await ReviewTokenRepository(shop.database).signing_key()
@@ -184,7 +184,7 @@ async def test_many_at_once_by_kafka_are_one_review(shop: Shop) -> None:
     assert not any(sign_token(token, key) in str(event) for event in await shop.service.values("events"))
 
 
-async def test_a_token_whose_review_cannot_be_stored_stays_good(shop: Shop, facade: Facade) -> None:
+async def test_token_of_refused_review_stays_valid(shop: Shop, facade: Facade) -> None:
     key = await ReviewTokenRepository(shop.database).signing_key()
     taken = new_id("review")
     await facade.submit(submission(new_id("tripod"), id=taken))
@@ -192,17 +192,15 @@ async def test_a_token_whose_review_cannot_be_stored_stays_good(shop: Shop, faca
     text = sign_token(token, key)
     await shop.service.publish("review-submissions", message(review(shop, "camera", text, id=taken), "Product:camera"))
 
-    async def told() -> bool:
+    async def is_refused() -> bool:
         return any(event.get("reviewId") == taken and "code" in event for event in await shop.service.values("events"))
 
-    await eventually(told)
+    await eventually(is_refused)
     assert await shop.database["usedReviewTokens"].find_one({"_id.orderId": token.order_id}) is None
     await facade.submit(review(shop, "camera", text))
 
 
-async def test_a_token_stays_used_when_an_edit_that_brings_it_again_is_refused(
-    shop: Shop, http: httpx.AsyncClient
-) -> None:
+async def test_token_stays_used_when_edit_with_it_is_refused(shop: Shop, http: httpx.AsyncClient) -> None:
     key = await ReviewTokenRepository(shop.database).signing_key()
     token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + DAY)
     image = await Images(http).upload()
@@ -214,18 +212,18 @@ async def test_a_token_stays_used_when_an_edit_that_brings_it_again_is_refused(
     messages = [message(each, "Product:camera") for each in (other, first, edit)]
     await shop.service.publish("review-submissions", *messages)
 
-    async def told() -> bool:
+    async def is_refused() -> bool:
         events = await shop.service.values("events")
         return any((e.get("reviewId"), e.get("code")) == (first["id"], "image-of-another") for e in events)
 
-    await eventually(told)
+    await eventually(is_refused)
     await shop.service.idle()
     used = await shop.database["usedReviewTokens"].find_one({"_id.orderId": token.order_id})
     assert used is not None
     assert used["reviewId"] == first["id"]
 
 
-async def test_a_request_that_was_seen(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_viewed_request_gets_no_reminder(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
     customer = new_id("gerd")
     order = await shop.bought(customer, "camera", at=NOW - 11 * DAY)
     path = f"{REVIEWS}/viewedRequestReview"
@@ -233,15 +231,15 @@ async def test_a_request_that_was_seen(shop: Shop, http: httpx.AsyncClient, faca
         seen = {"customerOrderId": order, "storeId": shop.id}
         assert await facade.command("POST", path, seen) == [{"id": order, "outcome": outcome}]
     unknown = new_id("order")
-    told = await facade.command("POST", path, {"customerOrderId": unknown}, once())
-    assert told == [{"id": unknown, "outcome": "not-found"}]
+    results = await facade.command("POST", path, {"customerOrderId": unknown}, once())
+    assert results == [{"id": unknown, "outcome": "not-found"}]
     assert errors_of(await http.post(path, json={"storeId": shop.id})) == [("/customerOrderId", "missing")]
     assert (await http.post(path, json={"customerOrderId": order})).status_code == 202
     await shop.job.run(NOW)
     assert await shop.mails(order) == []
 
 
-async def test_objects_that_take_no_reviews(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_objects_with_disabled_reviews(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
     closed, open_ = new_id("lamp"), new_id("camera")
 
     async def tell(**facts: Any) -> None:

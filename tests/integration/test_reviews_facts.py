@@ -37,7 +37,7 @@ async def until(facade: Facade, id: str, **facts: Any) -> Json:
     return await eventually(review, lambda shown: facts.items() <= shown.items())
 
 
-async def test_what_http_clients_say_of_facts(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
+async def test_facts_claimed_by_http_clients_are_ignored(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
     claimed: Json = {"verifiedPurchase": True, "source": "import", "writtenDate": LONG_AGO, "incentivized": True}
     answer = await decided(partial(http.post, REVIEWS, json=[submission(product, **claimed)], headers=once()))
     assert answer.headers["plaudit-ignored"] == "verifiedPurchase, source, writtenDate"
@@ -48,9 +48,9 @@ async def test_what_http_clients_say_of_facts(facade: Facade, http: httpx.AsyncC
 
 
 @pytest.mark.long
-async def test_languages_are_said_or_detected(facade: Facade) -> None:
+async def test_languages_are_given_or_detected(facade: Facade) -> None:
     product, english, german = new_id(), "Sharp pictures, and it lasts.", "Scharfe Bilder, und der Akku hält lange."
-    detected, said, short, joined = await facade.submit(
+    detected, given, short, joined = await facade.submit(
         submission(product, title=None, review=english),
         submission(product, title=None, review=english, language="DE_at"),
         submission(product, title=None, review="x" * 20),
@@ -58,10 +58,10 @@ async def test_languages_are_said_or_detected(facade: Facade) -> None:
     )
 
     async def languages() -> list[str | None]:
-        return [(await facade.review(id))["language"] for id in (detected, said, short, joined)]
+        return [(await facade.review(id))["language"] for id in (detected, given, short, joined)]
 
     assert await languages() == ["en", "de-AT", None, "de"]
-    for id in (detected, said, short):
+    for id in (detected, given, short):
         await facade.command("POST", REVIEWS, [submission(product, title=None, review=german, id=id)])
     assert await languages() == ["de", "de-AT", "de", "de"]
     # An edited text is detected together with the fields that the edit leaves out; too short ones have no language.
@@ -69,13 +69,13 @@ async def test_languages_are_said_or_detected(facade: Facade) -> None:
     await facade.command("POST", REVIEWS, [{**edit, "review": "ist gut", "id": joined}])
     await facade.command("POST", REVIEWS, [{**edit, "review": "Gut", "id": short}])
     assert await languages() == ["de", "de-AT", None, "de"]
-    assert set(await facade.listed(entityIds=[product], language="DE")) == {detected, said, joined}
-    assert await facade.listed(entityIds=[product], language="de-at") == [said]
+    assert set(await facade.listed(entityIds=[product], language="DE")) == {detected, given, joined}
+    assert await facade.listed(entityIds=[product], language="de-at") == [given]
     assert await facade.listed(entityIds=[product], language="deu") == []
 
 
 @pytest.mark.long
-async def test_an_import_keeps_the_date_that_it_was_written(facade: Facade, service: Service, product: str) -> None:
+async def test_import_keeps_written_date(facade: Facade, service: Service, product: str) -> None:
     imported, plain, future = (new_id("review") for _ in range(3))
     written: Json = {"writtenDate": LONG_AGO}
     messages = [
@@ -104,7 +104,7 @@ async def test_an_import_keeps_the_date_that_it_was_written(facade: Facade, serv
 
 
 @pytest.mark.long
-async def test_orders_verify_reviews_whichever_comes_first(
+async def test_orders_verify_reviews_in_any_order_of_arrival(
     facade: Facade, service: Service, returns: Returns, store: str
 ) -> None:
     product, customer = new_id(), new_id("customer")
@@ -158,7 +158,7 @@ async def test_orders_without_a_store_verify_reviews_without_one(facade: Facade,
 
 
 @pytest.mark.long
-async def test_a_token_verifies_for_good(facade: Facade, service: Service, returns: Returns, store: str) -> None:
+async def test_token_verifies_permanently(facade: Facade, service: Service, returns: Returns, store: str) -> None:
     product, customer = new_id(), new_id("customer")
     bought: Json = {"storeId": store, "customerId": customer}
     order = await returns.ordered({product: 2}, **bought)
@@ -195,7 +195,7 @@ async def test_a_token_verifies_for_good(facade: Facade, service: Service, retur
 
 
 @pytest.mark.long
-async def test_reviews_and_orders_that_race(facade: Facade, service: Service, store: str) -> None:
+async def test_concurrent_reviews_and_orders(facade: Facade, service: Service, store: str) -> None:
     """Concurrent reviews, orders and cancellations of many customers, each repeated."""
     chance, product = random.Random(7), new_id()
     reviews: list[Message] = []

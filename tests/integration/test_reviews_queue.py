@@ -51,7 +51,7 @@ async def test_lists_follow_decisions_at_once(facade: Facade, service: Service, 
 
 
 @pytest.mark.long
-async def test_the_relay_leaves_alone_what_was_decided_again(facade: Facade, service: Service, product: str) -> None:
+async def test_relay_ignores_reviews_decided_again(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit_approved(submission(product))
     await eventually(partial(queued, service, product), {}.__eq__)
     before = len(await service.keyed("reviews", id))
@@ -67,7 +67,7 @@ async def test_the_relay_leaves_alone_what_was_decided_again(facade: Facade, ser
 
 
 @pytest.mark.long
-async def test_a_list_of_the_queue_reads_its_index(own_service: Service, own_facade: Facade, product: str) -> None:
+async def test_queue_list_uses_its_index(own_service: Service, own_facade: Facade, product: str) -> None:
     await own_facade.submit_approved(submission(product))
     await own_facade.submit(*(submission(product, title=f"{number}") for number in range(3)))
     async with own_service.mongo() as database:
@@ -99,9 +99,7 @@ async def test_a_list_of_the_queue_reads_its_index(own_service: Service, own_fac
 
 
 @pytest.mark.long
-async def test_a_database_of_before_gets_its_queue_while_the_service_runs(
-    servers: Servers, tmp_path: Path, product: str
-) -> None:
+async def test_older_database_gets_queue_while_service_runs(servers: Servers, tmp_path: Path, product: str) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:
         await database["schema"].insert_one({"_id": "mark", "version": 2, "runsFrom": 2})
@@ -117,8 +115,8 @@ async def test_a_database_of_before_gets_its_queue_while_the_service_runs(
         async with service.mongo() as database:  # as stored by the earlier version
             await database["reviews"].update_many({}, {"$unset": {"queued": ""}})
         assert await listed(facade, product, "New") == {former}
-        told = json.loads((await service.run("migrate", "--json")).stdout)
-        assert [step["documents"] for step in told["steps"]] == [2]
+        report = json.loads((await service.run("migrate", "--json")).stdout)
+        assert [step["documents"] for step in report["steps"]] == [2]
         await service.publish("review-submissions", review_message(submission(product, id=f"late-{product}")))
         await facade.until_listed(product, 4)
         await service.run("init")

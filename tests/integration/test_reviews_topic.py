@@ -53,10 +53,10 @@ async def state(service: Service, id: str) -> dict[str, Any]:
 async def until_status(service: Service, id: str, status: str) -> dict[str, Any]:
     """Wait until a review is published with this status; returns it."""
 
-    def is_told(found: dict[str, Any]) -> bool:
+    def is_published(found: dict[str, Any]) -> bool:
         return found.get("reviewStatus") == status
 
-    return await eventually(partial(state, service, id), is_told)
+    return await eventually(partial(state, service, id), is_published)
 
 
 async def load(facade: Facade, requests: int = 12, each: int = 40) -> None:
@@ -69,7 +69,7 @@ async def load(facade: Facade, requests: int = 12, each: int = 40) -> None:
 
 
 @pytest.mark.long
-async def test_each_change_is_told(facade: Facade, service: Service) -> None:
+async def test_each_change_is_published(facade: Facade, service: Service) -> None:
     fields = {"title": None, "userName": "Ann", "EntityName": "Lens", "userId": "u-1"}
     (id,) = await facade.submit(submission(new_id(), 3.25, **fields))
     for action, status in (("approve", "Approved"), ("reject", "Rejected"), ("reset", "New")):
@@ -83,7 +83,7 @@ async def test_each_change_is_told(facade: Facade, service: Service) -> None:
 
 
 @pytest.mark.long
-async def test_an_erased_person_leaves_tombstones(facade: Facade, service: Service) -> None:
+async def test_erasure_publishes_tombstones(facade: Facade, service: Service) -> None:
     person = new_id("person")
     ids = await facade.submit(*(submission(new_id(), userId=person) for _ in range(3)))
     await until_equal(service)
@@ -95,7 +95,7 @@ async def test_an_erased_person_leaves_tombstones(facade: Facade, service: Servi
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_reviews_are_compared_with_what_they_were(facade: Facade, service: Service) -> None:
+async def test_reviews_are_compared_with_an_earlier_state(facade: Facade, service: Service) -> None:
     kept, approved, rejected, deleted, gone = await facade.submit(*(submission(new_id()) for _ in range(5)))
     assert await facade.moderate("approve", approved) == ["applied"]
     assert await facade.moderate("delete", gone) == ["applied"]
@@ -108,16 +108,16 @@ async def test_reviews_are_compared_with_what_they_were(facade: Facade, service:
     async with service.mongo() as database:
         await database["reviews"].update_one({"_id": kept}, {"$set": {"review": "Another text."}})
     await until_equal(service)
-    told = json.loads((await service.run("reviews", "compare", "--at", at, "--json", code=1)).stdout)
-    changes = {each["id"]: (each["before"], each["now"]) for each in told["differences"]}
+    report = json.loads((await service.run("reviews", "compare", "--at", at, "--json", code=1)).stdout)
+    changes = {each["id"]: (each["before"], each["now"]) for each in report["differences"]}
     assert changes == {
         **{kept: ("New", "New"), approved: ("Approved", "New")},
         **{rejected: ("New", "Rejected"), deleted: ("New", None)},
     }
-    assert [each["fields"] for each in told["differences"] if each["id"] == kept] == [["review"]]
-    assert told["compared"] == 5
-    said = (await service.run("reviews", "compare", "--at", at, code=1)).stdout
-    assert {f"{deleted}  New, now gone", f"{kept}  New; other review"} <= set(said.splitlines())
+    assert [each["fields"] for each in report["differences"] if each["id"] == kept] == [["review"]]
+    assert report["compared"] == 5
+    output = (await service.run("reviews", "compare", "--at", at, code=1)).stdout
+    assert {f"{deleted}  New, now gone", f"{kept}  New; other review"} <= set(output.splitlines())
     await service.run("reviews", "compare", "--at", datetime.now(UTC).isoformat())
     # A comparison with the present finds nothing; a future time is refused, and an early one has no reviews.
     await service.run("reviews", "compare", "--at", (datetime.now(UTC) + timedelta(hours=2)).isoformat(), code=2)
@@ -168,7 +168,7 @@ async def collection_put_back(service: Service) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [no_token, unreadable_token, collection_put_back])
-async def test_all_is_published_anew_when_changes_cannot_be_told(
+async def test_all_reviews_are_published_again_when_changes_are_lost(
     facade: Facade, service: Service, loss: Callable[[Service], Awaitable[None]]
 ) -> None:
     await load(facade, requests=2)
@@ -205,7 +205,7 @@ async def test_republication(facade: Facade, service: Service, is_running: bool)
 
 
 @pytest.mark.long
-async def test_republication_after_a_clock_was_ahead(facade: Facade, service: Service) -> None:
+async def test_republication_after_clock_was_ahead(facade: Facade, service: Service) -> None:
     await load(facade, requests=1)
     await until_equal(service)
     for name in [name for name in service.processes if name.startswith("worker")]:
