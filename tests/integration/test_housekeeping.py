@@ -140,7 +140,7 @@ async def test_planned_approvals_beyond_one_batch_are_all_applied(
         assert approved == {each["id"] for each in reviews} - {reviews[1]["id"]}
 
 
-class StumblingLag(ConsumerLag):
+class FailingLag(ConsumerLag):
     """Lag of the cluster, with the measurements numbered `failing` (from 1) raising BrokerAwayError."""
 
     def __init__(self, service: Service, database: Database, publish: Publish, *failing: int) -> None:
@@ -225,10 +225,10 @@ async def test_objection_not_forwarded_by_dead_worker_is_awaited(servers: Server
 
 
 @asynccontextmanager
-async def lag_of(service: Service, *failing: int) -> AsyncIterator[StumblingLag]:
+async def lag_of(service: Service, *failing: int) -> AsyncIterator[FailingLag]:
     publisher = Publisher(KafkaConnection(service.servers.kafka))
     async with service.mongo() as database:
-        lag = StumblingLag(service, database, publisher.publish, *failing)
+        lag = FailingLag(service, database, publisher.publish, *failing)
         try:
             yield lag
         finally:
@@ -249,8 +249,8 @@ async def test_text_of_forgotten_review_can_be_used_again(
     # It is refused because its id is taken, but its text has been recorded.
     await service.publish("review-submissions", review_message({**review, "rating": 1}))
     async with service.mongo() as database:
-        noted, places = database["reviewTexts"], database["reviews"]
-        await eventually(lambda: noted.count_documents({"reviewId": review["id"]}), bool)
+        texts, places = database["reviewTexts"], database["reviews"]
+        await eventually(lambda: texts.count_documents({"reviewId": review["id"]}), bool)
         await places.update_one({"_id": review["id"]}, {"$set": {"goneAt": datetime.now(UTC) - timedelta(days=99)}})
         await service.restart("worker")
         await eventually(lambda: places.count_documents({"_id": review["id"]}), lambda found: found == 0)
@@ -450,9 +450,9 @@ async def test_parked_times_are_shifted_in_batches(
     monkeypatch.setattr(parking_clock, "_AT_ONCE", 10)
     monkeypatch.setattr(parking_clock, "_IN_A_TURN", 3)
     async with opened_desk(servers) as desk:
-        clock, noted = ParkingClock(desk.database), desk.database["parkingClock"]
+        clock, clocks = ParkingClock(desk.database), desk.database["parkingClock"]
         assert await clock.tick(AWAY_FOR) == (timedelta(), True)
-        (ticked,) = await noted.find().to_list()
+        (ticked,) = await clocks.find().to_list()
         day, collections = timedelta(days=1), [desk.database[name] for name in ("parkedCommands", "parkedReturns")]
         # Groups share one time, and together they span more than the gap; the first three are just before it.
         times = {f"{n:03}": ticked["at"] - timedelta(hours=n // 3) for n in range(100)}

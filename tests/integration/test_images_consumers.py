@@ -127,7 +127,7 @@ async def test_unremovable_files_take_turns_with_others(
     ]
 
 
-class AwayFiles(ImageFiles):
+class UnreachableFiles(ImageFiles):
     """A store of images that is unreachable."""
 
     async def has_upload(self, id: str) -> bool:
@@ -138,7 +138,7 @@ async def test_reviews_are_stored_while_image_store_is_unavailable(desk: Desk) -
     """Among them is one with a made-up image, which housekeeping finds once the store is back."""
     files, waiting, now = desk.services.image_files, str(uuid4()), datetime.now(UTC)
     await files.put_upload(waiting, upload_digest(picture()), picture())
-    desk.services.image_files = AwayFiles(MemoryStore())
+    desk.services.image_files = UnreachableFiles(MemoryStore())
     reviews = [desk.review(images=[str(uuid4())]), desk.review(images=[waiting, str(uuid4())]), desk.review()]
     await desk.submit(desk.records(*reviews))
     assert [len(images_from(await desk.stored(each["id"]))) for each in reviews] == [1, 2, 0]
@@ -224,8 +224,7 @@ async def test_doctor_reports_unmarked_store(desk: Desk, servers: Servers, tmp_p
 
 
 async def test_store_of_version_without_marks_is_recognised_by_its_images(desk: Desk, tmp_path: Path) -> None:
-    """Another store is not marked in its place, and loses no upload, with one image possibly missing from the right
-    one."""
+    """Another store is not marked instead, and loses no upload; one image may be missing from the right one."""
     old, elsewhere = (ImageFiles(open_store(str(tmp_path / name))) for name in ("mounted", "empty"))
     desk.services.image_files = old
     images = [await desk.upload(picture()) for _ in range(2)]
@@ -277,7 +276,7 @@ async def test_acknowledged_review_is_stored_without_image_refused_later(desk: D
 
 async def test_damaged_review_does_not_keep_others_waiting_for_images(desk: Desk) -> None:
     files, now = desk.services.image_files, datetime.now(UTC)
-    desk.services.image_files = AwayFiles(MemoryStore())
+    desk.services.image_files = UnreachableFiles(MemoryStore())
     damaged, review = [desk.review(images=[str(uuid4())]) for _ in range(2)]
     for each in (damaged, review):
         await desk.submit(desk.records(each))
@@ -503,7 +502,7 @@ async def test_resubmitted_row_keeps_pending_images_of_another_edit(
     assert (after["review"], [each["id"] for each in after.get("images", ())]) == ("Mended", between)
 
 
-async def test_image_reprocessed_before_its_review_is_shown(desk: Desk) -> None:
+async def test_image_is_shown_if_reprocessed_before_its_review(desk: Desk) -> None:
     """As after a restore: neither is in the database, the upload is removed, and the approval is from before the
     restore."""
     before = round((datetime.now(UTC) - timedelta(hours=1)).timestamp() * 1_000)

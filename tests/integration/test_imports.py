@@ -33,11 +33,11 @@ async def test_import_does_not_edit_existing_reviews(service: Service, facade: F
     edited = submission(product, 2, userId=person, id=ids[0], review="Broke after a week.")
     await facade.submit(edited)
     await facade.moderate("approve", ids[0])
-    there = [await facade.review(id) for id in ids]
+    before = [await facade.review(id) for id in ids]
     for _ in range(2):
         await service.run("import", str(file))
         await service.idle()
-        assert [await facade.review(id) for id in ids] == there
+        assert [await facade.review(id) for id in ids] == before
     assert await facade.rating(product) == (3, 2)
     assert await eventually(partial(refused, service, product)) == {(ids[0], "id-taken")}
 
@@ -107,7 +107,7 @@ async def test_history_is_not_applied_to_another_review_with_same_id(
     await service.idle()
     assert await facade.review(id) == before
     assert (await facade.get(f"/api/customerReviews/{id}/reports"))["totalCount"] == 0
-    # Its own history is imported, also from two lines, the text of which is known from the first.
+    # Its own history is imported, also from two lines whose text is known from the first.
     row |= {"review": "Good", "rating": 5, "entityId": product}
     other.write_text("".join(json.dumps(line) + "\n" for line in (row, votes, report)))
     await service.run("import", str(other))

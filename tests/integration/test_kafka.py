@@ -160,7 +160,7 @@ async def test_consumer_finds_cluster_after_all_brokers_moved(
 
 
 async def test_tail_sees_records_published_while_it_starts(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    topic, asked = f"t{uuid.uuid4().hex[:8]}", list[str]()
+    topic, calls = f"t{uuid.uuid4().hex[:8]}", list[str]()
     async with admin_client(KafkaConnection(servers.kafka)) as admin:
         await admin.create_topics([NewTopic(topic, 1, 1)])
     async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
@@ -170,7 +170,7 @@ async def test_tail_sees_records_published_while_it_starts(servers: Servers, mon
 
             async def ask(self: AIOKafkaConsumer, *arguments: object) -> object:
                 answer = await plain(self, *arguments)
-                asked.append(question)
+                calls.append(question)
                 await producer.send_and_wait(topic, question.encode())
                 return answer
 
@@ -181,8 +181,8 @@ async def test_tail_sees_records_published_while_it_starts(servers: Servers, mon
         records = Tail(KafkaConnection(servers.kafka), [topic]).records(datetime.now(UTC))
         seen = [(await asyncio.wait_for(anext(records), 60)).value.decode() for _ in range(2)]
         await records.aclose()
-    assert seen == asked
-    assert sorted(asked) == ["end_offsets", "offsets_for_times"]
+    assert seen == calls
+    assert sorted(calls) == ["end_offsets", "offsets_for_times"]
 
 
 @pytest.mark.long

@@ -28,7 +28,7 @@ FIELDS: Final = (
 )
 
 
-async def take(service: Service, collection: str, field: str, ids: Collection[str] | None = None) -> None:
+async def remove_field(service: Service, collection: str, field: str, ids: Collection[str] | None = None) -> None:
     """Remove a field from stored documents, as if by hand."""
     async with service.mongo() as database:
         which = {} if ids is None else {"_id": {"$in": list(ids)}}
@@ -51,13 +51,13 @@ async def doctor_says(service: Service, words: str) -> None:
     await eventually(partial(doctor, service), lambda output: words in output)
 
 
-def mended(report: Json, collection: str) -> Json:
+def report_on(report: Json, collection: str) -> Json:
     """Return the part of a report about a collection."""
     (found,) = [each for each in report["documents"] if each["collection"] == collection]
     return dict(found)
 
 
-async def read_in_pages(read: Callable[..., Awaitable[Json]], *, most: int = 1_000) -> None:
+async def assert_pages_equal_list(read: Callable[..., Awaitable[Json]], *, most: int = 1_000) -> None:
     """Assert that a list read in pages equals the list read at once."""
     (page,) = pages = [await read(take=3)]
     while after := page.get("next"):
@@ -71,7 +71,7 @@ async def read_everything(facade: Facade, ids: Collection[str], products: Collec
     """Assert that every kind of read works despite missing fields."""
     fields = ("modifiedDate", "rating", "title", "userName", "entityName", "entityId", "reviewStatus", "helpful", "id")
     for sort in ("", *(f"{field}:{direction}" for field in fields for direction in ("asc", "desc"))):
-        await read_in_pages(partial(facade.page, sort=sort))
+        await assert_pages_equal_list(partial(facade.page, sort=sort))
     await facade.page(searchPhrase="battery", take=100)
     for id in ids:
         await facade.review(id)
@@ -92,7 +92,7 @@ async def test_missing_review_fields_are_tolerated_and_repaired(own_service: Ser
     await reviews_topic.until_equal(service)
     before = {id: await facade.review(id) for each in ids.values() for id in each}
     for field in FIELDS:
-        await take(service, "reviews", field, ids[field])
+        await remove_field(service, "reviews", field, ids[field])
     await doctor_says(service, "fail documents fields are missing or damaged: reviews 36")
     await read_everything(facade, before, list(products.values()))
     # Of each three reviews the first is rejected, and the second is reset and approved again.
@@ -104,10 +104,10 @@ async def test_missing_review_fields_are_tolerated_and_repaired(own_service: Ser
         await facade.command("POST", f"{REVIEWS}/{id}/votes", {"userId": new_id(), "helpful": True})
     assert await service.dead_letters() == []
     expected = {"collection": "reviews", "damaged": 32, "restored": 0, "filled": 0, "lostCount": 0, "lost": []}
-    assert mended(await migrate(service, "--dry-run"), "reviews") == expected
-    assert mended(await migrate(service), "reviews") == {**expected, "restored": 32}
+    assert report_on(await migrate(service, "--dry-run"), "reviews") == expected
+    assert report_on(await migrate(service), "reviews") == {**expected, "restored": 32}
     await doctor_says(service, "documents have all fields")
-    assert mended(await migrate(service), "reviews") == {**expected, "damaged": 0}
+    assert report_on(await migrate(service), "reviews") == {**expected, "damaged": 0}
     changed = {"reviewStatus", "reviewStatusId", "modifiedDate", "moderator", "helpful"}
     for first, second, third in ids.values():
         for id, status in ((first, "Rejected"), (second, "Approved"), (third, "Approved")):
@@ -138,7 +138,7 @@ async def test_invalid_status_is_tolerated_and_repaired(own_service: Service, ow
     await facade.moderate("approve", other)
     await service.run("ratings", "rebuild")
     await facade.until_rated(product, 4, 1)
-    assert mended(await migrate(service), "reviews")["restored"] == 1
+    assert report_on(await migrate(service), "reviews")["restored"] == 1
     await doctor_says(service, "documents have all fields")
     assert await facade.review(damaged) == before
     await facade.until_rated(product, 3, 2)
@@ -157,8 +157,8 @@ async def test_unrecoverable_fields_are_reported_with_ids(own_service: Service, 
         await database["reviews"].insert_one(strange)
         await database["ratings"].update_one({"entityId": product}, {"$unset": {"count": ""}})
     report = await migrate(service)
-    assert mended(report, "reviews")["lost"] == [{"id": "by-hand", "fields": ["ratingHundredths"]}]
-    assert mended(report, "reviews")["filled"] == 1
+    assert report_on(report, "reviews")["lost"] == [{"id": "by-hand", "fields": ["ratingHundredths"]}]
+    assert report_on(report, "reviews")["filled"] == 1
     assert await facade.rating(product) == (4, 1)
     output = await service.run("migrate")
     assert "by-hand: ratingHundredths" in output.stdout
@@ -181,7 +181,7 @@ async def test_message_failing_on_damaged_document_is_replayed_after_repair(
     assert f"'{id}' of the collection reviews" in headers["x-error-message"]
     assert "plaudit migrate" in headers["x-error-message"]
     assert await facade.listed(entityIds=[product]) == [id]
-    assert mended(await migrate(service), "reviews")["restored"] == 1
+    assert report_on(await migrate(service), "reviews")["restored"] == 1
     await service.run("dlq", "replay")
     await facade.until_rated(product, 4, 1)
 
@@ -200,23 +200,23 @@ async def test_missing_order_and_return_fields_are_tolerated_and_repaired(
     orders = {field: await returns.ordered({"a": 3}) for field in (*mendable, "body", "status", "lines")}
     for field, order in orders.items():
         await returns.create(order, {"a": 2})
-        await take(service, "orders", field, [order])
+        await remove_field(service, "orders", field, [order])
         assert (await returns.available(order)) == ({} if field == "lines" else {"a": 1})
         assert (await returns.http.get(f"/api/orders/{order}")).json()["id"] == order
     own = ("number", "orderId", "status", "lines", "resolution", "createdDate", "modifiedDate", "createdBy", "seen")
     taken = {field: await returns.create(await returns.ordered({"a": 3}), {"a": 1}) for field in own}
     for field, id in taken.items():
-        await take(service, "returns", field, [id])
+        await remove_field(service, "returns", field, [id])
         assert (await returns.existing(id))["id"] == id
     fields = ("number", "status", "createdDate", "modifiedDate", "createdBy", "orderId")
     for sort in (f"{field}:{direction}" for field in fields for direction in ("asc", "desc")):
-        await read_in_pages(partial(returns.search, sort=sort))
-    await read_in_pages(partial(search_orders, returns), most=100)
+        await assert_pages_equal_list(partial(returns.search, sort=sort))
+    await assert_pages_equal_list(partial(search_orders, returns), most=100)
     for path in ("/console/returns?status=all", "/console/orders"):
         assert (await returns.http.get(path)).status_code == 200
     # Their orders keep what they need, whichever field a return has lost: the returned quantity stays.
     report = await migrate(service)
-    lost = [*mended(report, "orders")["lost"], *mended(report, "returns")["lost"]]
+    lost = [*report_on(report, "orders")["lost"], *report_on(report, "returns")["lost"]]
     gone = {taken[field]: [field] for field in ("number", "orderId", "status", "lines")}
     gone |= {orders[field]: [field] for field in ("body", "status", "lines")}
     assert {each["id"]: each["fields"] for each in lost} == gone
@@ -285,11 +285,11 @@ async def test_large_collection_is_migrated_in_slices(servers: Servers, tmp_path
         damaged = {"collection": "reviews", "damaged": 3, "restored": 0, "lostCount": 0, "lost": []}
         planned = await migrate(service, "--dry-run")
         assert {step["number"]: step["documents"] for step in planned["steps"]} == {1: 0, 2: 0, 3: 2}
-        assert mended(planned, "reviews") == {**damaged, "filled": 0}
+        assert report_on(planned, "reviews") == {**damaged, "filled": 0}
         output = await service.run("migrate", "--json")
         done = json.loads(output.stdout)
         assert {step["number"]: step["documents"] for step in done["steps"]} == {1: 0, 2: 0, 3: 2}
-        assert mended(done, "reviews") == {**damaged, "filled": 3}
+        assert report_on(done, "reviews") == {**damaged, "filled": 3}
         assert [f"{n * SIZE:,} of about {many:,} documents" in output.stderr for n in (1, 2, 3)] == [True, True, False]
         assert await database["reviews"].count_documents({"queued": 0, "title": None, **ends}) == 2
         # The step skipped it, as it had no date then.

@@ -222,11 +222,11 @@ async def test_consumer_requires_purchase_too(service: Service, returns: Returns
         return [event for event in events if "code" in event]
 
     await service.publish("review-submissions", review)
-    (told,) = await eventually(refusals)
-    assert told["code"] == "purchase-required"
+    (refusal,) = await eventually(refusals)
+    assert refusal["code"] == "purchase-required"
     await returns.ordered({product: 1}, storeId=shop, customerId=customer, status="Cancelled")
     await service.publish("review-submissions", review)
-    await eventually(refusals, lambda told: len(told) == 2)
+    await eventually(refusals, lambda refusal: len(refusal) == 2)
     assert await facade.listed(entityIds=[product]) == []
 
     await returns.ordered({product: 1}, storeId=shop, customerId=customer)

@@ -30,13 +30,13 @@ class _Addresses(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found += [value or "" for name, value in attrs if name in ADDRESSES]
-        self.found += styled(" ".join(value or "" for name, value in attrs if name == "style"))
+        self.found += css_addresses(" ".join(value or "" for name, value in attrs if name == "style"))
 
     def handle_data(self, data: str) -> None:
-        self.found += styled(data)
+        self.found += css_addresses(data)
 
 
-def styled(css: str) -> list[str]:
+def css_addresses(css: str) -> list[str]:
     """Return the addresses in a style sheet."""
     return re.findall(r"""url\(\s*["']?(.+?)["']?\s*\)""", css) + re.findall(r"""@import\s+["'](.+?)["']""", css)
 
@@ -59,7 +59,7 @@ async def test_pages_name_no_other_host(http: httpx.AsyncClient, path: str) -> N
         loaded = await http.get(urljoin(path, address))
         assert loaded.status_code == 200, address
         if loaded.headers["content-type"].startswith("text/css"):
-            assert all(inner.startswith("data:") for inner in styled(loaded.text))
+            assert all(inner.startswith("data:") for inner in css_addresses(loaded.text))
     # The page's own scripts name the document, and no external validator.
     assert "//" not in "".join(re.findall(r"<script>(.*?)</script>", response.text, re.DOTALL))
 

@@ -39,7 +39,7 @@ async def outcomes_of(service: Service, command_id: str, id: str) -> str:
     return str(found["outcome"])
 
 
-async def sent(facade: Facade, action: str, id: str) -> str:
+async def send_early(facade: Facade, action: str, id: str) -> str:
     """Send a moderation that cannot take effect yet; returns its command id."""
     answer = await facade.http.post(f"{REVIEWS}/{action}", json=[id])
     assert answer.status_code == 202
@@ -161,11 +161,11 @@ async def test_commands_by_http_and_kafka_before_their_review(facade: Facade, se
 
     await by_kafka("approve", commands[0])
     await until_parked(1)
-    second = await sent(facade, "reject", id)
+    second = await send_early(facade, "reject", id)
     await until_parked(2)
     await by_kafka("reset", commands[1])
     await until_parked(3)
-    fourth = await sent(facade, "approve", id)
+    fourth = await send_early(facade, "approve", id)
     await until_parked(4)
     await service.publish("review-submissions", review_message(submission(product, id=id, rating=5)))
     for command in (commands[0], second, commands[1], fourth):
@@ -176,7 +176,7 @@ async def test_commands_by_http_and_kafka_before_their_review(facade: Facade, se
 
 async def test_commands_by_http_before_and_after_their_review(facade: Facade, service: Service, product: str) -> None:
     id = our_id(product)
-    command = await sent(facade, "approve", id)
+    command = await send_early(facade, "approve", id)
     await eventually(partial(parked, service, id), (1).__eq__)
     await service.publish("review-submissions", review_message(submission(product, id=id, rating=4)))
     assert await outcomes_of(service, command, id) == "applied"
@@ -195,7 +195,7 @@ async def test_command_by_http_follows_those_published_upstream(
     await service.idle()
     await service.stop("worker")
     await service.publish("moderation-commands", message({"action": "reject", "ids": [id]}, id))
-    command = await sent(facade, "approve", id)
+    command = await send_early(facade, "approve", id)
     service.start("worker")
     assert await outcomes_of(service, command, id) == "applied"
     await eventually(partial(decisions, service, product, id), ["ReviewRejected", "ReviewApproved"].__eq__)
@@ -299,7 +299,7 @@ async def test_records_of_deleted_topic_are_not_awaited(
 async def test_early_command_is_given_up_eventually(own_service: Service, own_facade: Facade, product: str) -> None:
     async def send_direct() -> tuple[str, ...]:
         id = our_id(product)
-        command = await sent(own_facade, "approve", id)
+        command = await send_early(own_facade, "approve", id)
         # Through the router if Kafka takes too long to report that nothing waits there.
         return () if await own_service.keyed("moderation-commands", id) else (id, command)
 

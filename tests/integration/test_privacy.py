@@ -382,7 +382,7 @@ async def test_interrupted_erasure_is_recorded_and_resumed(own_service: Service,
     assert (done["counts"]["orders"], done["counts"]["mails"]) == (1, 1)
 
 
-async def erased_once_it_is_read(service: Service, customer: str) -> None:
+async def assert_erased_once_read(service: Service, customer: str) -> None:
     """Erase a person whose one review waits in Kafka: without a worker nothing is erased, with one nothing comes
     back."""
     output = await erase(service, customer, "--wait", "1", code=1)
@@ -399,7 +399,7 @@ async def test_review_waiting_in_kafka_does_not_come_back(own_service: Service) 
     await own_service.stop("worker")
     review = submission(new_id(), userId=anna, id=new_id("review"))
     await own_service.publish("review-submissions", review_message(review))
-    await erased_once_it_is_read(own_service, anna)
+    await assert_erased_once_read(own_service, anna)
 
 
 @pytest.mark.kafka
@@ -411,7 +411,7 @@ async def test_replay_waiting_in_kafka_does_not_bring_data_back(own_service: Ser
     await own_service.stop("worker")
     command = {"place": f"review-submissions/{letter.partition}/{letter.offset}", "value": json.dumps(review)}
     await own_service.publish("dead-letter-commands", message(command, product))
-    await erased_once_it_is_read(own_service, anna)
+    await assert_erased_once_read(own_service, anna)
 
 
 @pytest.mark.kafka

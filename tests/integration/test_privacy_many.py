@@ -33,18 +33,18 @@ WITHOUT_INDEX: Final = ("auditLog", "returns", "reports", "mails")
 
 
 @pytest.fixture
-def asked() -> FilterRecorder:
+def recorder() -> FilterRecorder:
     return FilterRecorder(WITHOUT_INDEX)
 
 
 @pytest.fixture
-async def database(servers: Servers, asked: FilterRecorder) -> AsyncIterator[Database]:
+async def database(servers: Servers, recorder: FilterRecorder) -> AsyncIterator[Database]:
     """Two ranges and one document of each collection, those at HERS being Anna's."""
-    async with recorded_database(servers, asked) as database:
+    async with recorded_database(servers, recorder) as database:
         await ensure_indexes(database, remember_days=21)
         for collection, documents in _documents():
             await database[collection].insert_many(documents)
-        asked.filters.clear()
+        recorder.filters.clear()
         yield database
 
 
@@ -60,7 +60,7 @@ def _documents() -> Iterable[tuple[str, list[Json]]]:
     yield "mails", [{"_id": id, "record": {"key": p.encode(), "value": id.encode()}} for id, p in mails]
 
 
-async def test_person_is_found_and_erased_in_ranges(database: Database, asked: FilterRecorder) -> None:
+async def test_person_is_found_and_erased_in_ranges(database: Database, recorder: FilterRecorder) -> None:
     data = PersonalData(database, ANNA)
     ids = [f"{n:05}" for n in HERS]
     assert [each.subject for each in await data.audit_entries()] == [ANNA] * len(HERS)
@@ -70,8 +70,8 @@ async def test_person_is_found_and_erased_in_ranges(database: Database, asked: F
     assert await data.forget_in_audit_log() == len(HERS)
     assert await data.forget_reports() == len(HERS)
     assert await data.forget_mails(NOW) == len(HERS)
-    assert asked.unbounded() == []
-    assert {collection for collection, _ in asked.filters} == set(WITHOUT_INDEX)
+    assert recorder.unbounded() == []
+    assert {collection for collection, _ in recorder.filters} == set(WITHOUT_INDEX)
     assert (await data.audit_entries(), await data.reports(), await data.waiting_mails()) == ([], [], [])
 
 

@@ -92,7 +92,7 @@ async def load(service: Service, clients: int = 4) -> AsyncIterator[Load]:
         assert not failures, failures
 
 
-async def nothing_was_lost(service: Service, under: Load) -> None:
+async def assert_nothing_lost(service: Service, under: Load) -> None:
     """Wait until everything accepted has taken effect exactly once, without dead letters."""
     async with facade_of(service) as facade:
         # A submission in flight when the load ended may have been accepted as well.
@@ -165,7 +165,7 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
                 mongo.kill()
                 await mongo.start()
                 await under.goes_on()
-            await nothing_was_lost(service, under)
+            await assert_nothing_lost(service, under)
             # Both stop in time although they cannot finish their work in progress.
             async with load(service) as under:
                 await mongo.stop()
@@ -193,7 +193,7 @@ async def kafka_away(servers: Servers, folder: Path) -> None:
                 await eventually(submit, lambda status: status == 202)
                 await under.goes_on()
             assert under.statuses[503]
-            await nothing_was_lost(service, under)
+            await assert_nothing_lost(service, under)
             # Both stop in time although they cannot finish their work in progress.
             async with load(service) as under:
                 await under.goes_on()

@@ -180,10 +180,10 @@ async def test_viewed_request_ends_reminders(shop: Shop) -> None:
     for fields in ({"stores": ["another"]}, {"storeId": "another"}, {"customerOrderId": "unknown"}, {}, {}):
         await shop.send("reminder-commands", seen, {**command, **fields})
 
-    async def noted() -> bool:
+    async def is_recorded() -> bool:
         return await shop.database["orders"].find_one({"_id": seen, "reminder.viewed": True}) is not None
 
-    await eventually(noted)
+    await eventually(is_recorded)
     await shop.orders({**shop.order("emil"), "id": seen, "modifiedDate": (NOON + DAY).isoformat()})
     preview = await shop.service.run("reminders", "preview", "--now", (NOON + 20 * DAY).isoformat())
     assert f"skip    order {seen} (CO1), customer emil: request-viewed" in preview.stdout

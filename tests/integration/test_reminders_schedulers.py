@@ -87,7 +87,7 @@ async def test_schedulers_killed_at_random_moments(empty: tuple[Service, Databas
     chance = random.Random(4)
     now = NOON + 10 * DAY
 
-    async def killed() -> bool:
+    async def kill_run() -> bool:
         process, is_ready = start_run(service, now)
         await asyncio.to_thread(is_ready.wait, 60)
         await asyncio.sleep(chance.uniform(0, 0.5))
@@ -105,7 +105,7 @@ async def test_schedulers_killed_at_random_moments(empty: tuple[Service, Databas
     while kills < KILLS:
         bought += await many_orders(database, NOON)
         while kills < KILLS and await is_work_left():
-            kills += sum(await asyncio.gather(killed(), killed()))
+            kills += sum(await asyncio.gather(kill_run(), kill_run()))
             # Workers do this, with a longer timeout.
             await abort_abandoned(database, timedelta(seconds=0.1))
     # The remaining work is done by a live job, which also publishes their overdue messages.

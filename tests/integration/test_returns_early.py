@@ -219,12 +219,12 @@ async def test_killed_workers_lose_nothing(own_returns: Returns, own_service: Se
     shown = {o: row["status"] if (row := await own_returns.get(o)) else "deleted" for o in orders}
     assert shown == ends
 
-    async def untold() -> list[str]:
+    async def unpublished() -> list[str]:
         """Return the orders whose events are still unpublished: those of a killed worker come late."""
-        told = {o: {kind for kind, _ in await own_returns.events(o)} for o in orders}
-        return [o for o, kinds in told.items() if not {"ReturnCreated", "ReturnChanged"} <= kinds]
+        kinds_by_order = {o: {kind for kind, _ in await own_returns.events(o)} for o in orders}
+        return [o for o, kinds in kinds_by_order.items() if not {"ReturnCreated", "ReturnChanged"} <= kinds]
 
-    await eventually(untold, lambda found: not found)
+    await eventually(unpublished, lambda found: not found)
 
 
 async def test_order_that_arrives_during_transaction_is_seen(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,20 +242,20 @@ async def test_viewed_request_gets_no_reminder(shop: Shop, http: httpx.AsyncClie
 async def test_objects_with_disabled_reviews(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
     closed, open_ = new_id("lamp"), new_id("camera")
 
-    async def tell(**facts: Any) -> None:
+    async def publish_facts(**facts: Any) -> None:
         value = {"entityType": "Product", "entityId": closed, **facts}
         await shop.service.publish("object-updates", message(value, f"Product:{closed}"))
 
         async def known() -> bool:
             id = {"entityType": "Product", "entityId": closed, "storeId": facts.get("storeId")}
             stored = await shop.database["objects"].find_one({"_id": id}) or {}
-            told = {name: fact for name, fact in facts.items() if name != "storeId" and fact is not None}
-            return {**stored.get("facts", {}), **told} == stored.get("facts")
+            expected = {name: fact for name, fact in facts.items() if name != "storeId" and fact is not None}
+            return {**stored.get("facts", {}), **expected} == stored.get("facts")
 
         await eventually(known)
 
-    await tell(name="Lamp", reviewsEnabled=False, gtins=["4006381333931"])
-    await tell(name="Lamp 2", reviewsEnabled=None)
+    await publish_facts(name="Lamp", reviewsEnabled=False, gtins=["4006381333931"])
+    await publish_facts(name="Lamp 2", reviewsEnabled=None)
     one = submission(closed, userId=new_id("anna"))
     del one["EntityName"]
     # The API knows within a second that an object accepts no reviews.
@@ -267,19 +267,19 @@ async def test_objects_with_disabled_reviews(shop: Shop, http: httpx.AsyncClient
     by_kafka = new_id("review")
     await shop.service.publish("review-submissions", message({**one, "id": by_kafka}, f"Product:{closed}"))
 
-    async def told() -> bool:
+    async def is_refused() -> bool:
         events = await shop.service.values("events")
         return any((e.get("reviewId"), e.get("code")) == (by_kafka, "reviews-disabled") for e in events)
 
-    await eventually(told)
+    await eventually(is_refused)
     only = await shop.bought(new_id("emil"), closed, at=NOW - 11 * DAY)
     both = await shop.bought(new_id("fritz"), closed, open_, at=NOW - 11 * DAY)
     report = await shop.job.run(NOW)
     assert (report.reminders, dict(report.skipped)) == (1, {"products-disabled": 1})
     (mail,) = await shop.mails(only, both)
     assert [item["productId"] for item in mail["items"]] == [open_]
-    await tell(storeId=shop.id, reviewsEnabled=True)
+    await publish_facts(storeId=shop.id, reviewsEnabled=True)
     assert "reviews-disabled" not in (await facade.get(f"{REVIEWS}/canLeaveFeedback", **query))["reasons"]
-    await tell(reviewsEnabled=True)
+    await publish_facts(reviewsEnabled=True)
     (id,) = await facade.submit(one)
     assert (await facade.get(f"{REVIEWS}/{id}"))["entityName"] == "Lamp 2"

@@ -287,8 +287,8 @@ async def test_object_changes_when_its_review_is_stored(own_service: Service, ow
     await own_service.end("worker")
     body_of(await own_facade.http.post(REVIEWS, json=[submission(product)]), dict, 202)
     await asyncio.sleep(3)  # longer than the tolerance for simultaneous changes
-    asked = datetime.now(UTC).isoformat()
-    assert body_of(await changes(json={"modifiedDate": asked}), list) == []
+    since = datetime.now(UTC).isoformat()
+    assert body_of(await changes(json={"modifiedDate": since}), list) == []
     own_service.start("worker")
     await own_facade.until_listed(product, 1)
-    assert body_of(await changes(json={"modifiedDate": asked}), list) == [product]
+    assert body_of(await changes(json={"modifiedDate": since}), list) == [product]

@@ -275,7 +275,7 @@ async def test_concurrent_edits_moderations_and_redeliveries(facade: Facade, ser
     assert await facade.rating(product) == (float(rounded), len(approved))
 
 
-async def senders(facade: Facade, service: Service, reviews: Sequence[Json]) -> None:
+async def send_concurrently(facade: Facade, service: Service, reviews: Sequence[Json]) -> None:
     """Send reviews concurrently, alternating HTTP and Kafka, with distinct keys."""
     by_kafka = [message(review, new_id("key")) for review in reviews[1::2]]
     posts = [facade.http.post(REVIEWS, json=[review], headers=once()) for review in reviews[::2]]
@@ -295,7 +295,7 @@ async def test_one_review_for_each_customer(facade: Facade, service: Service, pr
     store = await facade.open_store(oneReviewPerCustomer=True)
     assert await refused(facade, store, product) == []
     reviews = [submission(product, 4, id=new_id("review"), storeId=store, title=f"{n}") for n in range(50)]
-    await senders(facade, service, reviews)
+    await send_concurrently(facade, service, reviews)
     (row,) = await facade.until_listed(product, 1)
     assert await refused(facade, store, product) == ["duplicate-review"]
     assert await refused(facade, store, product, "bert") == []
@@ -354,6 +354,6 @@ async def test_damaged_review_does_not_affect_lookups_of_others(servers: Servers
         of = Repositories(database)
         lookups = Lookups(of.ratings, of.stores, of.objects, of.reviews, DecisionCounts(database), Extents(database))
         await database["reviews"].insert_one({"_id": "damaged", "writtenAt": 5})
-        asked = [lookups.holders(["free"]), lookups.holders(["damaged"])]
-        free, damaged = await asyncio.gather(*asked, return_exceptions=True)
+        requests = [lookups.holders(["free"]), lookups.holders(["damaged"])]
+        free, damaged = await asyncio.gather(*requests, return_exceptions=True)
         assert (free, type(damaged)) == ({}, StoredDocumentError)

@@ -20,8 +20,8 @@ async def test_decision_between_two_reads_counts_once(servers: Servers, monkeypa
         services = Services(desk.database, desk.kafka, TOPICS, version="1.2.3")
         read = ReviewRepository.get
 
-        async def get(reviews: ReviewRepository, *asked: Any) -> Any:
-            found = await read(reviews, *asked)
+        async def get(reviews: ReviewRepository, *arguments: Any) -> Any:
+            found = await read(reviews, *arguments)
             await desk.moderate(("reject", review["id"]))
             return found
 
