@@ -1,4 +1,4 @@
-"""The housekeeping of workers: what one task stumbles over keeps no other one from its turn."""
+"""Housekeeping of workers: a failing task does not keep the others from running."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -47,7 +47,7 @@ from tests.support.waiting import eventually, free_port
 
 
 @pytest.mark.long
-async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: Service) -> None:
+async def test_unreadable_parked_command_does_not_stop_worker(own_service: Service) -> None:
     service = own_service
     long_ago = datetime.now(UTC) - timedelta(hours=2)
     overdue = {"publications": {"_id": new_id("gone"), "at": long_ago, "rule": "rule:low"}}
@@ -61,18 +61,18 @@ async def test_a_parked_command_that_cannot_be_read_ends_no_worker(own_service: 
             return sum([await database[name].count_documents({}) for name in overdue])
 
         await eventually(left, lambda found: found == 0)
-        # By the next turn at the latest: this one may have looked for it a moment too early.
+        # At the latest in the next turn: this one may have checked it a moment too early.
         await eventually(lambda: "a housekeeping task failed" in service.log("worker"))
         assert await database["parkedCommands"].count_documents({}) == 1
     assert service.processes["worker"].poll() is None
 
 
 @pytest.mark.long
-async def test_what_is_parked_waits_for_what_was_sent_in_time(
+async def test_parked_commands_and_images_wait_for_reviews_in_backlog(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
-    """As behind an import that takes workers hours: its reviews stand in Kafka, and what it tells of them is parked. So
-    do their images, which belong to none yet."""
+    """Simulates an import that takes workers hours: its reviews are still in Kafka, while the commands about them are
+    parked and their images belong to no review yet."""
     service, id, long_ago = own_service, new_id("review"), datetime.now(UTC) - timedelta(hours=30)
     image = await Images(own_facade.http).upload()
     await own_facade.approve_early(id)
@@ -85,7 +85,7 @@ async def test_what_is_parked_waits_for_what_was_sent_in_time(
     at = int(long_ago.timestamp() * 1_000) + 60_000
     waiting = review_message(submission(product, 4, id=id, images=[image]))
     await service.publish("review-submissions", waiting._replace(timestamp=at))
-    # Its housekeeping begins at once, long before its consumers have a partition.
+    # Its housekeeping starts at once, long before its consumers are assigned a partition.
     service.start("worker")
     await own_facade.until_rated(product, 4, 1)
     assert await service.records("moderation-commands.dlq") == []
@@ -93,7 +93,7 @@ async def test_what_is_parked_waits_for_what_was_sent_in_time(
 
 
 @pytest.mark.long
-async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
+async def test_planned_approval_yields_to_decision_waiting_in_kafka(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
     service, hour_ago = own_service, datetime.now(UTC) - timedelta(hours=1)
@@ -108,7 +108,7 @@ async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
     assert rejected.status_code == 202
     command = {"action": "reject", "ids": [routed["id"]], "expectedStatus": "New", "moderator": "mona"}
     await service.publish("moderation-commands", message(command, routed["id"]))
-    # Its housekeeping begins at once, long before its consumers have a partition.
+    # Its housekeeping starts at once, long before its consumers are assigned a partition.
     service.start("worker")
     await own_facade.until_rated(product, 1, 1)
     statuses = {id: (await own_facade.review(id))["reviewStatus"] for id in ids}
@@ -116,10 +116,10 @@ async def test_no_planned_approval_passes_by_a_decision_that_waits_in_kafka(
 
 
 @pytest.mark.long
-async def test_more_planned_approvals_than_go_together_are_all_made(
+async def test_planned_approvals_beyond_one_batch_are_all_applied(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of them is damaged, and holds up none."""
+    """One of them is damaged and must not block the others."""
 
     class NoObjections(Objections):
         async def applied_up_to(self, now: datetime) -> datetime:
@@ -140,8 +140,8 @@ async def test_more_planned_approvals_than_go_together_are_all_made(
         assert approved == {each["id"] for each in reviews} - {reviews[1]["id"]}
 
 
-class StumblingLag(ConsumerLag):
-    """Of the cluster, and of these questions to it each fails. `database` and `outbox`: those of its service."""
+class FailingLag(ConsumerLag):
+    """Lag of the cluster, with the measurements numbered `failing` (from 1) raising BrokerAwayError."""
 
     def __init__(self, service: Service, database: Database, publish: Publish, *failing: int) -> None:
         super().__init__(KafkaConnection(service.servers.kafka), TopicNames(service.prefix), timeout=30)
@@ -156,18 +156,16 @@ class StumblingLag(ConsumerLag):
 
 
 async def moment_of(objections: Objections, turns: int) -> datetime | None:
-    """What so many turns of the housekeeping find."""
+    """Return the moment found within this number of housekeeping turns, or None."""
     for _ in range(turns):
-        with suppress(BrokerAwayError):  # as housekeeping does: it asks again
+        with suppress(BrokerAwayError):  # Housekeeping asks again, too.
             if moment := await objections.applied_up_to(datetime.now(UTC)):
                 return moment
     return None
 
 
 @pytest.mark.long
-async def test_objections_are_waited_for_also_where_kafka_tells_late_what_is_read(
-    servers: Servers, tmp_path: Path
-) -> None:
+async def test_objections_are_awaited_when_kafka_returns_offsets_late(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     await service.publish("review-changes", message({"id": "x"}, "x"))
@@ -178,7 +176,7 @@ async def test_objections_are_waited_for_also_where_kafka_tells_late_what_is_rea
 
 
 @pytest.mark.long
-async def test_objections_that_are_gone_with_their_topic_hold_up_no_approval(servers: Servers, tmp_path: Path) -> None:
+async def test_objections_of_deleted_topic_do_not_block_approvals(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     await service.publish("moderation-commands", message({"id": "x"}, "x"))
@@ -191,12 +189,12 @@ async def test_objections_that_are_gone_with_their_topic_hold_up_no_approval(ser
 
 
 @pytest.mark.long
-async def test_neither_do_those_of_a_topic_that_has_fewer_partitions_now(servers: Servers, tmp_path: Path) -> None:
+async def test_objections_of_removed_partitions_do_not_block_approvals(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     async with lag_of(service) as lag, admin_client(KafkaConnection(servers.kafka)) as admin:
         objections, topic = Objections(lag, lag.outbox), service.topic("review-changes")
-        # In another partition than the one that is left.
+        # In another partition than the remaining one.
         await service.publish("review-changes", message({"id": "x"}, "x"))
         assert await moment_of(objections, 1) is None
         await delete_topic(servers, topic)
@@ -205,7 +203,7 @@ async def test_neither_do_those_of_a_topic_that_has_fewer_partitions_now(servers
 
 
 @pytest.mark.long
-async def test_a_replay_that_waits_may_bring_an_objection(servers: Servers, tmp_path: Path) -> None:
+async def test_waiting_replay_may_contain_an_objection(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     await service.publish("dead-letter-commands", message({"place": "moderation-commands/0/0"}, "x"))
@@ -214,10 +212,8 @@ async def test_a_replay_that_waits_may_bring_an_objection(servers: Servers, tmp_
 
 
 @pytest.mark.long
-async def test_an_objection_that_a_dead_worker_has_not_passed_on_is_waited_for(
-    servers: Servers, tmp_path: Path
-) -> None:
-    """It has applied a replay, and owes its message."""
+async def test_objection_not_forwarded_by_dead_worker_is_awaited(servers: Servers, tmp_path: Path) -> None:
+    """The worker has applied a replay and still owes its message."""
     service = Service(servers, tmp_path)
     await service.run("init")
     async with lag_of(service) as lag:
@@ -229,10 +225,10 @@ async def test_an_objection_that_a_dead_worker_has_not_passed_on_is_waited_for(
 
 
 @asynccontextmanager
-async def lag_of(service: Service, *failing: int) -> AsyncIterator[StumblingLag]:
+async def lag_of(service: Service, *failing: int) -> AsyncIterator[FailingLag]:
     publisher = Publisher(KafkaConnection(service.servers.kafka))
     async with service.mongo() as database:
-        lag = StumblingLag(service, database, publisher.publish, *failing)
+        lag = FailingLag(service, database, publisher.publish, *failing)
         try:
             yield lag
         finally:
@@ -241,7 +237,7 @@ async def lag_of(service: Service, *failing: int) -> AsyncIterator[StumblingLag]
 
 
 @pytest.mark.long
-async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
+async def test_text_of_forgotten_review_can_be_used_again(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
     service = own_service
@@ -250,11 +246,11 @@ async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
     review = submission(product, storeId=store, id=new_id("review"), review="Sharp.")
     await own_facade.submit(review)
     await own_facade.moderate("delete", review["id"])
-    # It is refused, as its id is taken, and its text has been noted.
+    # It is refused because its id is taken, but its text has been recorded.
     await service.publish("review-submissions", review_message({**review, "rating": 1}))
     async with service.mongo() as database:
-        noted, places = database["reviewTexts"], database["reviews"]
-        await eventually(lambda: noted.count_documents({"reviewId": review["id"]}), bool)
+        texts, places = database["reviewTexts"], database["reviews"]
+        await eventually(lambda: texts.count_documents({"reviewId": review["id"]}), bool)
         await places.update_one({"_id": review["id"]}, {"$set": {"goneAt": datetime.now(UTC) - timedelta(days=99)}})
         await service.restart("worker")
         await eventually(lambda: places.count_documents({"_id": review["id"]}), lambda found: found == 0)
@@ -263,10 +259,10 @@ async def test_the_text_of_an_id_that_is_forgotten_is_free_again(
 
 
 @pytest.mark.long
-async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
+async def test_overdue_parked_commands_are_given_up_by_one_worker(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Replays of two letters of one command would both take effect."""
+    """Replays of two dead letters for one command would both take effect."""
     together = asyncio.Barrier(2)
 
     def in_step(parked_before: Any) -> Any:
@@ -299,10 +295,10 @@ async def test_what_waited_in_vain_is_given_up_by_one_of_two_workers(
 
 
 @pytest.mark.long
-async def test_what_stays_parked_though_its_review_is_there_is_passed_on_once_in_a_parking_time(
+async def test_parked_command_of_existing_review_is_forwarded_once_per_parking_limit(
     servers: Servers,
 ) -> None:
-    """Its owner stands behind a backlog, or can't use the review."""
+    """Its owner is behind a backlog, or cannot use the review."""
     async with opened_desk(servers) as desk:
         parked, review, now = desk.parked, desk.review(), datetime.now(UTC)
         await desk.submit(desk.records(review))
@@ -320,7 +316,7 @@ async def test_what_stays_parked_though_its_review_is_there_is_passed_on_once_in
 
 
 class HangingFiles(ImageFiles):
-    """A store of images that answers no question for uploads, and notes that it was asked."""
+    """A store of images that never answers requests about uploads, and records that it was called."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore())
@@ -332,7 +328,7 @@ class HangingFiles(ImageFiles):
         raise AssertionError(before)
 
 
-async def test_a_store_of_images_that_hangs_holds_up_nothing_else(
+async def test_hanging_image_store_does_not_block_other_tasks(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(housekeeping, "_PAUSE_S", 0.01)
@@ -355,14 +351,14 @@ async def test_a_store_of_images_that_hangs_holds_up_nothing_else(
 
 
 class AnHourAhead(datetime):
-    """The clock of a machine that nobody has set."""
+    """The clock of a machine whose time was never set."""
 
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
         return datetime.now(tz) + PARKING_LIMIT
 
 
-async def test_a_worker_whose_clock_is_ahead_gives_nothing_up_before_its_time(
+async def test_worker_with_clock_ahead_gives_up_nothing_early(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(housekeeping, "datetime", AnHourAhead)
@@ -388,7 +384,7 @@ async def test_a_worker_whose_clock_is_ahead_gives_nothing_up_before_its_time(
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_what_is_owed_waits_for_no_store_of_images(servers: Servers, tmp_path: Path) -> None:
+async def test_outbox_is_published_while_image_store_is_unavailable(servers: Servers, tmp_path: Path) -> None:
     away = {
         "PLAUDIT_IMAGES__STORE": "s3://reviews/plaudit",
         "AWS_ACCESS_KEY_ID": "a",
@@ -400,7 +396,7 @@ async def test_what_is_owed_waits_for_no_store_of_images(servers: Servers, tmp_p
     service, key = Service(servers, tmp_path, environment=away), new_id()
     async with service.running(api=False), service.mongo() as database:
         await eventually(lambda: service.log("worker"), lambda log: "what=images where=housekeeping" in log)
-        # As a worker that died has left it.
+        # As left behind by a worker that died.
         message = [service.topic("events"), key.encode(), b"{}", []]
         await database["outbox"].insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": [message]})
         await eventually(lambda: database["outbox"].count_documents({}), lambda count: count == 0)
@@ -408,13 +404,13 @@ async def test_what_is_owed_waits_for_no_store_of_images(servers: Servers, tmp_p
 
 
 class FailingClock(ParkingClock):
-    """One that can't be set."""
+    """A clock that cannot be set."""
 
     async def tick(self, longest: timedelta) -> tuple[timedelta, bool]:
         raise AutoReconnect(f"away, for longer than {longest}")
 
 
-async def test_a_clock_that_cannot_be_set_keeps_parked_commands_alone_waiting(
+async def test_failing_parking_clock_delays_parked_commands_only(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(housekeeping, "_PAUSE_S", 0.01)
@@ -436,7 +432,7 @@ async def test_a_clock_that_cannot_be_set_keeps_parked_commands_alone_waiting(
 
 
 async def a_day_passes(database: Database) -> None:
-    """All that is noted of times is a day older."""
+    """Make all recorded times one day older."""
     day = timedelta(days=1) // timedelta(milliseconds=1)
     for name in ("parkedCommands", "parkedReturns"):
         await database[name].update_many({}, [{"$set": {"parkedAt": {"$subtract": ["$parkedAt", day]}}}])
@@ -447,18 +443,18 @@ async def a_day_passes(database: Database) -> None:
 
 @pytest.mark.parametrize("is_absent_again", [False, True])
 @pytest.mark.long
-async def test_the_times_of_all_that_is_parked_follow_in_parts(
+async def test_parked_times_are_shifted_in_batches(
     servers: Servers, monkeypatch: pytest.MonkeyPatch, is_absent_again: bool
 ) -> None:
-    """Each once, whoever moves them, also where workers are gone again meanwhile."""
+    """Each is moved once, by any worker, also if workers are absent again in between."""
     monkeypatch.setattr(parking_clock, "_AT_ONCE", 10)
     monkeypatch.setattr(parking_clock, "_IN_A_TURN", 3)
     async with opened_desk(servers) as desk:
-        clock, noted = ParkingClock(desk.database), desk.database["parkingClock"]
+        clock, clocks = ParkingClock(desk.database), desk.database["parkingClock"]
         assert await clock.tick(AWAY_FOR) == (timedelta(), True)
-        (ticked,) = await noted.find().to_list()
+        (ticked,) = await clocks.find().to_list()
         day, collections = timedelta(days=1), [desk.database[name] for name in ("parkedCommands", "parkedReturns")]
-        # Some of one moment, and over more than the gap; the first three right before it.
+        # Groups share one time, and together they span more than the gap; the first three are just before it.
         times = {f"{n:03}": ticked["at"] - timedelta(hours=n // 3) for n in range(100)}
         for collection in collections:
             await collection.insert_many([{"_id": id, "parkedAt": at} for id, at in times.items()])

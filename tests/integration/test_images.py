@@ -1,4 +1,4 @@
-"""Images of reviews, from the upload to the last trace of them."""
+"""Images of reviews, from the upload to the removal of the last trace."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -23,25 +23,25 @@ def images(http: httpx.AsyncClient) -> Images:
 
 
 def files_of(service: Service, id: str) -> list[str]:
-    """The files of an image in the store, and its upload."""
+    """Return the names of the files of an image in the store, its upload included."""
     store = service.folder / "images"
     return sorted(file.name for folder in ("incoming", "images") for file in Path(store / folder / id).glob("*"))
 
 
 async def refused(http: httpx.AsyncClient, *reviews: Json) -> httpx.Response:
-    """The answer to reviews that name images which they can't have. While the database is slow to tell that, they are
-    taken, and their consumer refuses them."""
+    """Return the response to reviews that name images they cannot have. While the database is too slow to check it,
+    they are accepted, and their consumer refuses them."""
     post = partial(http.post, REVIEWS, json=reviews)
     return await eventually(post, lambda answer: answer.status_code not in (202, 503))
 
 
 async def until_gone(service: Service, *ids: str) -> None:
-    """Wait until no file of these images is left."""
+    """Wait until no file of these images remains."""
     for id in ids:
         await eventually(partial(asyncio.to_thread, files_of, service, id), lambda files: not files)
 
 
-async def test_an_image_is_rebuilt_and_shown_with_its_review(
+async def test_image_is_rebuilt_and_shown_with_its_review(
     facade: Facade, images: Images, service: Service, http: httpx.AsyncClient, product: str
 ) -> None:
     turned = picture(
@@ -93,7 +93,7 @@ async def test_forms_and_bad_uploads(images: Images, http: httpx.AsyncClient) ->
     assert await images.refused(picture(kind="GIF").replace(b"GIF", b"\xff\xd8\xff")) == "image-unreadable"
 
 
-async def test_an_image_belongs_to_one_review(
+async def test_image_belongs_to_one_review(
     facade: Facade, images: Images, service: Service, http: httpx.AsyncClient, product: str
 ) -> None:
     anna, berta = await images.upload(userId="anna"), await images.upload(userId="berta")
@@ -117,8 +117,8 @@ async def test_an_image_belongs_to_one_review(
     await service.publish("review-submissions", message(submission(product, id=(late := new_id()), images=[anna])))
 
     async def codes() -> list[str]:
-        told = await service.events(f"Product:{product}")
-        return [data["code"] for kind, data in told if kind == "SubmissionRefused" and data["reviewId"] == late]
+        events = await service.events(f"Product:{product}")
+        return [data["code"] for kind, data in events if kind == "SubmissionRefused" and data["reviewId"] == late]
 
     assert await eventually(codes) == ["image-of-another"]
     assert (await facade.review(review))["images"] == [{"id": anna, "hidden": False}]
@@ -153,7 +153,7 @@ async def test_moderators_hide_and_show(facade: Facade, images: Images, product:
 
 
 async def set_back(service: Service, review: str, image: str) -> Message:
-    """Make an image of a review one that is still to be rebuilt; returns the message that has it rebuilt."""
+    """Reset an image of a review to the state before it was rebuilt; returns the message that triggers the rebuild."""
     async with service.mongo() as database:
         await database["images"].update_one({"_id": image}, {"$set": {"state": "awaited"}})
         place = {"_id": review, "images.id": image}
@@ -164,7 +164,7 @@ async def set_back(service: Service, review: str, image: str) -> Message:
 
 @pytest.mark.long
 @pytest.mark.parametrize("is_by_form", [True, False])
-async def test_an_image_that_nobody_could_see_before_an_approval_stays_hidden(
+async def test_image_pending_at_approval_stays_hidden(
     facade: Facade, images: Images, service: Service, http: httpx.AsyncClient, product: str, is_by_form: bool
 ) -> None:
     early, late = [await images.upload() for _ in range(2)]
@@ -172,13 +172,17 @@ async def test_an_image_that_nobody_could_see_before_an_approval_stays_hidden(
     here, queue = f"/console/reviews/{review}", f"/console/queue?q={product}"
     (before, *_) = [each.fields for each in forms((await http.get(here)).text) if each.action == f"{here}/decide"]
     upload = await set_back(service, review, late)
-    told = await facade.review(review)
-    assert (told["images"], told["pendingImages"]) == ([{"id": early, "hidden": False}], 1)
+    current = await facade.review(review)
+    assert (current["images"], current["pendingImages"]) == ([{"id": early, "hidden": False}], 1)
     assert "1 photo isn't ready yet" in text_of((await http.get(queue)).text)
-    # As a moderator edits it by its row, which can't name the photo that isn't there yet.
-    await facade.command("POST", "/api/customerReviews", [{**told, "title": "Mended"}])
-    told = await facade.review(review)
-    assert (told["title"], told["images"], told["pendingImages"]) == ("Mended", [{"id": early, "hidden": False}], 1)
+    # As when a moderator edits it by its row, which cannot name the photo that is still pending.
+    await facade.command("POST", "/api/customerReviews", [{**current, "title": "Mended"}])
+    current = await facade.review(review)
+    assert (current["title"], current["images"], current["pendingImages"]) == (
+        "Mended",
+        [{"id": early, "hidden": False}],
+        1,
+    )
     page = (await http.get(here)).text
     assert "If you approve the review now, it stays hidden" in text_of(page)
     (form, *_) = [each.fields for each in forms(page) if each.action == f"{here}/decide"]
@@ -195,7 +199,7 @@ async def test_an_image_that_nobody_could_see_before_an_approval_stays_hidden(
 
 
 @pytest.mark.long
-async def test_an_image_is_shown_once_it_is_ready_where_a_rule_approved_its_review(
+async def test_image_of_review_approved_by_rule_is_shown_once_ready(
     facade: Facade, images: Images, service: Service, product: str
 ) -> None:
     always = {"id": "always", "kind": "always", "outcome": "approve"}
@@ -208,7 +212,7 @@ async def test_an_image_is_shown_once_it_is_ready_where_a_rule_approved_its_revi
 
 
 @pytest.mark.long
-async def test_unused_ones_go(images: Images, service: Service) -> None:
+async def test_unused_images_are_removed(images: Images, service: Service) -> None:
     kept, unused = await images.upload(), await images.upload()
     long_ago = datetime.now(UTC) - timedelta(hours=24, seconds=1)
     async with service.mongo() as database:
@@ -218,7 +222,7 @@ async def test_unused_ones_go(images: Images, service: Service) -> None:
 
 
 @pytest.mark.long
-async def test_an_erased_person_leaves_no_image(facade: Facade, images: Images, service: Service, product: str) -> None:
+async def test_erasure_removes_images_of_person(facade: Facade, images: Images, service: Service, product: str) -> None:
     person = new_id("person")
     mine, spare, lent = [await images.upload(userId=person) for _ in range(3)]
     await facade.submit_approved(submission(product, userId=person, images=[mine]))

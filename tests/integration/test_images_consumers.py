@@ -1,4 +1,4 @@
-"""Images as the consumers of one worker take them, whatever has waited in Kafka, and for how long."""
+"""Images as the consumers of one worker process them, with records delayed in Kafka for various times."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -42,12 +42,12 @@ async def desk(servers: Servers) -> AsyncIterator[Desk]:
 
 
 def read_up_to(now: datetime) -> Callable[[], Awaitable[datetime]]:
-    """All submissions have been read."""
+    """Report that all submissions up to this time have been read."""
     return AsyncMock(return_value=now)
 
 
 @pytest.mark.long
-async def test_an_upload_that_waited_for_days_waits_for_its_submission(desk: Desk) -> None:
+async def test_upload_delayed_for_days_is_kept_for_its_submission(desk: Desk) -> None:
     now = datetime.now(UTC)
     image = await desk.upload(picture(), at=round((now - timedelta(days=2)).timestamp() * 1_000))
     await sweep_images(desk.services, now, read_up_to(now))
@@ -56,7 +56,7 @@ async def test_an_upload_that_waited_for_days_waits_for_its_submission(desk: Des
     assert [each["id"] for each in (await desk.stored(review["id"])).get("images", ())] == [image]
 
 
-async def test_an_edit_to_no_images_is_no_repeat_of_what_said_nothing_of_them(desk: Desk) -> None:
+async def test_edit_to_empty_images_is_not_a_repeat_of_one_without_images_field(desk: Desk) -> None:
     review = desk.review(images=[await desk.upload(picture())])
     first = {name: value for name, value in review.items() if name != "images"}
     await desk.submit(desk.records(first))
@@ -66,7 +66,7 @@ async def test_an_edit_to_no_images_is_no_repeat_of_what_said_nothing_of_them(de
     assert "images" not in await desk.stored(review["id"])
 
 
-async def test_a_turn_removes_a_part_of_very_many_images(desk: Desk) -> None:
+async def test_many_images_are_removed_in_batches(desk: Desk) -> None:
     long_ago, now = datetime.now(UTC) - timedelta(days=30), datetime.now(UTC)
     images = desk.database["images"]
     gone = {"state": "gone", "goneAt": long_ago, "unswept": True}
@@ -79,8 +79,8 @@ async def test_a_turn_removes_a_part_of_very_many_images(desk: Desk) -> None:
         assert await images.count_documents({}) == left
 
 
-async def test_a_file_that_cannot_be_removed_holds_up_nothing_else(desk: Desk, tmp_path: Path) -> None:
-    """As under a legal hold, also where it is the only one to be removed."""
+async def test_unremovable_file_does_not_block_others(desk: Desk, tmp_path: Path) -> None:
+    """A file under a legal hold, also if it is the only one to remove."""
     files, held = ImageFiles(open_store(str(tmp_path))), str(uuid4())
     now = datetime.now(UTC).replace(microsecond=0)
     desk.services.image_files = files
@@ -98,10 +98,10 @@ async def test_a_file_that_cannot_be_removed_holds_up_nothing_else(desk: Desk, t
     assert await desk.database["images"].find_one({"_id": held}) == tried
 
 
-async def test_files_that_cannot_be_removed_take_turns_with_others(
+async def test_unremovable_files_take_turns_with_others(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though as many as a turn takes are under a legal hold."""
+    """Even if a whole batch of a turn is under a legal hold."""
     files, held = ImageFiles(open_store(str(tmp_path))), [str(uuid4()) for _ in range(2)]
     desk.services.image_files, now = files, datetime.now(UTC).replace(microsecond=0)
     monkeypatch.setattr("consumers.images_sweeping._AT_ONCE", len(held))
@@ -127,18 +127,18 @@ async def test_files_that_cannot_be_removed_take_turns_with_others(
     ]
 
 
-class AwayFiles(ImageFiles):
-    """A store of images that nobody reaches."""
+class UnreachableFiles(ImageFiles):
+    """A store of images that is unreachable."""
 
     async def has_upload(self, id: str) -> bool:
         raise GenericError("no route to host")
 
 
-async def test_reviews_go_on_while_the_store_of_images_is_away(desk: Desk) -> None:
-    """One with a made-up image among them, which housekeeping finds once the store is back."""
+async def test_reviews_are_stored_while_image_store_is_unavailable(desk: Desk) -> None:
+    """Among them is one with a made-up image, which housekeeping finds once the store is back."""
     files, waiting, now = desk.services.image_files, str(uuid4()), datetime.now(UTC)
     await files.put_upload(waiting, upload_digest(picture()), picture())
-    desk.services.image_files = AwayFiles(MemoryStore())
+    desk.services.image_files = UnreachableFiles(MemoryStore())
     reviews = [desk.review(images=[str(uuid4())]), desk.review(images=[waiting, str(uuid4())]), desk.review()]
     await desk.submit(desk.records(*reviews))
     assert [len(images_from(await desk.stored(each["id"]))) for each in reviews] == [1, 2, 0]
@@ -151,8 +151,8 @@ async def test_reviews_go_on_while_the_store_of_images_is_away(desk: Desk) -> No
     assert (after.id, after.is_pending) == (waiting, False)
 
 
-async def test_no_upload_is_lost_in_a_store_without_the_mark(desk: Desk, tmp_path: Path) -> None:
-    """As where a volume isn't mounted: what waits in Kafka is rebuilt once it is."""
+async def test_no_upload_is_lost_in_unmarked_store(desk: Desk, tmp_path: Path) -> None:
+    """As with an unmounted volume: uploads that wait in Kafka are rebuilt once it is mounted."""
     files, elsewhere = (ImageFiles(open_store(str(tmp_path / name))) for name in ("mounted", "empty"))
     desk.services.image_files, waiting, made_up = files, str(uuid4()), str(uuid4())
     await desk.upload(picture())
@@ -167,7 +167,7 @@ async def test_no_upload_is_lost_in_a_store_without_the_mark(desk: Desk, tmp_pat
             await UploadConsumer(desk.services)([upload])
         with pytest.raises(GenericError, match="isn't mounted"):
             await forget_images(desk.services, now + UNUSED_FOR * 2, timedelta(days=21))
-        # What is uploaded meanwhile makes it the right one no more than before.
+        # Uploads in the meantime don't make this the right store either.
         await desk.upload(picture())
     desk.services.image_files = files
     await UploadConsumer(desk.services)([upload])
@@ -175,10 +175,10 @@ async def test_no_upload_is_lost_in_a_store_without_the_mark(desk: Desk, tmp_pat
     assert [(each.id, each.is_pending) for each in images_from(await desk.stored(review["id"]))] == [(waiting, False)]
 
 
-async def test_nothing_is_removed_from_or_listed_in_a_store_without_the_mark(
+async def test_unmarked_store_is_neither_listed_nor_cleaned(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files of what is gone stay to be removed until their store is back."""
+    """Files of removed images are kept for removal until their store is back."""
     files, elsewhere = (ImageFiles(open_store(str(tmp_path / name))) for name in ("mounted", "empty"))
     desk.services.image_files, now = files, datetime.now(UTC)
     image = await desk.upload(picture())
@@ -200,8 +200,8 @@ async def test_nothing_is_removed_from_or_listed_in_a_store_without_the_mark(
     assert await files.get(image, SIZES[0]) is None
 
 
-async def test_the_doctor_tells_of_a_store_without_the_mark(desk: Desk, servers: Servers, tmp_path: Path) -> None:
-    """Also of a folder that isn't there, and no more once somebody has said that it is the right one."""
+async def test_doctor_reports_unmarked_store(desk: Desk, servers: Servers, tmp_path: Path) -> None:
+    """The same holds for a missing folder, but no longer once an operator has confirmed that it is the right one."""
 
     async def examined(name: str) -> Finding:
         mongo = MongoSettings(uri=SecretStr(servers.mongo), database=desk.database.name)
@@ -223,8 +223,8 @@ async def test_the_doctor_tells_of_a_store_without_the_mark(desk: Desk, servers:
     assert not (tmp_path / "missing").exists()
 
 
-async def test_a_store_of_a_version_that_wrote_no_mark_is_known_by_its_images(desk: Desk, tmp_path: Path) -> None:
-    """Another one isn't marked in its place, and no upload is lost there; one image may be."""
+async def test_store_of_version_without_marks_is_recognised_by_its_images(desk: Desk, tmp_path: Path) -> None:
+    """Another store is not marked instead, and loses no upload; one image may be missing from the right one."""
     old, elsewhere = (ImageFiles(open_store(str(tmp_path / name))) for name in ("mounted", "empty"))
     desk.services.image_files = old
     images = [await desk.upload(picture()) for _ in range(2)]
@@ -247,7 +247,7 @@ async def test_a_store_of_a_version_that_wrote_no_mark_is_known_by_its_images(de
     assert not await elsewhere.is_marked()
 
 
-async def test_an_upload_is_lost_that_the_marked_store_has_no_more(desk: Desk) -> None:
+async def test_upload_missing_from_marked_store_is_lost(desk: Desk) -> None:
     await desk.upload(picture())
     (record,) = desk.records({"id": (id := str(uuid4())), "digest": upload_digest(picture())})
     await UploadConsumer(desk.services)([Received(record, IMAGE_UPLOAD.validate_json(record.value or b""))])
@@ -257,10 +257,8 @@ async def test_an_upload_is_lost_that_the_marked_store_has_no_more(desk: Desk) -
 
 
 @pytest.mark.parametrize("via", ["widget", None])
-async def test_what_was_acknowledged_stands_without_an_image_that_was_refused_since(
-    desk: Desk, via: str | None
-) -> None:
-    """Whichever topic is read first. An upstream system has acknowledged nothing, and is told."""
+async def test_acknowledged_review_is_stored_without_image_refused_later(desk: Desk, via: str | None) -> None:
+    """In either order of reading the topics. An upstream system has acknowledged nothing, so its review is refused."""
     for is_before in (True, False):
         image, other = str(uuid4()), await desk.upload(picture(), uploader="berta")
         await desk.services.image_files.put_upload(image, upload_digest(b"no picture"), b"no picture")
@@ -276,9 +274,9 @@ async def test_what_was_acknowledged_stands_without_an_image_that_was_refused_si
         assert not (await desk.stored(reviews[0]["id"])).get("images")
 
 
-async def test_a_damaged_review_keeps_no_other_one_from_going_on_without_its_image(desk: Desk) -> None:
+async def test_damaged_review_does_not_keep_others_waiting_for_images(desk: Desk) -> None:
     files, now = desk.services.image_files, datetime.now(UTC)
-    desk.services.image_files = AwayFiles(MemoryStore())
+    desk.services.image_files = UnreachableFiles(MemoryStore())
     damaged, review = [desk.review(images=[str(uuid4())]) for _ in range(2)]
     for each in (damaged, review):
         await desk.submit(desk.records(each))
@@ -288,7 +286,7 @@ async def test_a_damaged_review_keeps_no_other_one_from_going_on_without_its_ima
     assert (await desk.stored(review["id"]))["images"] == []
 
 
-async def test_an_erased_image_goes_from_a_review_that_claims_it_meanwhile(
+async def test_erased_image_is_removed_from_review_that_claims_it_meanwhile(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image, data = await desk.upload(picture(), uploader="anna"), PersonalData(desk.database, "anna")
@@ -300,19 +298,19 @@ async def test_an_erased_image_goes_from_a_review_that_claims_it_meanwhile(
 
 
 def command(action: str, review: Json, image: str, id: str | None = None) -> Json:
-    """A command of a moderator about an image of a review."""
-    told = {"action": action, "reviewId": review["id"], "imageId": image, "moderator": "mona", "reason": "a face"}
-    return told | ({"commandId": id} if id else {})
+    """Return a moderator's command about an image of a review."""
+    fields = {"action": action, "reviewId": review["id"], "imageId": image, "moderator": "mona", "reason": "a face"}
+    return fields | ({"commandId": id} if id else {})
 
 
 async def outcomes(desk: Desk, image: str, *commands: str) -> list[Outcome]:
-    """The outcomes of commands about an image that are stored."""
+    """Return the stored outcomes of commands about an image."""
     answers = await desk.services.outcomes.answers([(id, image) for id in commands])
     return [answer.outcome for answer in answers.values()]
 
 
 @pytest.mark.parametrize("is_edit", [False, True])
-async def test_commands_wait_for_the_review_that_gets_their_image(desk: Desk, is_edit: bool) -> None:
+async def test_commands_wait_until_a_review_has_their_image(desk: Desk, is_edit: bool) -> None:
     image, review = await desk.upload(picture()), desk.review()
     if is_edit:
         await desk.submit(desk.records(review))
@@ -331,7 +329,7 @@ async def test_commands_wait_for_the_review_that_gets_their_image(desk: Desk, is
     assert await desk.database["parkedCommands"].count_documents({}) == 0
 
 
-async def test_what_waited_sets_no_time_back(desk: Desk) -> None:
+async def test_parked_command_does_not_set_modified_date_back(desk: Desk) -> None:
     image, review, now = await desk.upload(picture()), desk.review(), datetime.now(UTC)
     before = round((now - timedelta(hours=1)).timestamp() * 1_000)
     await desk.command_images(desk.records(command("hide", review, image), at=before))
@@ -341,12 +339,12 @@ async def test_what_waited_sets_no_time_back(desk: Desk) -> None:
     assert after["modifiedDate"] == after["createdDate"]
 
 
-async def test_what_waits_stands_before_what_comes_with_the_image(desk: Desk) -> None:
+async def test_parked_command_is_applied_before_later_ones(desk: Desk) -> None:
     image, review = await desk.upload(picture()), desk.review()
     review["images"] = [image]
     hide, show = desk.records(*(command(each, review, image, each) for each in ("hide", "show")))
     await desk.submit(desk.records(review))
-    # By a worker that stopped before it looked again.
+    # Parked by a worker that stopped before it checked again.
     waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
     await desk.services.parked_image_commands.park([waiting])
     await desk.command_images([show])
@@ -356,18 +354,18 @@ async def test_what_waits_stands_before_what_comes_with_the_image(desk: Desk) ->
     assert await desk.database["parkedCommands"].count_documents({}) == 0
 
 
-async def test_commands_about_what_is_gone_wait_for_nothing(desk: Desk) -> None:
+async def test_commands_about_removed_images_are_not_parked(desk: Desk) -> None:
     first, second = [await desk.upload(picture()) for _ in range(2)]
     review, other = desk.review(images=[first]), desk.review(images=[second])
     await desk.submit(desk.records(review, other))
     await desk.command_images(desk.records(command("hide", review, second, "of-another")))
     await desk.moderate(("delete", review["id"]))
     await desk.command_images(desk.records(command("hide", review, first, "deleted")))
-    told = [*await outcomes(desk, second, "of-another"), *await outcomes(desk, first, "deleted")]
-    assert told == [Outcome.NOT_FOUND] * 2
+    found = [*await outcomes(desk, second, "of-another"), *await outcomes(desk, first, "deleted")]
+    assert found == [Outcome.NOT_FOUND] * 2
 
 
-async def test_commands_whose_review_never_comes_are_given_up(desk: Desk) -> None:
+async def test_commands_without_review_are_given_up(desk: Desk) -> None:
     image, review = str(uuid4()), desk.review()
     await desk.command_images(desk.records(command("hide", review, image, "first")))
     parked, now = desk.parked, datetime.now(UTC)
@@ -380,7 +378,7 @@ async def test_commands_whose_review_never_comes_are_given_up(desk: Desk) -> Non
     assert not await parked.are_overdue(now)
 
 
-async def test_a_command_whose_image_came_to_a_worker_of_before_is_applied_in_the_end(desk: Desk) -> None:
+async def test_command_parked_beside_earlier_worker_version_is_applied(desk: Desk) -> None:
     image, review = await desk.upload(picture()), desk.review()
     await desk.submit(desk.records({**review, "images": [image]}))
     (hide,) = desk.records(command("hide", review, image, "hide"))
@@ -391,10 +389,10 @@ async def test_a_command_whose_image_came_to_a_worker_of_before_is_applied_in_th
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True]
 
 
-async def test_a_damaged_review_keeps_no_command_about_others_from_being_given_up(
+async def test_damaged_review_does_not_block_giving_up_other_commands(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many wait for it; for how long they do is told as it is."""
+    """Even with more overdue commands than one batch takes; their parking time stays unchanged."""
     monkeypatch.setattr("consumers.images.MOST_OVERDUE", 1)
     damaged, image, missing = desk.review(), str(uuid4()), str(uuid4())
     await desk.submit(desk.records(damaged))
@@ -412,13 +410,13 @@ async def test_a_damaged_review_keeps_no_command_about_others_from_being_given_u
 
 
 @pytest.mark.long
-async def test_a_damaged_image_keeps_no_command_about_others_from_being_given_up(desk: Desk) -> None:
+async def test_damaged_image_does_not_block_giving_up_other_commands(desk: Desk) -> None:
     image, missing = await desk.upload(picture()), str(uuid4())
     review = desk.review(images=[image])
     await desk.submit(desk.records(review))
     await desk.database["images"].update_one({"_id": image}, {"$set": {"state": "strange"}})
     (hide,) = desk.records(command("hide", review, image, "one"))
-    # By a worker that stopped before it looked again.
+    # Parked by a worker that stopped before it checked again.
     waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
     await desk.services.parked_image_commands.park([waiting])
     await desk.command_images(desk.records(command("hide", desk.review(), missing, "two")))
@@ -430,9 +428,7 @@ async def test_a_damaged_image_keeps_no_command_about_others_from_being_given_up
 
 
 @pytest.mark.parametrize("field", ["state", "at"])
-async def test_commands_take_effect_on_an_image_that_has_lost_a_field_until_it_is_mended(
-    desk: Desk, field: str
-) -> None:
+async def test_commands_apply_to_image_with_missing_field_before_repair(desk: Desk, field: str) -> None:
     images = [await desk.upload(picture()), str(uuid4()), await desk.upload(b"no picture")]
     await desk.services.image_files.put_upload(images[1], upload_digest(picture()), picture())
     review = desk.review(images=images[:2])
@@ -451,7 +447,7 @@ async def test_commands_take_effect_on_an_image_that_has_lost_a_field_until_it_i
     assert await mender.count(most=9, patience_ms=60_000) == 0
 
 
-async def test_an_erased_moderator_leaves_commands_that_wait(desk: Desk) -> None:
+async def test_erasing_moderator_keeps_parked_commands(desk: Desk) -> None:
     image, review = await desk.upload(picture()), desk.review()
     await desk.command_images(desk.records(command("hide", review, image)))
     data = PersonalData(desk.database, "mona")
@@ -462,7 +458,7 @@ async def test_an_erased_moderator_leaves_commands_that_wait(desk: Desk) -> None
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True]
 
 
-async def test_an_image_that_became_ready_behind_an_approval_stays_hidden(desk: Desk) -> None:
+async def test_image_ready_after_approval_was_sent_stays_hidden(desk: Desk) -> None:
     """The approval waits in Kafka while the image is rebuilt."""
     image = str(uuid4())
     await desk.services.image_files.put_upload(image, upload_digest(picture()), picture())
@@ -476,8 +472,8 @@ async def test_an_image_that_became_ready_behind_an_approval_stays_hidden(desk: 
     assert (await desk.stored(reviews[1]["id"]))["status"] == ReviewStatus.APPROVED
 
 
-async def test_an_image_that_an_edit_brings_behind_an_approval_stays_hidden(desk: Desk) -> None:
-    """The approval is about the review of before: whoever sent it saw other images. Later ones have seen this one."""
+async def test_image_added_by_edit_after_approval_was_sent_stays_hidden(desk: Desk) -> None:
+    """The approval refers to the review as it was: its sender saw other images. Later approvals include this one."""
     for is_before in (True, False):
         first, second = await desk.upload(picture()), await desk.upload(picture())
         review = desk.review(images=[first])
@@ -492,7 +488,7 @@ async def test_an_image_that_an_edit_brings_behind_an_approval_stays_hidden(desk
 
 @pytest.mark.parametrize("is_one_batch", [True, False])
 @pytest.mark.parametrize("is_added", [True, False])
-async def test_a_row_that_is_sent_back_keeps_the_images_that_are_pending_behind_another_edit(
+async def test_resubmitted_row_keeps_pending_images_of_another_edit(
     desk: Desk, is_added: bool, is_one_batch: bool
 ) -> None:
     image, review = str(uuid4()), desk.review()
@@ -506,8 +502,9 @@ async def test_a_row_that_is_sent_back_keeps_the_images_that_are_pending_behind_
     assert (after["review"], [each["id"] for each in after.get("images", ())]) == ("Mended", between)
 
 
-async def test_an_image_that_is_read_again_before_its_review_is_shown(desk: Desk) -> None:
-    """As after a restore: the database knows of neither, its upload is removed, and the approval is from before."""
+async def test_image_is_shown_if_reprocessed_before_its_review(desk: Desk) -> None:
+    """As after a restore: neither is in the database, the upload is removed, and the approval is from before the
+    restore."""
     before = round((datetime.now(UTC) - timedelta(hours=1)).timestamp() * 1_000)
     image = await desk.upload(picture(), at=before)
     await desk.database["images"].delete_one({"_id": image})
@@ -530,7 +527,7 @@ class LateClock(datetime):
 
 
 @pytest.mark.parametrize("is_edit", [True, False])
-async def test_a_worker_whose_clock_is_behind_shows_nothing_that_nobody_could_see(
+async def test_worker_with_clock_behind_shows_no_unseen_image(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, is_edit: bool
 ) -> None:
     for module in ("consumers.images", "consumers.images_claims"):
@@ -552,8 +549,8 @@ async def test_a_worker_whose_clock_is_behind_shows_nothing_that_nobody_could_se
 
 
 @pytest.mark.parametrize("is_edit", [True, False])
-async def test_an_image_is_seen_by_no_approval_from_before_its_record(desk: Desk, is_edit: bool) -> None:
-    """The clock of the facade is ahead of that of MongoDB."""
+async def test_approval_older_than_image_record_does_not_show_image(desk: Desk, is_edit: bool) -> None:
+    """The clock of the API is ahead of MongoDB's."""
     image, review = str(uuid4()), desk.review()
     await desk.services.image_files.put_upload(image, upload_digest(picture()), picture())
     ahead = round((datetime.now(UTC) + timedelta(minutes=2)).timestamp() * 1_000)

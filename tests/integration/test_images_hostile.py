@@ -1,4 +1,4 @@
-"""Hostile files, through the same code and store as any upload: each is refused or clean, in bounded memory."""
+"""Hostile files, through the same code and store as any upload: each is refused or cleaned, in bounded memory."""
 
 import asyncio
 from pathlib import Path
@@ -20,7 +20,7 @@ MOST_KIB = 400_000_000 // 1024
 
 
 async def check(files: ImageFiles, name: str, content: bytes) -> tuple[Answer, bool]:
-    """Rebuild a file by way of the store; its answer, and whether what came of it is clean."""
+    """Rebuild a file through the store; returns its answer, and whether it was rebuilt into clean files."""
     id = str(uuid4())
     await files.put_upload(id, "0" * 32, content)
     assert await files.has_upload(id), name
@@ -48,7 +48,7 @@ async def check(files: ImageFiles, name: str, content: bytes) -> tuple[Answer, b
 
 
 async def check_all(files: ImageFiles, wanted: list[tuple[str, bytes]], at_once: int = 2) -> dict[str, Answer]:
-    """Check files, so many at a time; returns the answers by name, and wants them all within bounds of memory."""
+    """Check files, at most `at_once` concurrently; returns the answers by name, and asserts their bound of memory."""
     turns = asyncio.Semaphore(at_once)
 
     async def one(name: str, content: bytes) -> tuple[str, Answer]:
@@ -61,7 +61,7 @@ async def check_all(files: ImageFiles, wanted: list[tuple[str, bytes]], at_once:
 
 
 @pytest.mark.long
-async def test_what_tells_is_clean_and_bombs_are_refused(tmp_path: Path) -> None:
+async def test_metadata_is_removed_and_bombs_are_refused(tmp_path: Path) -> None:
     files = ImageFiles(open_store(str(tmp_path)))
     clean = await check_all(files, list(files_with_metadata())[:8:2])
     assert all(isinstance(each.result, Rebuilt) for each in clean.values())
@@ -72,14 +72,14 @@ async def test_what_tells_is_clean_and_bombs_are_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-async def test_the_doctor_asks_the_bucket(bucket: str) -> None:
+async def test_doctor_checks_bucket(bucket: str) -> None:
     for store, level in ((bucket, Level.OK), ("s3://no-such-bucket/plaudit", Level.FAIL)):
         (finding,) = [each async for each in check_images(Settings(images=ImageSettings(store=store)))]
         assert finding.level is level, finding.text
 
 
 @pytest.mark.slow
-async def test_25_megapixels_fit(tmp_path: Path) -> None:
+async def test_25_megapixels_are_accepted(tmp_path: Path) -> None:
     found = await check_all(
         ImageFiles(open_store(str(tmp_path))), [each for each in bombs() if each[0] == "large.webp"]
     )
@@ -95,7 +95,8 @@ async def test_two_hundred_hostile_files_in_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_two_hundred_hostile_files_on_s3(bucket: str) -> None:
-    # One at a time: the gateway keeps objects in folders, and drops an empty one under who is about to write there.
+    # One at a time: the gateway keeps objects in folders, and removes an empty one while another request is about to
+    # write there.
     await _check_hostile_files(bucket, at_once=1)
 
 

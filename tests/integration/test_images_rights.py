@@ -1,4 +1,4 @@
-"""Images for those who may see them, and for nobody else."""
+"""Images are served only to callers who may see them."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -67,7 +67,7 @@ async def http(database: Database, files: ImageFiles) -> AsyncIterator[httpx.Asy
 
 
 async def store(database: Database, status: ReviewStatus, image: ReviewImage, **fields: Any) -> None:
-    """A review with an image."""
+    """Store a review with an image."""
     review = replace(REVIEW, status=status, images=(image,))
     await ReviewRepository(database).insert([review])
     stored = StoredImage(IMAGE, **{"state": ImageState.READY, "at": NOW, "review_id": "r", **fields})
@@ -75,7 +75,8 @@ async def store(database: Database, status: ReviewStatus, image: ReviewImage, **
 
 
 async def statuses(http: httpx.AsyncClient) -> list[int]:
-    """The answers to a stranger, to callers without and with the permission, and to one of another store."""
+    """Return the statuses for an anonymous caller, callers without and with the permission, and callers bound to two
+    stores."""
     read = ["customerReviews:read"]
     tokens = [
         None,
@@ -103,7 +104,7 @@ async def statuses(http: httpx.AsyncClient) -> list[int]:
         (ReviewStatus.REJECTED, False, False),
     ],
 )
-async def test_whoever_may_see_an_image(
+async def test_image_visibility(
     database: Database, http: httpx.AsyncClient, status: ReviewStatus, is_hidden: bool, for_all: bool
 ) -> None:
     await store(database, status, ReviewImage(IMAGE, is_hidden=is_hidden))
@@ -117,19 +118,19 @@ async def test_whoever_may_see_an_image(
     assert bad.status_code == 401
 
 
-async def test_nobody_sees_what_is_gone_or_not_of_the_review(database: Database, http: httpx.AsyncClient) -> None:
+async def test_image_removed_or_of_another_review_is_not_found(database: Database, http: httpx.AsyncClient) -> None:
     await store(database, ReviewStatus.APPROVED, ReviewImage("another"))
     assert await statuses(http) == [404, 404, 200, 200, 404]
     await in_transaction(database, lambda session: ImageRepository(database).give_up([IMAGE], session))
     assert await statuses(http) == [404] * 5
 
 
-async def test_an_upload_that_is_refused_for_its_key_leaves_nothing(http: httpx.AsyncClient, files: ImageFiles) -> None:
-    """Nothing would tell of its file, which would stay for weeks."""
+async def test_upload_refused_for_reused_key_leaves_no_file(http: httpx.AsyncClient, files: ImageFiles) -> None:
+    """Nothing would refer to its file, which would stay for weeks."""
     token = ISSUER_OF_ALL.token(["customerReviews:create"])
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream", "Idempotency-Key": "one"}
     mine, other = b"\xff\xd8\xff mine", b"\xff\xd8\xff another"
-    # Kafka is away: the key is known to this process alone.
+    # Kafka is unavailable: only this process knows the key.
     assert (await http.post("/api/images", content=mine, headers=headers)).status_code == 503
     refused = await http.post("/api/images", content=other, headers=headers)
     assert (refused.status_code, refused.json()["type"]) == (422, "/problems/idempotency-key-reused")

@@ -1,4 +1,4 @@
-"""Imports into a service that has some of it already: nothing is edited, doubled or taken back."""
+"""Imports into a service that already has some of the data: nothing is edited, duplicated or reverted."""
 
 import json
 from functools import partial
@@ -16,13 +16,13 @@ DATES = ("createdDate", "modifiedDate")
 
 
 async def refused(service: Service, product: str) -> set[tuple[str, str]]:
-    """The refused submissions about a product: review and code."""
-    told = [data for kind, data in await service.events(f"Product:{product}") if kind == "SubmissionRefused"]
-    return {(each["reviewId"], each["code"]) for each in told}
+    """Return the refused submissions about a product as pairs of review id and code."""
+    events = [data for kind, data in await service.events(f"Product:{product}") if kind == "SubmissionRefused"]
+    return {(each["reviewId"], each["code"]) for each in events}
 
 
 @pytest.mark.long
-async def test_an_import_edits_nothing_that_is_there(service: Service, facade: Facade, tmp_path: Path) -> None:
+async def test_import_does_not_edit_existing_reviews(service: Service, facade: Facade, tmp_path: Path) -> None:
     person, product = new_id("person"), new_id()
     ids = await facade.submit_approved(*(submission(product, 4, userId=person) for _ in range(2)))
     file = tmp_path / "before.jsonl"
@@ -33,17 +33,17 @@ async def test_an_import_edits_nothing_that_is_there(service: Service, facade: F
     edited = submission(product, 2, userId=person, id=ids[0], review="Broke after a week.")
     await facade.submit(edited)
     await facade.moderate("approve", ids[0])
-    there = [await facade.review(id) for id in ids]
+    before = [await facade.review(id) for id in ids]
     for _ in range(2):
         await service.run("import", str(file))
         await service.idle()
-        assert [await facade.review(id) for id in ids] == there
+        assert [await facade.review(id) for id in ids] == before
     assert await facade.rating(product) == (3, 2)
     assert await eventually(partial(refused, service, product)) == {(ids[0], "id-taken")}
 
 
 @pytest.mark.long
-async def test_an_import_where_it_comes_from_doubles_nothing(service: Service, facade: Facade, tmp_path: Path) -> None:
+async def test_import_into_its_source_duplicates_nothing(service: Service, facade: Facade, tmp_path: Path) -> None:
     product, file = new_id(), tmp_path / "here.jsonl"
     (id,) = await facade.submit_approved(submission(product, 4))
     about = f"/api/customerReviews/{id}"
@@ -64,7 +64,7 @@ async def test_an_import_where_it_comes_from_doubles_nothing(service: Service, f
     assert "Published 1 reviews; 0 bad rows." in (await service.run("import", str(file))).stdout
     await service.idle()
     assert await exported() == before
-    # A reply that was changed here since is newer.
+    # A reply changed here since then is newer.
     await facade.command("POST", f"{about}/reply", {"text": "Thank you"})
     changed = await exported()
     file.write_text("".join(json.dumps(row) + "\n" for row in before))
@@ -73,7 +73,7 @@ async def test_an_import_where_it_comes_from_doubles_nothing(service: Service, f
     assert await exported() == changed
 
 
-async def test_a_second_row_with_an_id_is_told(service: Service, facade: Facade, tmp_path: Path) -> None:
+async def test_second_row_with_same_id_is_refused(service: Service, facade: Facade, tmp_path: Path) -> None:
     id, product, file = new_id("review"), new_id(), tmp_path / "twice.csv"
     file.write_text(
         f"id,entityId,entityType,review,rating\n{id},{product},Product,Good,5\n{id},{product},Product,Bad,1\n"
@@ -85,7 +85,9 @@ async def test_a_second_row_with_an_id_is_told(service: Service, facade: Facade,
 
 
 @pytest.mark.long
-async def test_a_past_is_of_no_other_review_with_the_id(service: Service, facade: Facade, tmp_path: Path) -> None:
+async def test_history_is_not_applied_to_another_review_with_same_id(
+    service: Service, facade: Facade, tmp_path: Path
+) -> None:
     id, product = new_id("review"), new_id()
     file, other = tmp_path / "shop.csv", tmp_path / "other-shop.jsonl"
     columns = "id,entityId,entityType,review,rating,writtenDate"
@@ -105,7 +107,7 @@ async def test_a_past_is_of_no_other_review_with_the_id(service: Service, facade
     await service.idle()
     assert await facade.review(id) == before
     assert (await facade.get(f"/api/customerReviews/{id}/reports"))["totalCount"] == 0
-    # Its own past comes, also in two lines of which the text is known by the first.
+    # Its own history is imported, also from two lines whose text is known from the first.
     row |= {"review": "Good", "rating": 5, "entityId": product}
     other.write_text("".join(json.dumps(line) + "\n" for line in (row, votes, report)))
     await service.run("import", str(other))
@@ -116,7 +118,7 @@ async def test_a_past_is_of_no_other_review_with_the_id(service: Service, facade
 
 
 @pytest.mark.long
-async def test_an_import_as_new_has_no_past(service: Service, facade: Facade, tmp_path: Path) -> None:
+async def test_import_as_new_has_no_history(service: Service, facade: Facade, tmp_path: Path) -> None:
     id, entity = new_id("review"), new_id()
     row = {
         **{"id": id, "entityId": entity, "entityType": "Product", "review": "Good", "rating": 4},
@@ -138,20 +140,20 @@ async def test_an_import_as_new_has_no_past(service: Service, facade: Facade, tm
 
 
 @pytest.mark.long
-async def test_rows_of_a_store_that_is_not_registered_are_bad(service: Service, facade: Facade, tmp_path: Path) -> None:
+async def test_rows_of_unregistered_store_are_bad_rows(service: Service, facade: Facade, tmp_path: Path) -> None:
     product, store = new_id(), await facade.open_store()
     file, report = tmp_path / "reviews.jsonl", tmp_path / "reviews.jsonl.bad-rows.jsonl"
     rows = [submission(product, 4, storeId=each) for each in (store, "Typo", None, "Typo")]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = "There is no store Typo: register it with PUT /api/stores/Typo"
+    message = "There is no store Typo: register it with PUT /api/stores/Typo"
     trial = await service.run("import", str(file), "--dry-run", code=1)
-    assert f"line 2: {told}" in " ".join((trial.stdout + trial.stderr).split())
+    assert f"line 2: {message}" in " ".join((trial.stdout + trial.stderr).split())
     assert "Would publish 2 reviews; 2 bad rows." in trial.stdout
     done = await service.run("import", str(file), code=1)
     assert "Published 2 reviews; 2 bad rows." in done.stdout
     assert [json.loads(line) for line in report.read_text().splitlines()] == [
-        {"line": 2, "reason": told},
-        {"line": 4, "reason": told},
+        {"line": 2, "reason": message},
+        {"line": 4, "reason": message},
     ]
     await service.idle()
     assert len(await facade.listed("id", entityIds=[product])) == 2

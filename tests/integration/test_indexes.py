@@ -1,4 +1,4 @@
-"""Indexes follow the settings and the version: nothing about them stops the service."""
+"""Indexes follow the settings and the version, without stopping the service."""
 
 from pathlib import Path
 
@@ -18,18 +18,18 @@ async def test_init_follows_a_changed_setting(servers: Servers, tmp_path: Path) 
     service = Service(servers, tmp_path)
     await service.run("init")
     service.environment["PLAUDIT_KAFKA__RETENTION_DAYS"] = "14"
-    said = await examined(service, code=1)
-    assert "fail indexes different from their definition: returns." in said
-    assert "`plaudit init` changes them" in said
+    output = await examined(service, code=1)
+    assert "fail indexes different from their definition: returns." in output
+    assert "`plaudit init` changes them" in output
     await service.run("init")
     assert "fail indexes" not in await examined(service)
     async with service.mongo() as database:
-        there = await database[MAILS].index_information()
-    assert there["expiry"]["expireAfterSeconds"] == (2 * 14 + 7) * 86_400
+        indexes = await database[MAILS].index_information()
+    assert indexes["expiry"]["expireAfterSeconds"] == (2 * 14 + 7) * 86_400
 
 
 @pytest.mark.long
-async def test_what_differs_is_replaced_and_nothing_is_made_twice(servers: Servers, tmp_path: Path) -> None:
+async def test_differing_indexes_are_replaced_without_duplicates(servers: Servers, tmp_path: Path) -> None:
     async with Service(servers, tmp_path).mongo() as database:
         await ensure_indexes(database, remember_days=7)
         await database["reviews"].drop_index("newest")
@@ -42,13 +42,13 @@ async def test_what_differs_is_replaced_and_nothing_is_made_twice(servers: Serve
         for days in (9, 9, 11):
             await ensure_indexes(database, remember_days=days)
             for collection, models in all_indexes(days).items():
-                there = await database[collection].index_information()
-                like = [[name for name, found in there.items() if is_as_wanted(found, model)] for model in models]
-                assert [len(names) for names in like] == [1] * len(models)
-                assert set(there) - {"_id_"} == {name for names in like for name in names}
+                indexes = await database[collection].index_information()
+                matching = [[name for name, found in indexes.items() if is_as_wanted(found, model)] for model in models]
+                assert [len(names) for names in matching] == [1] * len(models)
+                assert set(indexes) - {"_id_"} == {name for names in matching for name in names}
 
 
-async def test_queries_go_on_with_an_index_that_took_the_place_of_another(servers: Servers, tmp_path: Path) -> None:
+async def test_queries_use_replaced_index(servers: Servers, tmp_path: Path) -> None:
     async with Service(servers, tmp_path).mongo() as database:
         await ensure_indexes(database, remember_days=7)
         await database[REPORTS].drop_index("open")
@@ -59,7 +59,7 @@ async def test_queries_go_on_with_an_index_that_took_the_place_of_another(server
 
 
 @pytest.mark.long
-async def test_an_index_that_cannot_be_made_is_told_at_once(servers: Servers, tmp_path: Path) -> None:
+async def test_index_creation_failure_is_reported(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:
         await database["ratings"].insert_many([{"entityType": "a", "entityId": "b", "storeId": None} for _ in range(2)])

@@ -1,4 +1,4 @@
-"""The client of Kafka: lost connections, many publications at once, subscriptions without records."""
+"""The Kafka client: lost connections, concurrent publications, subscriptions without records."""
 
 import asyncio
 import uuid
@@ -38,14 +38,14 @@ AT_ONCE = 400
 EACH = 10
 
 
-async def test_write_to_a_closed_connection_is_a_lost_connection(servers: Servers) -> None:
+async def test_write_to_closed_connection_is_a_lost_connection(servers: Servers) -> None:
     host, _, port = servers.kafka.partition(":")
 
     async def send_too_late() -> None:
         recover_lost_connections()
         connection = await create_conn(host, int(port))
         assert await connection.send(MetadataRequest([]))
-        # As when the broker resets it: closed by the loop, which tells that only in its next round.
+        # As when the broker resets it: the event loop closes it, and reports that only in its next iteration.
         connection._writer.transport.abort()
         await asyncio.sleep(0)
         with pytest.raises(KafkaConnectionError):
@@ -61,7 +61,7 @@ async def test_publications_of_one_partition_do_not_starve_each_other(servers: S
     connection = KafkaConnection(servers.kafka, idempotence=not servers.is_tansu)
     async with admin_client(connection) as admin:
         await admin.create_topics([NewTopic(topic, 1, 1)])
-    publisher = Publisher(connection, timeout=30)  # twice as long as a machine may hold the broker up
+    publisher = Publisher(connection, timeout=30)  # twice as long as a slow machine may delay the broker
     expected = {call: [f"{call}-{number}" for number in range(EACH)] for call in range(AT_ONCE)}
     try:
         publications = [
@@ -82,10 +82,10 @@ async def test_publications_of_one_partition_do_not_starve_each_other(servers: S
 
 
 @pytest.mark.long
-async def test_a_start_that_hung_is_followed_by_one_that_has_its_time(
+async def test_hung_start_is_followed_by_one_with_full_timeout(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under load, where those who come wait behind it: by their own time, what is left of it is never enough."""
+    """Under load, where callers queue behind it: under their own timeouts, the remaining time never suffices."""
     topic, plain, starts = f"t{uuid.uuid4().hex[:8]}", AIOKafkaProducer.start, 0
     connection = KafkaConnection(servers.kafka, idempotence=not servers.is_tansu)
     async with admin_client(connection) as admin:
@@ -94,13 +94,13 @@ async def test_a_start_that_hung_is_followed_by_one_that_has_its_time(
     async def start(self: AIOKafkaProducer) -> None:
         nonlocal starts
         starts += 1
-        await asyncio.sleep(60 if starts == 1 else 0.5)  # the first one hangs, the next takes its time
+        await asyncio.sleep(60 if starts == 1 else 0.5)  # the first one hangs, the next is slow
         await plain(self)
 
     monkeypatch.setattr(AIOKafkaProducer, "start", start)
     publisher, calls = Publisher(connection, timeout=4), set[asyncio.Task[None]]()
     try:
-        # One every 100 ms: when the first start gives up, each of the others has that much less than the next.
+        # One every 100 ms: when the first start times out, each caller has that much less time left than the next one.
         while not any(call.done() and not call.exception() for call in calls):
             calls.add(asyncio.create_task(publisher.publish([OutgoingMessage(topic, b"key", b"value")])))
             await asyncio.sleep(0.1)
@@ -112,31 +112,31 @@ async def test_a_start_that_hung_is_followed_by_one_that_has_its_time(
 
 
 @pytest.mark.long
-async def test_who_reads_a_topic_comes_to_an_end_where_it_is_made_anew(servers: Servers) -> None:
+async def test_topic_reader_ends_when_topic_is_recreated(servers: Servers) -> None:
     topic = f"t{uuid.uuid4().hex[:8]}"
     partition = TopicPartition(topic, 0)
 
-    async def filled(count: int) -> None:
+    async def create_with_records(count: int) -> None:
         async with admin_client(KafkaConnection(servers.kafka)) as admin:
             await admin.create_topics([NewTopic(topic, 1, 1)])
         async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
             for _ in range(count):
                 await producer.send_and_wait(topic, b"value")
 
-    await filled(3)
+    await create_with_records(3)
     async with TopicReader.open(KafkaConnection(servers.kafka)) as reader, asyncio.timeout(60):
         spans = await reader.spans([partition])
         await delete_topic(servers, topic)
-        await filled(1)
+        await create_with_records(1)
         read = [record.offset async for records in reader.between(spans) for record in records]
     assert (spans, read) == ({partition: range(3)}, [0])
 
 
 @pytest.mark.long
-async def test_a_consumer_finds_its_cluster_where_all_brokers_have_moved(
+async def test_consumer_finds_cluster_after_all_brokers_moved(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The configured addresses lead to them, as a name does that a restored cluster has taken over."""
+    """The configured addresses lead to them, like the name of a restored cluster."""
     monkeypatch.setattr(AIOKafkaClient, "_metadata_update", AIOKafkaClient._metadata_update)
     find_brokers_again()
     topic = f"t{uuid.uuid4().hex[:8]}"
@@ -159,39 +159,35 @@ async def test_a_consumer_finds_its_cluster_where_all_brokers_have_moved(
         await consumer.commit()
 
 
-async def test_who_follows_a_topic_sees_what_comes_while_it_begins(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    topic, asked = f"t{uuid.uuid4().hex[:8]}", list[str]()
+async def test_tail_sees_records_published_while_it_starts(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, calls = f"t{uuid.uuid4().hex[:8]}", list[str]()
     async with admin_client(KafkaConnection(servers.kafka)) as admin:
         await admin.create_topics([NewTopic(topic, 1, 1)])
     async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
 
-        def followed_by_a_record(question: str) -> None:
+        def publish_after(question: str) -> None:
             plain = getattr(AIOKafkaConsumer, question)
 
             async def ask(self: AIOKafkaConsumer, *arguments: object) -> object:
                 answer = await plain(self, *arguments)
-                asked.append(question)
+                calls.append(question)
                 await producer.send_and_wait(topic, question.encode())
                 return answer
 
             monkeypatch.setattr(AIOKafkaConsumer, question, ask)
 
         for question in ("end_offsets", "offsets_for_times"):
-            followed_by_a_record(question)
+            publish_after(question)
         records = Tail(KafkaConnection(servers.kafka), [topic]).records(datetime.now(UTC))
         seen = [(await asyncio.wait_for(anext(records), 60)).value.decode() for _ in range(2)]
         await records.aclose()
-    assert seen == asked
-    assert sorted(asked) == ["end_offsets", "offsets_for_times"]
+    assert seen == calls
+    assert sorted(calls) == ["end_offsets", "offsets_for_times"]
 
 
 @pytest.mark.long
-async def test_who_follows_a_topic_misses_nothing_where_its_connection_breaks(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whichever partition was read first, the other has an older record."""
+async def test_tail_misses_nothing_when_connection_breaks(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever partition is read first, the other has an older record."""
     topic, now, times_s = f"t{uuid.uuid4().hex[:8]}", datetime.now(UTC), [(-8, -5), (-7, -6)]
     async with admin_client(KafkaConnection(servers.kafka)) as admin:
         await admin.create_topics([NewTopic(topic, len(times_s), 1)])
@@ -216,9 +212,7 @@ async def test_who_follows_a_topic_misses_nothing_where_its_connection_breaks(
     await records.aclose()
 
 
-async def test_a_consumer_without_records_is_not_sent_to_sleep(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_consumer_without_records_does_not_sleep(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: asyncio.Queue[None] = asyncio.Queue()
     slept: list[float] = []
     received: asyncio.Queue[bytes] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""API keys: made and revoked by the command line, known to the facade by their hash alone."""
+"""API keys: created and revoked by the command line, known to the API by their hash alone."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -49,7 +49,7 @@ async def _run(command_line: Service, *command: str) -> str:
 
 
 @pytest.mark.long
-async def test_a_key_opens_until_it_is_revoked(command_line: Service, keys: ApiKeyRepository) -> None:
+async def test_key_is_accepted_until_revoked(command_line: Service, keys: ApiKeyRepository) -> None:
     made = ("create", "shop", "--permission", "customerReviews:read", "--store", "A", "--store", "B")
     created = await command_line.run("keys", *made)
     key = created.stdout.strip()
@@ -98,7 +98,7 @@ async def _stored(keys: ApiKeyRepository, id: str, **fields: datetime) -> None:
         "a" * 100_000,
     ],
 )
-async def test_other_keys_open_nothing(keys: ApiKeyRepository, credential: str | None) -> None:
+async def test_other_credentials_are_refused(keys: ApiKeyRepository, credential: str | None) -> None:
     await _stored(keys, "0123456789ab")
     known = ApiKeys(keys)
     assert await known.caller(KNOWN)
@@ -106,9 +106,7 @@ async def test_other_keys_open_nothing(keys: ApiKeyRepository, credential: str |
         await known.caller(credential)
 
 
-async def test_a_key_expires_also_while_it_is_remembered(
-    keys: ApiKeyRepository, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_cached_key_expires(keys: ApiKeyRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     now = datetime.now(UTC)
     await _stored(keys, "0123456789ab", expires=now + timedelta(minutes=1))
     known = ApiKeys(keys)
@@ -123,7 +121,7 @@ _IS_VALID = ApiKey.is_valid
 
 @asynccontextmanager
 async def _app(servers: Servers, keys: ApiKeyRepository, name: str) -> AsyncIterator[FastAPI]:
-    """A facade that asks for keys, and from which an address may send three requests."""
+    """An API that requires keys and accepts three requests per address."""
     mongo, database = connect(servers.mongo, name)
     async with mongo:
         publisher = Publisher(KafkaConnection(servers.kafka))
@@ -132,7 +130,7 @@ async def _app(servers: Servers, keys: ApiKeyRepository, name: str) -> AsyncIter
         await publisher.stop()
 
 
-async def test_guesses_are_limited_before_the_database_is_asked(
+async def test_guesses_are_limited_before_database_lookup(
     command_line: Service, keys: ApiKeyRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for id in ("0123456789ab", "ba9876543210"):
@@ -151,8 +149,8 @@ async def test_guesses_are_limited_before_the_database_is_asked(
         looked_up = await database["system.profile"].count_documents({"ns": f"{database.name}.apiKeys"})
         assert guesses == [401] * 3 + [429] * 17
         assert looked_up == 3
-        # Whoever was let in before doesn't suffer from guesses at the same address, also once it is time to look the
-        # key up again; its id alone does nothing for a stranger.
+        # Callers who were let in before are not affected by guesses from the same address, even when it is time to look
+        # up the key again; its id alone does not help a stranger.
         monkeypatch.setattr(timed_cache, "monotonic", lambda: monotonic() + REMEMBERED_SECONDS + 1)
         assert await status(app, "0123456789ab", secret="t" * 43) == 429
         assert await status(app, "0123456789ab") == 200
@@ -175,9 +173,7 @@ async def test_wrong_usage(command_line: Service) -> None:
     assert "plaudit keys list" in ended.stderr
 
 
-async def test_keys_are_listed_by_whoever_may_and_is_bound_to_no_store(
-    command_line: Service, keys: ApiKeyRepository
-) -> None:
+async def test_listing_keys_needs_permission_for_all_stores(command_line: Service, keys: ApiKeyRepository) -> None:
     now, reader = datetime.now(UTC), frozenset({Permission.READ_KEYS})
     await _stored(keys, "000000000001", revoked=now)
     await _stored(keys, "000000000002", expires=now)
@@ -186,12 +182,12 @@ async def test_keys_are_listed_by_whoever_may_and_is_bound_to_no_store(
     async with _app(command_line.servers, keys, command_line.database) as app:
         transport = httpx.ASGITransport(app)
 
-        async def asked(id: str) -> httpx.Response:
+        async def list_keys(id: str) -> httpx.Response:
             async with httpx.AsyncClient(transport=transport, base_url="http://plaudit.test") as http:
                 return await http.get("/api/keys", headers={"x-api-key": f"plaudit_{id}_{SECRET}"})
 
-        answer = await asked("0123456789ab")
-        assert (await asked("ba9876543210")).status_code == 403
+        answer = await list_keys("0123456789ab")
+        assert (await list_keys("ba9876543210")).status_code == 403
     rows = {row["id"]: row for row in answer.json()}
     assert [rows[id]["state"] for id in sorted(rows)] == ["revoked", "expired", "valid", "valid"]
     bound = rows["ba9876543210"]

@@ -1,4 +1,4 @@
-"""A partition that stands beside eleven that flow, as the metrics tell of it that alerts ask for."""
+"""Metrics and alerts for one stuck partition beside eleven that make progress."""
 
 import re
 import time
@@ -25,8 +25,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 Ages = dict[int, float]
 
 
-async def told(service: Service, metric: str) -> Ages:
-    """The values of a metric of the topic, by partition, once there are any: while Kafka is slow, none are told."""
+async def values_of(service: Service, metric: str) -> Ages:
+    """Return the values of a metric of the topic by partition, once there are any: while Kafka is slow, there are
+    none."""
 
     async def found() -> Ages:
         async with service.client() as http:
@@ -38,12 +39,12 @@ async def told(service: Service, metric: str) -> Ages:
 
 
 async def age_of_stuck(service: Service) -> float:
-    """The age that is told of the partition that is stuck, 0 while none is told."""
-    return (await told(service, LAG)).get(STUCK, 0)
+    """Return the reported age of the stuck partition, 0 if none is reported."""
+    return (await values_of(service, LAG)).get(STUCK, 0)
 
 
 async def fill_and_consume(service: Service, *, ago_s: float = 0) -> None:
-    """Let a record come into each partition, and commit them all but those of the partition that is stuck."""
+    """Publish a record to each partition, and commit all but the one in the stuck partition."""
     places = [TopicPartition(service.topic(TOPIC), number) for number in range(PARTITIONS)]
     at = int((time.time() - ago_s) * 1_000)
     async with AIOKafkaProducer(bootstrap_servers=service.servers.kafka) as producer:
@@ -56,36 +57,36 @@ async def fill_and_consume(service: Service, *, ago_s: float = 0) -> None:
 
 
 def threshold(metric: str) -> float:
-    """The number above which the alert about this metric fires."""
+    """Return the number above which the alert about this metric fires."""
     (number,) = re.findall(rf"{metric}\) > (\d+)", ALERTS.read_text())
     return float(number)
 
 
-async def test_one_stuck_partition_of_twelve_is_told(servers: Servers, tmp_path: Path) -> None:
+async def test_one_stuck_partition_of_twelve_is_reported(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path, environment={"PLAUDIT_KAFKA__PARTITIONS": str(PARTITIONS)})
     await service.run("init")
-    # This record is from before the API runs, and older than what the alert allows.
+    # This record is from before the API runs, and older than the alert allows.
     await fill_and_consume(service, ago_s=AGO_S)
     limit = threshold(LAG)
     async with service.running(workers=()):
         age = await eventually(partial(age_of_stuck, service), lambda found: found > limit)
-        ages = await told(service, LAG)
+        ages = await values_of(service, LAG)
         assert ages.keys() == set(range(PARTITIONS))
         assert {partition for partition, each in ages.items() if each > limit} == {STUCK}
 
-        still = (await told(service, STANDSTILL))[STUCK]
+        still = (await values_of(service, STANDSTILL))[STUCK]
         await fill_and_consume(service)
         await eventually(partial(age_of_stuck, service), partial(lt, age + 1))
-        assert (await told(service, STANDSTILL))[STUCK] > still
+        assert (await values_of(service, STANDSTILL))[STUCK] > still
         others = set(range(PARTITIONS)) - {STUCK}
-        await eventually(partial(told, service, LAG), lambda found: not any(found[each] for each in others))
+        await eventually(partial(values_of, service, LAG), lambda found: not any(found[each] for each in others))
         assert await age_of_stuck(service) > limit
 
 
-async def test_a_record_that_came_meanwhile_has_the_age_of_its_coming(servers: Servers, tmp_path: Path) -> None:
+async def test_record_age_counts_from_its_arrival(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path, environment={"PLAUDIT_KAFKA__PARTITIONS": str(PARTITIONS)})
     async with service.running(workers=()):
-        await eventually(partial(told, service, LAG), lambda found: len(found) == PARTITIONS)
-        # As a mirror writes it: with the time of long ago.
+        await eventually(partial(values_of, service, LAG), lambda found: len(found) == PARTITIONS)
+        # As written by a mirror: with an old timestamp.
         await fill_and_consume(service, ago_s=AGO_S)
         assert await eventually(partial(age_of_stuck, service)) < AGO_S

@@ -1,4 +1,4 @@
-"""Limits of a facade as it runs: slow and large requests, slow queries, many connections, rates."""
+"""Limits of a running API: slow and large requests, slow queries, many connections, rates."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 CONNECTIONS = 60
 FLOOD_BYTES = 600_000_000
 FLOOD_S = 5.0
-"""A flood ends by the one or the other: how much a busy machine sends in that time doesn't matter."""
+"""A flood ends at whichever comes first; the amount that a busy machine sends in that time doesn't matter."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ async def secured(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 async def _status_once(secured: Secured, request: bytes) -> int | None:
-    """The status of the answer, None where there is none."""
+    """Return the status of the response, None if there is none."""
     with suppress(ConnectionError, asyncio.IncompleteReadError):
         async with connection(secured.service.port) as client:
             return (await client.ask(request))[0]
@@ -47,8 +47,8 @@ async def _status_once(secured: Secured, request: bytes) -> int | None:
 
 
 async def _status(secured: Secured, request: bytes) -> int | None:
-    """The status of the answer to a request that is sent at once. A machine may hold it up for longer than it may take
-    to come, and then it is sent again."""
+    """Return the status of the response to a request that is sent in one piece. It is sent again if a slow machine
+    exceeds the receive timeout."""
     return await eventually(partial(_status_once, secured, request), lambda status: status not in (None, 408))
 
 
@@ -70,7 +70,7 @@ FLOODS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", FLOODS)
-async def test_floods_of_one_who_was_not_let_in_cost_no_memory(secured: Secured, kind: str) -> None:
+async def test_unauthenticated_floods_use_bounded_memory(secured: Secured, kind: str) -> None:
     start, more = FLOODS[kind]
     head = b"GET /api/stores HTTP/1.1\r\nhost: a\r\n" + start
     memory = Memory(secured.service.processes["api"].pid)
@@ -113,7 +113,7 @@ async def test_rates_are_counted_by_client_behind_a_proxy(secured: Secured) -> N
         assert [await nobody("192.0.2.1"), await nobody("192.0.2.1"), await nobody("192.0.2.2")] == [401, 429, 401]
 
 
-async def test_the_server_says_nothing_of_itself(secured: Secured) -> None:
+async def test_server_does_not_identify_its_software(secured: Secured) -> None:
     async with secured.client([], subject="curious") as client:
         for path, status in (("/health/live", 200), ("/nowhere", 404), ("/api/stores", 403)):
             response = await client.get(path)
@@ -124,28 +124,28 @@ async def test_the_server_says_nothing_of_itself(secured: Secured) -> None:
 
 
 @pytest.mark.long
-async def test_the_database_gives_up_a_slow_query(servers: Servers) -> None:
+async def test_database_aborts_slow_query(servers: Servers) -> None:
     async with own_database(servers) as patient, own_database(servers, query_timeout=3.0) as database:
         things = patient.client[database.name]["things"]
         await things.insert_one({})
         with pymongo.timeout(60):
-            await database.command("ping")  # connected: nothing but the query takes time
+            await database.command("ping")  # connected: only the query takes time
 
         async def running() -> list[object]:
             wanted = {"ns": things.full_name, "active": True}
             return list((await patient.client.admin.command({"currentOp": True, **wanted}))["inprog"])
 
-        # Nothing that a client of the facade could ask for.
+        # No client of the API could cause this query.
         slow = asyncio.create_task(database["things"].find_one({"$where": "sleep(200000) || true"}))
         await eventually(running)
         with pytest.raises((ExecutionTimeout, NetworkTimeout)) as caught:
             await slow
         assert is_too_slow(caught.value)
-        # Not only the client gave up: the server doesn't go on for 200 s.
+        # Not only the client gave up: the server does not continue for 200 s.
         await eventually(running, lambda operations: not operations)
 
 
-async def test_a_slow_query_is_told_from_a_database_that_is_away() -> None:
+async def test_slow_query_is_distinguished_from_unavailable_database() -> None:
     async def app(scope: object, receive: object, send: object) -> None:
         raise ExecutionTimeout("operation exceeded time limit", 50)
 

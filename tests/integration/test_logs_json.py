@@ -1,4 +1,4 @@
-"""Every line that a process of the service writes is JSON, whatever happens to it."""
+"""Every line that a process of the service logs is JSON, in all circumstances."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ AWAY_S = 8.0
 
 
 def lines_of(text: str) -> list[Json]:
-    """The lines of a log, of which each is an object that says when, how grave, who and what."""
+    """Return the parsed lines of a log; each has a time, a level, a logger and an event."""
     lines: list[Json] = [json.loads(line) for line in text.splitlines()]
     for line in lines:
         assert {"timestamp", "level", "logger", "event"} <= line.keys(), line
@@ -33,7 +33,7 @@ def lines_of(text: str) -> list[Json]:
 
 
 def loggers(log: str) -> set[str]:
-    """The packages that have logged; a line that isn't whole yet is left out."""
+    """Return the packages that have logged; an incomplete last line is left out."""
     return {line["logger"].partition(".")[0] for line in lines_of(log[: log.rfind("\n") + 1])}
 
 
@@ -55,7 +55,7 @@ async def test_each_process_logs_json_through_an_outage(servers: Servers, tmp_pa
             await eventually(lambda: "mailer ready" in service.log("mailer") and "ready" in service.log("scheduler"))
             await kafka.stop()
             assert (await post()).status_code == 503
-            await asyncio.sleep(AWAY_S)  # each process notices, and tries again
+            await asyncio.sleep(AWAY_S)  # each process notices and retries
             await eventually(lambda: "aiokafka" in loggers(service.log("worker")))
             await kafka.start()
 
@@ -79,7 +79,7 @@ async def test_each_process_logs_json_through_an_outage(servers: Servers, tmp_pa
         ("worker --nonsense", {}, 2),
     ],
 )
-def test_a_start_that_fails_is_logged(tmp_path: Path, command: str, environment: dict[str, str], code: int) -> None:
+def test_failed_start_is_logged(tmp_path: Path, command: str, environment: dict[str, str], code: int) -> None:
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PLAUDIT_")}
     ended = run_forked(*command.split(), environment=bare | JSON | environment, folder=tmp_path)
     assert ended.returncode == code, ended.stderr
@@ -87,8 +87,8 @@ def test_a_start_that_fails_is_logged(tmp_path: Path, command: str, environment:
     assert last["level"] in ("error", "critical")
 
 
-async def test_an_error_that_nobody_expects_is_logged_with_its_traceback(servers: Servers, tmp_path: Path) -> None:
-    # OpenTelemetry's own variables are its own to check.
+async def test_unexpected_error_is_logged_with_traceback(servers: Servers, tmp_path: Path) -> None:
+    # OpenTelemetry validates its own variables.
     traces = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_BSP_MAX_QUEUE_SIZE": "-1"}
     service = Service(servers, tmp_path, environment=JSON | traces)
     for process in ("api", "worker"):
@@ -98,13 +98,13 @@ async def test_an_error_that_nobody_expects_is_logged_with_its_traceback(servers
         assert "ValueError: max_queue_size" in last["exception"]
 
 
-async def test_init_logs_what_it_made(servers: Servers, tmp_path: Path) -> None:
+async def test_init_logs_created_topics(servers: Servers, tmp_path: Path) -> None:
     ended = await Service(servers, tmp_path, environment=JSON).run("init")
     assert any("topics" in line["event"] for line in lines_of(ended.stdout + ended.stderr))
 
 
 @pytest.mark.parametrize("format", ["json", "console"])
-def test_addresses_are_logged_without_what_opens_them(tmp_path: Path, format: str) -> None:
+def test_addresses_are_logged_without_secrets(tmp_path: Path, format: str) -> None:
     program = f'''
 import logging, structlog
 from plaudit.config import LogSettings
@@ -123,7 +123,7 @@ except ValueError:
     assert "pass-of" not in ended.stderr
 
 
-def test_what_python_prints_by_itself_is_logged(tmp_path: Path) -> None:
+def test_output_of_python_itself_is_logged(tmp_path: Path) -> None:
     program = """
 import asyncio, gc, logging, threading, warnings
 import faststream.kafka
@@ -155,24 +155,22 @@ raise KeyError("last")
         *("faststream", "aiokafka.client", "uvicorn.error", "odd", "py.warnings"),
         *("plaudit", "plaudit", "asyncio", "plaudit"),
     ]
-    told = [line.get("exception", "") for line in lines[-4:]]
-    for error, text in zip(("ZeroDivisionError", "ValueError", "RuntimeError", "KeyError"), told, strict=True):
+    exceptions = [line.get("exception", "") for line in lines[-4:]]
+    for error, text in zip(("ZeroDivisionError", "ValueError", "RuntimeError", "KeyError"), exceptions, strict=True):
         assert error in text
 
 
 @pytest.mark.kafka
-async def test_what_the_database_refuses_is_logged_without_what_customers_wrote(
-    own_service: Service, product: str
-) -> None:
+async def test_database_refusal_is_logged_without_customer_text(own_service: Service, product: str) -> None:
     async with own_service.mongo() as database:
-        # A rule that somebody else has made.
+        # A validation rule that somebody else has created.
         await database.command("collMod", "reviews", validator={"approvedBySomebodyElse": {"$exists": True}})
     review = submission(product, review="Written by a customer", userName="Anna Berg")
     await own_service.publish("review-submissions", message(review, product))
     (letter,) = await own_service.letters("review-submissions", product, 1)
-    told = dict(letter.headers)["x-error-message"].decode()
-    assert "Document failed validation" in told
+    error_message = dict(letter.headers)["x-error-message"].decode()
+    assert "Document failed validation" in error_message
     log = await eventually(lambda: own_service.log("worker"), lambda log: "Document failed validation" in log)
-    for text in (told, log):
+    for text in (error_message, log):
         assert "Written by a customer" not in text
         assert "Anna Berg" not in text

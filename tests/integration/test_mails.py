@@ -75,7 +75,7 @@ def address_of(name: str = "anna") -> str:
 
 
 def mail_command(to: str, id: str | None = None, **fields: Any) -> Json:
-    """A command to send a mail."""
+    """Return a command to send a mail."""
     written = {"subject": "How do you like it?", "text": "Hello", "html": "<p>Hello</p>", "languageCode": "en"}
     order = {"storeId": "Electronics", "orderId": "o", "orderNumber": "CO1", "customerId": "anna"}
     return {
@@ -99,9 +99,9 @@ async def test_headers_without_a_value(service: Service, mail_server: MailServer
     headers = (("ce_id", None), ("traceparent", None), ("x", b"\xff"))
     await service.publish("mail-commands", *(message(c, None, headers) for c in (good, lost)))
     await until_arrived(mail_server, good["to"])
-    _, told = await dead_letter(service, lost["id"])
-    assert told["x-error-code"] == b"invalid-address"
-    assert told["x"] == b"\xff"
+    _, headers_found = await dead_letter(service, lost["id"])
+    assert headers_found["x-error-code"] == b"invalid-address"
+    assert headers_found["x"] == b"\xff"
 
 
 async def until_arrived(server: MailServer, to: str, count: int = 1) -> list[EmailMessage]:
@@ -110,7 +110,7 @@ async def until_arrived(server: MailServer, to: str, count: int = 1) -> list[Ema
 
 async def dead_letter(service: Service, id: str) -> tuple[Json, dict[str, bytes]]:
     async def letters() -> list[Any]:
-        # Other tests send values that are no JSON.
+        # Other tests send values that are not JSON.
         return [r for r in await service.records("mail-commands.dlq") if f'"{id}"'.encode() in r.value]
 
     (letter,) = await eventually(letters)
@@ -123,7 +123,7 @@ def part(mail: EmailMessage, kind: str) -> str:
     return str(body.get_content()).replace("\r\n", "\n")
 
 
-async def test_a_reminder_in_the_language_and_by_the_template_of_its_store(
+async def test_reminder_uses_language_and_template_of_its_store(
     facade: Facade, service: Service, mail_server: MailServer
 ) -> None:
     store, to, now = new_id("store"), address_of(), datetime.now(UTC)
@@ -157,12 +157,12 @@ async def test_a_reminder_in_the_language_and_by_the_template_of_its_store(
     assert part(mail, "html").strip() == "<p>Grüß Gott &lt;script&gt;alert(1)&lt;/script&gt;</p>Kamera &amp; Stativ"
 
 
-async def test_a_repeat_sends_nothing(service: Service, mail_server: MailServer) -> None:
+async def test_repeated_command_sends_no_second_mail(service: Service, mail_server: MailServer) -> None:
     to, later = address_of(), address_of()
     command = mail_command(to)
     await request(service, command, command)
     await until_arrived(mail_server, to)
-    # One customer is one partition: once the later mail is there, the repeats have been looked at.
+    # One customer is in one partition: once the later mail has arrived, the repeats have been processed.
     await request(service, command, {**command, "subject": "changed"}, mail_command(later))
     await until_arrived(mail_server, later)
     assert len(mail_server.to(to)) == 1
@@ -171,13 +171,13 @@ async def test_a_repeat_sends_nothing(service: Service, mail_server: MailServer)
 
 
 @pytest.mark.long
-async def test_a_mail_that_is_older_than_the_erasure_of_its_person_is_not_taken_in(
+async def test_mail_older_than_erasure_of_its_person_is_rejected(
     service: Service, mailers: Service, mail_server: MailServer
 ) -> None:
     anna, before, later = new_id("anna"), datetime.now(UTC), address_of()
     await mailers.run("privacy", "erase", "--customer", anna, "--yes")
     old, owed, new = (mail_command(to, customerId=anna) for to in (address_of(), address_of(), later))
-    # As if mailers, or Kafka, had been away: by its record the second one is younger.
+    # As if mailers or Kafka had been unavailable: by its record the second one is younger.
     at = int(before.timestamp() * 1000)
     made = (("ce_time", before.isoformat().encode()),)
     await service.publish("mail-commands", message(old, anna)._replace(timestamp=at), message(owed, anna, made))
@@ -194,9 +194,7 @@ async def test_a_mail_that_is_older_than_the_erasure_of_its_person_is_not_taken_
 
 
 @pytest.mark.long
-async def test_many_mails_by_two_mailers_arrive_once(
-    service: Service, mailers: Service, mail_server: MailServer
-) -> None:
+async def test_two_mailers_send_each_mail_once(service: Service, mailers: Service, mail_server: MailServer) -> None:
     async def connections_of_many() -> int:
         connections = mail_server.connections
         tos = [address_of(f"many-{index}") for index in range(60)]
@@ -205,13 +203,13 @@ async def test_many_mails_by_two_mailers_arrive_once(
             assert len(await until_arrived(mail_server, to)) == 1
         return mail_server.connections - connections
 
-    # There are more where mails come drop by drop.
+    # There are more connections when mails come one by one.
     await eventually(connections_of_many, lambda connections: connections < 30)
 
     async def has_sent(name: str) -> bool:
         if "mail sent" in mailers.log(name):
             return True
-        # One that was held up has found nothing left to send.
+        # A delayed mailer has found nothing left to send.
         await connections_of_many()
         return False
 
@@ -220,7 +218,7 @@ async def test_many_mails_by_two_mailers_arrive_once(
         assert "example.com" not in mailers.log(name)
 
 
-async def test_what_is_refused_for_now_is_tried_again(service: Service, mail_server: MailServer) -> None:
+async def test_temporary_refusal_is_retried(service: Service, mail_server: MailServer) -> None:
     to = address_of()
     mail_server.answers[to] = ["451 later", "452 full"]
     await request(service, mail_command(to))
@@ -230,7 +228,7 @@ async def test_what_is_refused_for_now_is_tried_again(service: Service, mail_ser
 
 
 @pytest.mark.parametrize("at", ["recipient", "data"])
-async def test_what_is_refused_for_good_is_a_dead_letter(service: Service, mail_server: MailServer, at: str) -> None:
+async def test_permanent_refusal_becomes_dead_letter(service: Service, mail_server: MailServer, at: str) -> None:
     to = address_of()
     if at == "recipient":
         mail_server.refusals[to] = "550 no such mailbox"
@@ -247,7 +245,7 @@ async def test_what_is_refused_for_good_is_a_dead_letter(service: Service, mail_
     kept = await service.find("mails", command["id"])
     assert (kept["state"], kept["code"]) == ("rejected", "mail-rejected")
     assert "record" not in kept
-    # Sent again on purpose, as `plaudit dlq replay` does.
+    # Sent again deliberately, as `plaudit dlq replay` does.
     mail_server.refusals.pop(to, None)
     await request(service, command)
     await until_arrived(mail_server, to)
@@ -264,7 +262,7 @@ async def test_what_is_refused_for_good_is_a_dead_letter(service: Service, mail_
     ],
     ids=str,
 )
-async def test_what_is_no_mail_is_a_dead_letter(service: Service, mail_server: MailServer, wrong: Json) -> None:
+async def test_invalid_mail_becomes_dead_letter(service: Service, mail_server: MailServer, wrong: Json) -> None:
     to = address_of()
     command = {**mail_command(address_of()), **wrong}
     await request(service, command, mail_command(to))
@@ -273,7 +271,7 @@ async def test_what_is_no_mail_is_a_dead_letter(service: Service, mail_server: M
     await until_arrived(mail_server, to)
 
 
-async def test_null_is_as_good_as_missing(service: Service, mail_server: MailServer) -> None:
+async def test_null_fields_count_as_missing(service: Service, mail_server: MailServer) -> None:
     to = address_of()
     command = mail_command(to, items=None, languageCode=None)
     await request(service, command)
@@ -281,7 +279,7 @@ async def test_null_is_as_good_as_missing(service: Service, mail_server: MailSer
     assert (await service.find("mails", command["id"]))["attempts"] == 1
 
 
-async def test_a_name_in_encoded_words_stays_a_name(service: Service, mail_server: MailServer) -> None:
+async def test_encoded_words_in_names_are_not_decoded(service: Service, mail_server: MailServer) -> None:
     to, breaks = address_of(), "=0D=0AReply-To:_evil=40example.com=0D=0A=0D=0AAnother_body"
     word = f"=?utf-8?q?Anna{breaks}?="
     nested = f"=?utf-8?q?{word.replace('=', '=3D').replace('?', '=3F')}?="
@@ -294,7 +292,7 @@ async def test_a_name_in_encoded_words_stays_a_name(service: Service, mail_serve
     assert part(mail, "plain").strip() == "Hello"
 
 
-async def test_a_server_that_is_away_is_waited_for(service: Service, mail_server: MailServer) -> None:
+async def test_unavailable_mail_server_is_awaited(service: Service, mail_server: MailServer) -> None:
     await mail_server.until_left()
     await mail_server.stop()
     to = address_of()
@@ -308,7 +306,7 @@ async def test_a_server_that_is_away_is_waited_for(service: Service, mail_server
     assert (await service.find("mails", command["id"]))["attempts"] > 1
 
 
-async def test_names_and_lines_are_what_they_look_like(service: Service, mail_server: MailServer) -> None:
+async def test_names_and_lines_arrive_unchanged(service: Service, mail_server: MailServer) -> None:
     to = address_of()
     text = "Zeile 1\n.\n.. Punkte\n" + "x" * 2_000 + "\n€ 漢字\n"
     command = mail_command(
@@ -328,7 +326,7 @@ async def test_names_and_lines_are_what_they_look_like(service: Service, mail_se
 
 @pytest.fixture
 async def own_mails(service: Service) -> AsyncIterator[tuple[Database, MailRepository]]:
-    """Mails in a database that no mailer looks at."""
+    """Mails in a database that no mailer uses."""
     async with own_database(service.servers) as database:
         yield database, MailRepository(database)
 
@@ -338,7 +336,7 @@ def stored(service: Service, command: Json, timestamp: datetime) -> StoredRecord
     return StoredRecord(service.topic("mail-commands"), 1, 7, milliseconds, b"k", json.dumps(command).encode(), ())
 
 
-async def test_a_mail_of_a_mailer_that_died_is_sent_by_another(
+async def test_mail_of_dead_mailer_is_sent_by_another(
     service: Service, own_mails: tuple[Database, MailRepository]
 ) -> None:
     database, mails = own_mails
@@ -350,7 +348,7 @@ async def test_a_mail_of_a_mailer_that_died_is_sent_by_another(
     alive = await mails.claim(later, later + timedelta(minutes=10))
     assert alive is not None
     assert (alive.attempts, alive.first_attempt_at, alive.record) == (2, dead.first_attempt_at, dead.record)
-    # The first one wasn't dead after all: what it decides doesn't count any more, unless it has sent the mail.
+    # The first one was alive after all: its decisions no longer count, unless it has sent the mail.
     await mails.delay(dead, later, "451")
     assert not await in_transaction(database, lambda session: mails.reject(dead, later, "mail-rejected", session))
     await mails.mark_sent(dead, later)
@@ -358,7 +356,9 @@ async def test_a_mail_of_a_mailer_that_died_is_sent_by_another(
     assert await mails.claim(later + timedelta(hours=1), later + timedelta(hours=2)) is None
 
 
-async def test_a_replay_sends_no_rejected_mail(service: Service, own_mails: tuple[Database, MailRepository]) -> None:
+async def test_repeated_old_record_does_not_send_rejected_mail(
+    service: Service, own_mails: tuple[Database, MailRepository]
+) -> None:
     database, mails = own_mails
     now = datetime.now(UTC)
     old = stored(service, mail_command("a@example.com", "1"), now - timedelta(days=1))
@@ -374,7 +374,7 @@ async def test_a_replay_sends_no_rejected_mail(service: Service, own_mails: tupl
     assert again.attempts == 1
 
 
-async def test_a_replay_is_sent_though_its_rejected_record_comes_with_it(
+async def test_replay_is_sent_even_with_its_rejected_record_in_the_batch(
     service: Service, own_mails: tuple[Database, MailRepository]
 ) -> None:
     database, mails = own_mails
@@ -392,13 +392,11 @@ async def test_a_replay_is_sent_though_its_rejected_record_comes_with_it(
     assert again.record.timestamp == replayed.record.timestamp
 
 
-async def test_an_erasure_while_a_mail_is_taken_in(
-    service: Service, own_mails: tuple[Database, MailRepository]
-) -> None:
+async def test_erasure_while_mail_is_accepted(service: Service, own_mails: tuple[Database, MailRepository]) -> None:
     database, mails = own_mails
 
     class Erasing(Erasures):
-        """The record of erasures, into which somebody writes right behind the first look."""
+        """A record of erasures that gains one right after the first look-up."""
 
         async def latest(self, people: Collection[str]) -> dict[str, datetime]:
             found = await super().latest(people)
@@ -415,8 +413,8 @@ async def test_an_erasure_while_a_mail_is_taken_in(
     assert (kept["state"], kept["code"], "record" in kept) == ("rejected", "erased", False)
 
 
-async def test_a_mail_that_names_no_sender(service: Service, mail_server: MailServer) -> None:
-    """It is from its store, else from the mailer."""
+async def test_mail_without_sender(service: Service, mail_server: MailServer) -> None:
+    """It is sent in the name of its store, or else of the mailer."""
     store = new_id("store")
     async with service.mongo() as database:
         await database["stores"].insert_one({"_id": store, "email": "photo@shop.example"})
@@ -430,7 +428,7 @@ async def test_a_mail_that_names_no_sender(service: Service, mail_server: MailSe
 
 
 @pytest.mark.long
-async def test_no_mailer_without_a_sender(service: Service, tmp_path: Path) -> None:
+async def test_mailer_requires_sender(service: Service, tmp_path: Path) -> None:
     mailer = Service(service.servers, tmp_path, environment={"PLAUDIT_SMTP__HOST": "127.0.0.1"})
     assert "Set PLAUDIT_SMTP__SENDER, the sender's address of mails." in (await mailer.run("mailer", code=None)).stderr
     async with mailer.mongo() as database:
@@ -450,7 +448,7 @@ async def test_no_mailer_without_a_sender(service: Service, tmp_path: Path) -> N
     assert await mailer.stop("mailer") == 0
 
 
-async def test_a_server_that_says_nothing_is_waited_for_however_long_it_takes(
+async def test_silent_mail_server_is_awaited_beyond_retry_limit(
     service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
 ) -> None:
     database, mails = own_mails
@@ -485,7 +483,7 @@ async def test_a_server_that_says_nothing_is_waited_for_however_long_it_takes(
 
 
 class _AwayOnce(StoreRepository):
-    """Stores in a database that is away for the first look."""
+    """Stores in a database that is unavailable for the first look-up."""
 
     looks = 0
 
@@ -496,7 +494,7 @@ class _AwayOnce(StoreRepository):
         return await super().get(id)
 
 
-async def test_a_database_that_is_away_is_no_answer_of_the_server(
+async def test_database_outage_is_not_a_mail_rejection(
     service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
 ) -> None:
     database, mails = own_mails
@@ -526,7 +524,7 @@ async def test_a_database_that_is_away_is_no_answer_of_the_server(
 
 
 @pytest.mark.long
-async def test_what_is_refused_for_too_long_is_a_dead_letter(
+async def test_mail_refused_for_too_long_becomes_dead_letter(
     service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
 ) -> None:
     database, mails = own_mails

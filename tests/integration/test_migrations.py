@@ -1,4 +1,4 @@
-"""Migrations, the mark of the schema, and documents that have lost fields."""
+"""Migrations, the recorded schema version, and documents with missing fields."""
 
 import json
 import signal
@@ -28,37 +28,37 @@ FIELDS: Final = (
 )
 
 
-async def take(service: Service, collection: str, field: str, ids: Collection[str] | None = None) -> None:
-    """Remove a field from stored documents, as by hand."""
+async def remove_field(service: Service, collection: str, field: str, ids: Collection[str] | None = None) -> None:
+    """Remove a field from stored documents, as if by hand."""
     async with service.mongo() as database:
         which = {} if ids is None else {"_id": {"$in": list(ids)}}
         assert (await database[collection].update_many(which, {"$unset": {field: ""}})).modified_count
 
 
 async def migrate(service: Service, *options: str) -> Json:
-    """The answer of `plaudit migrate --json`."""
+    """Return the output of `plaudit migrate --json`."""
     report: Json = json.loads((await service.run("migrate", "--json", *options)).stdout)
     return report
 
 
 async def doctor(service: Service) -> str:
-    """The words of `plaudit doctor`."""
+    """Return the text of `plaudit doctor`, with single spaces."""
     return " ".join((await service.run("doctor", code=None)).stdout.split())
 
 
 async def doctor_says(service: Service, words: str) -> None:
-    """Wait until `plaudit doctor` says this: of a server that is held up for seconds it says that alone."""
-    await eventually(partial(doctor, service), lambda said: words in said)
+    """Wait until `plaudit doctor` prints this text: for a server that is slow for seconds it reports only that."""
+    await eventually(partial(doctor, service), lambda output: words in output)
 
 
-def mended(report: Json, collection: str) -> Json:
-    """The part of a report that is about a collection."""
+def report_on(report: Json, collection: str) -> Json:
+    """Return the part of a report about a collection."""
     (found,) = [each for each in report["documents"] if each["collection"] == collection]
     return dict(found)
 
 
-async def read_in_pages(read: Callable[..., Awaitable[Json]], *, most: int = 1_000) -> None:
-    """A list that is read in pages has what it has in one."""
+async def assert_pages_equal_list(read: Callable[..., Awaitable[Json]], *, most: int = 1_000) -> None:
+    """Assert that a list read in pages equals the list read at once."""
     (page,) = pages = [await read(take=3)]
     while after := page.get("next"):
         page = await read(take=3, after=after)
@@ -68,10 +68,10 @@ async def read_in_pages(read: Callable[..., Awaitable[Json]], *, most: int = 1_0
 
 
 async def read_everything(facade: Facade, ids: Collection[str], products: Collection[str]) -> None:
-    """Every kind of read works, whatever is missing."""
+    """Assert that every kind of read works despite missing fields."""
     fields = ("modifiedDate", "rating", "title", "userName", "entityName", "entityId", "reviewStatus", "helpful", "id")
     for sort in ("", *(f"{field}:{direction}" for field in fields for direction in ("asc", "desc"))):
-        await read_in_pages(partial(facade.page, sort=sort))
+        await assert_pages_equal_list(partial(facade.page, sort=sort))
     await facade.page(searchPhrase="battery", take=100)
     for id in ids:
         await facade.review(id)
@@ -81,7 +81,7 @@ async def read_everything(facade: Facade, ids: Collection[str], products: Collec
 
 
 @pytest.mark.slow
-async def test_what_reviews_have_lost_hinders_nobody_and_is_mended(own_service: Service, own_facade: Facade) -> None:
+async def test_missing_review_fields_are_tolerated_and_repaired(own_service: Service, own_facade: Facade) -> None:
     service, facade = own_service, own_facade
     store = await facade.open_store()
     products = {field: new_id() for field in FIELDS}
@@ -92,10 +92,10 @@ async def test_what_reviews_have_lost_hinders_nobody_and_is_mended(own_service: 
     await reviews_topic.until_equal(service)
     before = {id: await facade.review(id) for each in ids.values() for id in each}
     for field in FIELDS:
-        await take(service, "reviews", field, ids[field])
+        await remove_field(service, "reviews", field, ids[field])
     await doctor_says(service, "fail documents fields are missing or damaged: reviews 36")
     await read_everything(facade, before, list(products.values()))
-    # Of each three the first one is rejected, and the second reset and approved again.
+    # Of each three reviews the first is rejected, and the second is reset and approved again.
     firsts, seconds, _ = zip(*ids.values(), strict=True)
     assert set(await facade.moderate("reject", *firsts)) == {"applied"}
     assert set(await facade.moderate("reset", *seconds)) == {"applied", "unchanged"}
@@ -104,10 +104,10 @@ async def test_what_reviews_have_lost_hinders_nobody_and_is_mended(own_service: 
         await facade.command("POST", f"{REVIEWS}/{id}/votes", {"userId": new_id(), "helpful": True})
     assert await service.dead_letters() == []
     expected = {"collection": "reviews", "damaged": 32, "restored": 0, "filled": 0, "lostCount": 0, "lost": []}
-    assert mended(await migrate(service, "--dry-run"), "reviews") == expected
-    assert mended(await migrate(service), "reviews") == {**expected, "restored": 32}
+    assert report_on(await migrate(service, "--dry-run"), "reviews") == expected
+    assert report_on(await migrate(service), "reviews") == {**expected, "restored": 32}
     await doctor_says(service, "documents have all fields")
-    assert mended(await migrate(service), "reviews") == {**expected, "damaged": 0}
+    assert report_on(await migrate(service), "reviews") == {**expected, "damaged": 0}
     changed = {"reviewStatus", "reviewStatusId", "modifiedDate", "moderator", "helpful"}
     for first, second, third in ids.values():
         for id, status in ((first, "Rejected"), (second, "Approved"), (third, "Approved")):
@@ -124,9 +124,7 @@ async def test_what_reviews_have_lost_hinders_nobody_and_is_mended(own_service: 
 
 
 @pytest.mark.long
-async def test_a_status_that_there_is_not_hinders_nobody_and_is_mended(
-    own_service: Service, own_facade: Facade
-) -> None:
+async def test_invalid_status_is_tolerated_and_repaired(own_service: Service, own_facade: Facade) -> None:
     service, facade, product = own_service, own_facade, new_id()
     damaged, other = await facade.submit_approved(submission(product, 2), submission(product, 4))
     await reviews_topic.until_equal(service)
@@ -135,12 +133,12 @@ async def test_a_status_that_there_is_not_hinders_nobody_and_is_mended(
         await database["reviews"].update_one({"_id": damaged}, {"$set": {"status": 7}})
     await doctor_says(service, "fail documents fields are missing or damaged: reviews 1")
     await read_everything(facade, (damaged, other), [product])
-    # The object is recounted without it, until it is mended.
+    # The object is recounted without the damaged review, until it is repaired.
     await facade.moderate("reset", other)
     await facade.moderate("approve", other)
     await service.run("ratings", "rebuild")
     await facade.until_rated(product, 4, 1)
-    assert mended(await migrate(service), "reviews")["restored"] == 1
+    assert report_on(await migrate(service), "reviews")["restored"] == 1
     await doctor_says(service, "documents have all fields")
     assert await facade.review(damaged) == before
     await facade.until_rated(product, 3, 2)
@@ -148,7 +146,7 @@ async def test_a_status_that_there_is_not_hinders_nobody_and_is_mended(
 
 
 @pytest.mark.long
-async def test_what_nobody_knows_is_told_by_its_ids(own_service: Service, own_facade: Facade) -> None:
+async def test_unrecoverable_fields_are_reported_with_ids(own_service: Service, own_facade: Facade) -> None:
     service, facade, product = own_service, own_facade, new_id()
     (id,) = await facade.submit_approved(submission(product))
     async with service.mongo() as database:
@@ -159,16 +157,16 @@ async def test_what_nobody_knows_is_told_by_its_ids(own_service: Service, own_fa
         await database["reviews"].insert_one(strange)
         await database["ratings"].update_one({"entityId": product}, {"$unset": {"count": ""}})
     report = await migrate(service)
-    assert mended(report, "reviews")["lost"] == [{"id": "by-hand", "fields": ["ratingHundredths"]}]
-    assert mended(report, "reviews")["filled"] == 1
+    assert report_on(report, "reviews")["lost"] == [{"id": "by-hand", "fields": ["ratingHundredths"]}]
+    assert report_on(report, "reviews")["filled"] == 1
     assert await facade.rating(product) == (4, 1)
-    said = await service.run("migrate")
-    assert "by-hand: ratingHundredths" in said.stdout
+    output = await service.run("migrate")
+    assert "by-hand: ratingHundredths" in output.stdout
     await service.run("ratings", "verify")
 
 
 @pytest.mark.long
-async def test_a_message_that_fails_for_our_document_is_replayed_once_it_is_mended(
+async def test_message_failing_on_damaged_document_is_replayed_after_repair(
     own_service: Service, own_facade: Facade
 ) -> None:
     service, facade, product = own_service, own_facade, new_id()
@@ -183,7 +181,7 @@ async def test_a_message_that_fails_for_our_document_is_replayed_once_it_is_mend
     assert f"'{id}' of the collection reviews" in headers["x-error-message"]
     assert "plaudit migrate" in headers["x-error-message"]
     assert await facade.listed(entityIds=[product]) == [id]
-    assert mended(await migrate(service), "reviews")["restored"] == 1
+    assert report_on(await migrate(service), "reviews")["restored"] == 1
     await service.run("dlq", "replay")
     await facade.until_rated(product, 4, 1)
 
@@ -194,7 +192,7 @@ async def search_orders(returns: Returns, **search: Any) -> Json:
 
 
 @pytest.mark.slow
-async def test_what_orders_and_returns_have_lost_is_shown_and_mended(
+async def test_missing_order_and_return_fields_are_tolerated_and_repaired(
     own_service: Service, own_returns: Returns
 ) -> None:
     service, returns = own_service, own_returns
@@ -202,35 +200,33 @@ async def test_what_orders_and_returns_have_lost_is_shown_and_mended(
     orders = {field: await returns.ordered({"a": 3}) for field in (*mendable, "body", "status", "lines")}
     for field, order in orders.items():
         await returns.create(order, {"a": 2})
-        await take(service, "orders", field, [order])
+        await remove_field(service, "orders", field, [order])
         assert (await returns.available(order)) == ({} if field == "lines" else {"a": 1})
         assert (await returns.http.get(f"/api/orders/{order}")).json()["id"] == order
     own = ("number", "orderId", "status", "lines", "resolution", "createdDate", "modifiedDate", "createdBy", "seen")
     taken = {field: await returns.create(await returns.ordered({"a": 3}), {"a": 1}) for field in own}
     for field, id in taken.items():
-        await take(service, "returns", field, [id])
+        await remove_field(service, "returns", field, [id])
         assert (await returns.existing(id))["id"] == id
     fields = ("number", "status", "createdDate", "modifiedDate", "createdBy", "orderId")
     for sort in (f"{field}:{direction}" for field in fields for direction in ("asc", "desc")):
-        await read_in_pages(partial(returns.search, sort=sort))
-    await read_in_pages(partial(search_orders, returns), most=100)
+        await assert_pages_equal_list(partial(returns.search, sort=sort))
+    await assert_pages_equal_list(partial(search_orders, returns), most=100)
     for path in ("/console/returns?status=all", "/console/orders"):
         assert (await returns.http.get(path)).status_code == 200
-    # Their orders have what they need, whatever a return has lost: it takes what it took.
+    # Their orders keep what they need, whichever field a return has lost: the returned quantity stays.
     report = await migrate(service)
-    told = [*mended(report, "orders")["lost"], *mended(report, "returns")["lost"]]
+    lost = [*report_on(report, "orders")["lost"], *report_on(report, "returns")["lost"]]
     gone = {taken[field]: [field] for field in ("number", "orderId", "status", "lines")}
     gone |= {orders[field]: [field] for field in ("body", "status", "lines")}
-    assert {each["id"]: each["fields"] for each in told} == gone
+    assert {each["id"]: each["fields"] for each in lost} == gone
     for field in mendable:
         assert (await returns.available(orders[field])) == {"a": 1}
     await returns.change(taken["createdDate"], status="Approved")
 
 
 @pytest.mark.long
-async def test_a_fresh_database_has_the_newest_schema_and_an_old_one_is_migrated(
-    servers: Servers, tmp_path: Path
-) -> None:
+async def test_fresh_database_has_newest_schema_and_old_one_is_migrated(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     assert (await migrate(service, "--dry-run"))["schemaBefore"] == NEWEST
@@ -256,7 +252,7 @@ async def test_a_fresh_database_has_the_newest_schema_and_an_old_one_is_migrated
     await doctor_says(service, f"schema {NEWEST}, the newest")
 
 
-async def test_damaged_documents_are_found_in_slices_of_which_some_have_none(servers: Servers) -> None:
+async def test_damaged_documents_are_found_in_slices_some_of_them_empty(servers: Servers) -> None:
     async with own_database(servers) as database:
         damaged = ["", "00", "04", "11", "12", strange := ObjectId()]
         await database["reviews"].insert_many([{"_id": id} for id in damaged])
@@ -273,7 +269,7 @@ async def test_damaged_documents_are_found_in_slices_of_which_some_have_none(ser
 
 
 @pytest.mark.long
-async def test_a_large_collection_is_migrated_in_slices(servers: Servers, tmp_path: Path) -> None:
+async def test_large_collection_is_migrated_in_slices(servers: Servers, tmp_path: Path) -> None:
     service, many = Service(servers, tmp_path), 2 * SIZE + 10
     await service.run("init")
     async with service.mongo() as database:
@@ -289,19 +285,19 @@ async def test_a_large_collection_is_migrated_in_slices(servers: Servers, tmp_pa
         damaged = {"collection": "reviews", "damaged": 3, "restored": 0, "lostCount": 0, "lost": []}
         planned = await migrate(service, "--dry-run")
         assert {step["number"]: step["documents"] for step in planned["steps"]} == {1: 0, 2: 0, 3: 2}
-        assert mended(planned, "reviews") == {**damaged, "filled": 0}
-        said = await service.run("migrate", "--json")
-        done = json.loads(said.stdout)
+        assert report_on(planned, "reviews") == {**damaged, "filled": 0}
+        output = await service.run("migrate", "--json")
+        done = json.loads(output.stdout)
         assert {step["number"]: step["documents"] for step in done["steps"]} == {1: 0, 2: 0, 3: 2}
-        assert mended(done, "reviews") == {**damaged, "filled": 3}
-        assert [f"{n * SIZE:,} of about {many:,} documents" in said.stderr for n in (1, 2, 3)] == [True, True, False]
+        assert report_on(done, "reviews") == {**damaged, "filled": 3}
+        assert [f"{n * SIZE:,} of about {many:,} documents" in output.stderr for n in (1, 2, 3)] == [True, True, False]
         assert await database["reviews"].count_documents({"queued": 0, "title": None, **ends}) == 2
-        # The step passed it over, for it had no date then.
+        # The step skipped it, as it had no date then.
         assert await database["reviews"].count_documents({"queued": 2, "createdDate": {"$ne": None}, **undated}) == 1
 
 
 @pytest.mark.slow
-async def test_a_migration_that_is_killed_goes_on_where_it_was(servers: Servers, tmp_path: Path) -> None:
+async def test_killed_migration_resumes(servers: Servers, tmp_path: Path) -> None:
     service, count = Service(servers, tmp_path), 400
     await service.run("init")
     async with service.mongo() as database:
@@ -313,14 +309,14 @@ async def test_a_migration_that_is_killed_goes_on_where_it_was(servers: Servers,
         service.start("migrate")
         await eventually(lambda: "Step 1: " in service.log("migrate"))
         await service.stop("migrate", signal.SIGKILL)
-        await database["leases"].delete_one({"_id": "migration"})  # else it is waited for
+        await database["leases"].delete_one({"_id": "migration"})  # otherwise it would be waited for
         mark = await database["schema"].find_one({})
         assert mark is not None
         assert mark["version"] == 0
         assert 0 < mark["step"]["done"] < count
         report = await migrate(service)
         done = {step["number"]: step["documents"] for step in report["steps"]}
-        # Of the slice that was cut off some were counted already.
+        # Some documents of the interrupted slice had been counted before.
         assert done == {1: done[1], 2: 0, 3: 0}
         assert count - 50 < done[1] <= count
         assert await database["ratings"].count_documents({"histogram": [0, 0, 0, 1, 0]}) == count
@@ -328,17 +324,17 @@ async def test_a_migration_that_is_killed_goes_on_where_it_was(servers: Servers,
 
 
 @pytest.mark.parametrize("process", ["init", "worker", "scheduler", "api", "up"])
-async def test_a_newer_schema_is_refused(servers: Servers, tmp_path: Path, process: str) -> None:
+async def test_newer_schema_is_refused(servers: Servers, tmp_path: Path, process: str) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:
         await database["schema"].insert_one({"_id": "mark", "version": NEWEST + 2, "runsFrom": NEWEST + 1})
-    said = await service.run(process, code=2)
-    assert "Run a newer version" in " ".join((said.stdout + said.stderr).split())
-    assert "Traceback" not in said.stdout + said.stderr
+    ended = await service.run(process, code=2)
+    assert "Run a newer version" in " ".join((ended.stdout + ended.stderr).split())
+    assert "Traceback" not in ended.stdout + ended.stderr
 
 
 @pytest.mark.long
-async def test_the_schema_of_the_next_version_is_taken(servers: Servers, tmp_path: Path) -> None:
+async def test_compatible_schema_of_next_version_is_accepted(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:
         await database["schema"].insert_one({"_id": "mark", "version": NEWEST + 1, "runsFrom": NEWEST})
@@ -346,5 +342,5 @@ async def test_the_schema_of_the_next_version_is_taken(servers: Servers, tmp_pat
         await doctor_says(service, "ok schema")
 
 
-async def test_the_version_is_told(servers: Servers, tmp_path: Path) -> None:
+async def test_version_option(servers: Servers, tmp_path: Path) -> None:
     assert (await Service(servers, tmp_path).run("--version")).stdout.startswith("plaudit ")

@@ -1,4 +1,4 @@
-"""Moderation rules of a store: what they do to reviews that come in, to edits, and in time."""
+"""Moderation rules of a store: their effects on new reviews, on edits, and over time."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -29,8 +29,8 @@ FLAGGING: list[Json] = [{**rule, "outcome": "flag"} if rule["id"] == "low" else 
 in_time = pytest.mark.parametrize("rules", [RULES, FLAGGING], ids=["held", "flagged"])
 
 
-async def told(service: Service, id: str) -> list[tuple[str, Json]]:
-    """The events about a review, in their order, each once."""
+async def events_of(service: Service, id: str) -> list[tuple[str, Json]]:
+    """Return the events about a review in order, without repeats."""
     found: dict[bytes, tuple[str, Json]] = {}
     for record in await service.records("events"):
         if (data := json.loads(record.value)).get("reviewId") == id:
@@ -53,7 +53,7 @@ def review(product: str, rating: float, text: str, store: str, **fields: Any) ->
 
 
 @pytest.mark.long
-async def test_what_rules_do_to_reviews(facade: Facade, service: Service, product: str) -> None:
+async def test_rules_on_new_reviews(facade: Facade, service: Service, product: str) -> None:
     store = await facade.open_store(moderationRules=RULES)
     good, fair = review(product, 5, "Sharp.", store), review(product, 3, "Fair.", store)
     held, linked = review(product, 5, "A scam: www.x.example", store), review(product, 4, "See https://x.org", store)
@@ -73,23 +73,23 @@ async def test_what_rules_do_to_reviews(facade: Facade, service: Service, produc
         [],
         [("flag", "rule:links"), ("hold", "rule:words")],
     ]
-    events = await eventually(partial(told, service, good["id"]), lambda found: len(found) == 2)
+    events = await eventually(partial(events_of, service, good["id"]), lambda found: len(found) == 2)
     assert [kind for kind, _ in events] == ["ReviewSubmitted", "ReviewApproved"]
     assert (events[1][1]["moderator"], events[1][1]["statusBefore"]) == ("rule:good", "New")
-    ((kind, event),) = await eventually(partial(told, service, held["id"]))
+    ((kind, event),) = await eventually(partial(events_of, service, held["id"]))
     assert (kind, event["flags"]) == ("ReviewSubmitted", ["words", "links"])
     await service.replay(*map(review_message, (good, fair, held, linked, low, copy)))
     assert [(await state(facade, id))[0] for id in ids] == ["Approved", "New", "New", "New", "New", "New"]
     assert await facade.rating(product) == (5.0, 1)
-    assert await told(service, good["id"]) == events
+    assert await events_of(service, good["id"]) == events
     assert await audited(facade, good["id"]) == [("approve", "rule:good")]
 
 
 @pytest.mark.long
-async def test_a_flag_says_what_in_the_text_it_is_about(
+async def test_flags_are_explained_by_matches_in_the_text(
     facade: Facade, http: httpx.AsyncClient, service: Service, product: str
 ) -> None:
-    """To the callers, and to the moderator beside the review; by the rules of now."""
+    """The explanation goes to API callers and appears beside the review in the console, by the current rules."""
     store = await facade.open_store(moderationRules=RULES)
     first = review(product, 3, "A scam, <b>SCAM</b>: see www.x.example/a", store)
     again = {**first, "id": new_id("review"), "userId": "bert", "rating": 1}
@@ -97,8 +97,8 @@ async def test_a_flag_says_what_in_the_text_it_is_about(
     words = {"flag": "words", "kind": "words", "found": ["scam"], "duplicateOf": None}
     links = {"flag": "links", "kind": "links", "found": ["www.x.example/a"], "duplicateOf": None}
     assert (await facade.get(f"{REVIEWS}/{first['id']}/flags"))["results"] == [words, links]
-    told = (await facade.get(f"{REVIEWS}/{again['id']}/flags"))["results"]
-    assert told == [
+    flags = (await facade.get(f"{REVIEWS}/{again['id']}/flags"))["results"]
+    assert flags == [
         words,
         links,
         {"flag": "twice", "kind": "duplicate", "found": [], "duplicateOf": first["id"]},
@@ -112,7 +112,7 @@ async def test_a_flag_says_what_in_the_text_it_is_about(
     assert (await facade.get(f"{REVIEWS}/{first['id']}/flags"))["results"] == [gone, links]
 
 
-async def test_a_rule_about_buyers_knows_orders_where_nobody_has_to_have_bought(
+async def test_verified_rule_uses_orders_without_required_purchase(
     facade: Facade, returns: Returns, product: str
 ) -> None:
     rules: list[Json] = [
@@ -127,7 +127,7 @@ async def test_a_rule_about_buyers_knows_orders_where_nobody_has_to_have_bought(
     assert await state(facade, not_bought["id"]) == ("New", ["others"], None)
 
 
-async def test_edits_are_judged_anew(facade: Facade, service: Service, product: str) -> None:
+async def test_rules_are_applied_again_to_edits(facade: Facade, service: Service, product: str) -> None:
     store = await facade.open_store(moderationRules=RULES)
     first = review(product, 5, "Sharp.", store)
     await facade.submit(first)
@@ -140,15 +140,17 @@ async def test_edits_are_judged_anew(facade: Facade, service: Service, product: 
         await facade.submit({**first, "review": text, "rating": rating})
         assert await state(facade, first["id"]) == expected
         assert await facade.rating(product) == ((rating, 1) if expected[0] == "Approved" else (0, 0))
-    kinds = [kind for kind, _ in await eventually(partial(told, service, first["id"]), lambda found: len(found) == 8)]
+    kinds = [
+        kind for kind, _ in await eventually(partial(events_of, service, first["id"]), lambda found: len(found) == 8)
+    ]
     edits = ["ReviewEdited", "ReviewEdited", "ReviewApproved", "ReviewEdited", "ReviewApproved", "ReviewEdited"]
     assert kinds == ["ReviewSubmitted", "ReviewApproved", *edits]
-    # The first text is free again.
+    # The first text can be used again.
     (other,) = await facade.submit(review(product, 5, "Sharp.", store, userId="bert"))
     assert await state(facade, other) == ("Approved", [], "rule:good")
 
 
-async def test_an_edit_that_is_held_is_seen_even_where_edits_keep_the_status(facade: Facade, product: str) -> None:
+async def test_held_edit_is_reset_even_if_edits_keep_status(facade: Facade, product: str) -> None:
     store = await facade.open_store(moderationRules=RULES, editsKeepStatus=True)
     first = review(product, 5, "Sharp.", store)
     await facade.submit(first)
@@ -161,31 +163,31 @@ async def test_an_edit_that_is_held_is_seen_even_where_edits_keep_the_status(fac
 
 @pytest.mark.long
 @in_time
-async def test_a_review_that_few_stars_hold_back_is_published_in_time(
+async def test_low_rated_review_is_published_after_delay(
     facade: Facade, service: Service, product: str, rules: list[Json]
 ) -> None:
     store = await facade.open_store(moderationRules=rules)
     texts = ("Broken.", "See https://x.org", "It broke.", "It fell.", "Slow.", "Odd.", "Poor.", "Bad.")
     low, linked, decided, edited, again, old, left, kept = (review(product, 1, text, store) for text in texts)
     ids = await facade.submit(low, linked, decided, edited, again, old, left, kept)
-    # A decision that isn't taken is none.
+    # A decision that is refused has no effect.
     path = f"{REVIEWS}/reject?expectedStatus=Approved"
     refused = await patience.decided(partial(facade.http.post, path, json=[low["id"]], headers=once()))
     assert refused.status_code == 409
     await facade.moderate("approve", decided["id"], again["id"])
     await facade.moderate("reset", decided["id"])
-    # Who leaves it New has decided, too, and that is on record.
+    # A moderator who leaves it New has decided, too, and that is logged.
     assert await facade.moderate("reset", kept["id"]) == ["unchanged"]
     latest, *_ = (await facade.get("/api/audit", reviewId=kept["id"]))["results"]
     assert latest["action"] == "reset"
-    # Once more it ends nothing.
+    # A second such reset ends nothing.
     assert await facade.moderate("reset", kept["id"]) == ["unchanged"]
     assert [action for action, _ in await audited(facade, kept["id"])].count("reset") == 1
     await facade.submit({**edited, "rating": 3}, {**again, "review": "Slow, and loud."})
     async with service.mongo() as database:
         planned = {document["_id"] async for document in database["publications"].find({"_id": {"$in": ids}})}
         assert planned == {low["id"], again["id"], old["id"], left["id"]}
-        # As a decision by an earlier version leaves it: with the marks of before.
+        # As left by a decision of an earlier version: with the marks from before it.
         marks = seen_document(Seen({0: (1, 1)}))
         await database["publications"].update_one({"_id": left["id"]}, {"$set": {"seen": marks}})
         hour_ago = datetime.now(UTC) - timedelta(hours=1)
@@ -194,14 +196,14 @@ async def test_a_review_that_few_stars_hold_back_is_published_in_time(
     await facade.until_rated(product, 1.0, 3)
     assert (await state(facade, left["id"]))[0] == "New"
     assert await state(facade, low["id"]) == ("Approved", ["low"], "rule:low")
-    # Nobody has decided about it since its author edited it.
+    # Nobody has decided on it since its author edited it.
     assert await state(facade, again["id"]) == ("Approved", ["low"], "rule:low")
     assert (await state(facade, decided["id"]))[0] == "New"
     assert await audited(facade, low["id"]) == sorted([("approve", "rule:low"), (rules[3]["outcome"], "rule:low")])
 
 
 @pytest.mark.long
-async def test_a_review_that_can_not_be_read_keeps_no_other_from_being_published(
+async def test_unreadable_review_does_not_block_publication_of_others(
     facade: Facade, service: Service, product: str
 ) -> None:
     store = await facade.open_store(moderationRules=RULES)
@@ -219,7 +221,7 @@ async def test_a_review_that_can_not_be_read_keeps_no_other_from_being_published
 
 @pytest.mark.long
 @in_time
-async def test_an_edit_ends_a_planned_approval_also_once_the_rules_are_gone(
+async def test_edit_cancels_planned_approval_even_after_rules_are_removed(
     facade: Facade, service: Service, product: str, rules: list[Json]
 ) -> None:
     store = await facade.open_store(moderationRules=rules)
@@ -236,13 +238,11 @@ async def test_an_edit_ends_a_planned_approval_also_once_the_rules_are_gone(
     assert [(await state(facade, id))[0] for id in ids] == ["New", "Approved", "Approved"]
 
 
-async def test_an_objection_to_a_text_stands_when_the_stars_change(
-    facade: Facade, service: Service, product: str
-) -> None:
+async def test_objection_to_text_stands_when_rating_changes(facade: Facade, service: Service, product: str) -> None:
     low = review(product, 1, "Broken.", await facade.open_store(moderationRules=RULES))
     await facade.submit(low)
-    told = {"reviewId": low["id"], "textHash": hash_of(low), "source": "ai", "verdict": "flag"}
-    await service.publish("moderation-verdicts", message(told, low["id"]))
+    flagging = {"reviewId": low["id"], "textHash": hash_of(low), "source": "ai", "verdict": "flag"}
+    await service.publish("moderation-verdicts", message(flagging, low["id"]))
     await eventually(partial(state, facade, low["id"]), lambda found: found[1] == ["low", "verdict:ai"])
     await facade.submit({**low, "rating": 1.5})
     assert await state(facade, low["id"]) == ("New", ["low", "verdict:ai"], None)
@@ -250,15 +250,18 @@ async def test_an_objection_to_a_text_stands_when_the_stars_change(
         assert await database["publications"].find_one({"_id": low["id"]}) is None
 
 
-async def test_nobody_vouches_for_the_language_that_a_visitor_names(
-    facade: Facade, service: Service, product: str
-) -> None:
+async def test_language_named_by_visitor_is_not_trusted(facade: Facade, service: Service, product: str) -> None:
     english = [{"id": "english", "kind": "languages", "outcome": "approve", "languages": ["en"]}]
     store = await facade.open_store(moderationRules=english)
     foreign = "Eine großartige Kamera, ich würde sie jederzeit wieder kaufen"
     own = "A great camera, I would buy it again at any time"
-    told = [(foreign, "widget", "en"), (own, "widget", "en-US"), ("Sehr gut", "widget", "en"), (foreign, "api", "en")]
-    reviews = [review(product, 4, text, store, title=None, via=via, language=each) for text, via, each in told]
+    cases = [
+        (foreign, "widget", "en"),
+        (own, "widget", "en-US"),
+        ("Sehr gut", "widget", "en"),
+        (foreign, "api", "en"),
+    ]
+    reviews = [review(product, 4, text, store, title=None, via=via, language=each) for text, via, each in cases]
     await service.publish("review-submissions", *map(review_message, reviews))
     await facade.until_rated(product, 4.0, 2)
     ids = [each["id"] for each in reviews]
@@ -274,8 +277,8 @@ async def test_verdicts_of_a_classifier(facade: Facade, service: Service, produc
     await facade.submit(fair, held)
 
     def verdict(about: Json, outcome: str, **fields: Any) -> Message:
-        told = {"reviewId": about["id"], "textHash": hash_of(about), "source": "ai", "verdict": outcome, **fields}
-        return message(told, about["id"])
+        value = {"reviewId": about["id"], "textHash": hash_of(about), "source": "ai", "verdict": outcome, **fields}
+        return message(value, about["id"])
 
     early = verdict(late, "approve")
     await service.publish("moderation-verdicts", verdict(held, "approve"), verdict(fair, "approve"), early)
@@ -291,7 +294,7 @@ async def test_verdicts_of_a_classifier(facade: Facade, service: Service, produc
     await service.publish("moderation-verdicts", early, verdict(fair, "hold"), objection)
     await eventually(partial(state, facade, fair["id"]), lambda found: found[1] != [])
     assert await state(facade, fair["id"]) == ("New", ["verdict:ai"], None)
-    # The same verdict in a record of its own is another one, about a review that is New again.
+    # The same verdict in another record is a new one, about a review that is New again.
     await facade.until_rated(product, 3.0, 1)
     assert await state(facade, late["id"]) == ("Approved", [], "verdict:ai")
     assert [action for action, _ in await audited(facade, late["id"])] == ["approve", "approve", "reset"]
@@ -303,11 +306,11 @@ async def test_verdicts_of_a_classifier(facade: Facade, service: Service, produc
 
 
 def hash_of(review: Json) -> str:
-    """The hash of a review's text, as the documentation says it."""
+    """Return the hash of a review's text as documented."""
     return sha256(f"{review['title']}\n{review['review']}".encode()).hexdigest()
 
 
-async def test_the_rules_of_a_store_are_tried_on_a_file(facade: Facade, service: Service, product: str) -> None:
+async def test_rules_can_be_tried_on_a_file(facade: Facade, service: Service, product: str) -> None:
     store = await facade.open_store(moderationRules=RULES)
     file = service.folder / "tried.jsonl"
     file.write_text(json.dumps(review(product, 3, "A scam.", store, id="tried")) + "\n")

@@ -1,4 +1,4 @@
-"""Names of objects: submissions never wait for them, and they come once they can be had."""
+"""Names of objects: submissions never wait for them, and they are added once they are available."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ async def names() -> AsyncIterator[NameServer]:
 
 @pytest.fixture(scope="module")
 async def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which the service runs, and finds modules."""
+    """The folder in which the service runs, and from which it imports modules."""
     folder = tmp_path_factory.mktemp("service_with_types")
     (folder / "catalog.py").write_text(CATALOG)
     return folder
@@ -46,7 +46,7 @@ async def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 async def service(servers: Servers, folder: Path, names: NameServer) -> AsyncIterator[Service]:
-    """A service with types of objects whose names are known over HTTP, and to a Python function."""
+    """A service with object types whose names come from HTTP and from a Python function."""
     paths = {"name": "product.title", "image": "product.images.0.url"}
     template = {**paths, "url": f"{names.address}/products/{{id}}", "timeout": 0.5}
     types = [
@@ -59,20 +59,20 @@ async def service(servers: Servers, folder: Path, names: NameServer) -> AsyncIte
 
 
 async def names_of(facade: Facade, *ids: str) -> dict[str, str | None]:
-    """Names of the listed reviews, by review."""
+    """Return the names in the listed reviews, by review id."""
     page = await facade.page(entityIds=list(ids), take=1_000)
     return {row["id"]: row["entityName"] for row in page["results"]}
 
 
-async def object_told(http: httpx.AsyncClient, entity_type: str, id: str) -> httpx.Response:
-    """The answer about an object, asked for again where its resolver took longer than its half of a second."""
+async def get_object(http: httpx.AsyncClient, entity_type: str, id: str) -> httpx.Response:
+    """Return the response about an object, requested again if its resolver exceeded its timeout of half a second."""
     return await eventually(
         partial(http.get, f"/api/entityTypes/{entity_type}/{id}"), lambda answer: answer.status_code != 503
     )
 
 
 @pytest.mark.long
-async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder: Path, names: NameServer) -> None:
+async def test_names_are_filled_in_once_available(service: Service, folder: Path, names: NameServer) -> None:
     names.mood = "hangs"
     async with facade_of(service) as facade:
         http = facade.http
@@ -92,11 +92,11 @@ async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder
         assert response.status_code == 503
         assert response.headers["retry-after"]
 
-        # A review that is deleted meanwhile stays deleted, one that is approved stays approved.
+        # A review deleted in the meantime stays deleted, an approved one stays approved.
         assert await facade.moderate("delete", doomed) == ["applied"]
         assert await facade.moderate("approve", twin) == ["applied"]
 
-        # The wish stands in the review: another worker fulfils it.
+        # The request for a name is stored in the review: another worker fulfils it.
         assert await service.stop("worker") == 0
         names.mood = "answers"
         names.unknown = {gone}
@@ -112,7 +112,7 @@ async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder
         async with service.mongo() as database:
             assert await database.reviews.count_documents({"nameWanted": {"$exists": True}}) == 0
 
-        # From now on the name is known at once; an unknown id keeps nobody waiting.
+        # From here on the name is known at once; an unknown id delays nobody.
         (known,) = await facade.submit(unnamed("Product", product))
         assert (await names_of(facade, product))[known] == name
         (unknown,) = await facade.submit(unnamed("Product", gone))
@@ -127,14 +127,14 @@ async def test_names_are_filled_in_once_they_can_be_had(service: Service, folder
         listed = await facade.page(entityType="Variation", entityIds=[product])
         assert [row["id"] for row in listed["results"]] == [variation]
 
-        # The portal learns of the types, and of one object at a time.
+        # The portal reads the types, and one object at a time.
         types = {type["entityType"]: type for type in await facade.get("/api/entityTypes")}
         assert types["Product"]["hasEntityResolver"]
         assert types["Product"]["icon"]
         for type, id, image in (("Product", product, f"/{product}.png"), ("Vendor", "a/b", "/a/b")):
-            entity = body_of(await object_told(http, type, id), dict)
+            entity = body_of(await get_object(http, type, id), dict)
             assert entity == {"entityType": type, "id": id, "name": f"Name of {id}", "imageUrl": image}
-        assert (await object_told(http, "Product", gone)).status_code == 404
+        assert (await get_object(http, "Product", gone)).status_code == 404
 
         for process in ("api", "worker"):
             assert not any(id in service.log(process) for id in (product, deleted, vendor, gone))
@@ -153,7 +153,7 @@ async def test_no_submission_waits_for_a_resolver(service: Service, names: NameS
 
         await store(reviews[:1])
         await eventually(lambda: _asked(names, ids[0]))
-        # Long before the first question is given up, and each is about an object of its own.
+        # Long before the first request times out; each review is about a different object.
         await store(reviews[1:])
         await eventually(lambda: database.reviews.count_documents(stored), lambda n: n == len(ids))
         assert names.hanging
@@ -163,7 +163,7 @@ async def test_no_submission_waits_for_a_resolver(service: Service, names: NameS
         await eventually(lambda: database.reviews.count_documents(named), lambda n: n == len(ids))
 
 
-async def test_a_wrong_registration_ends_with_code_2(servers: Servers, tmp_path: Path) -> None:
+async def test_invalid_registration_exits_with_code_2(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path, environment={"PLAUDIT_ENTITY_TYPES": '[{"entityType": "A", "getEntity": 1}]'})
     for ended in await asyncio.gather(*(service.run(command, code=2) for command in ("worker", "up"))):
         assert "PLAUDIT_ENTITY_TYPES: /0/getEntity" in ended.stderr

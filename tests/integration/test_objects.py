@@ -1,4 +1,4 @@
-"""Facts of objects, consumed."""
+"""Consumption of facts about objects."""
 
 from time import time
 
@@ -13,12 +13,12 @@ from tests.support.service import Json, Servers
 DAY_MS = 86_400_000
 
 
-async def test_facts_from_the_future_are_told_of_and_stay_the_newest(servers: Servers) -> None:
+async def test_facts_from_the_future_are_logged_and_stay_the_newest(servers: Servers) -> None:
     async with opened_desk(servers) as desk:
         now = round(time() * 1_000)
 
-        async def tell(*names: str, at: int) -> list[Json]:
-            """Deliver names, written at a time in milliseconds; returns what was logged."""
+        async def consume_names(*names: str, at: int) -> list[Json]:
+            """Consume names, written at a time in milliseconds; returns the log entries."""
             values = [{"entityType": "Product", "entityId": "camera", "name": name} for name in names]
             batch = [
                 Received(each, OBJECT_UPDATE.validate_json(each.value or b"")) for each in desk.records(*values, at=at)
@@ -27,10 +27,10 @@ async def test_facts_from_the_future_are_told_of_and_stay_the_newest(servers: Se
                 await ObjectConsumer(desk.services)(batch)
             return [dict(line) for line in lines]
 
-        assert await tell("Camera", at=now) == await tell(at=now) == []
-        (line,) = await tell("Ahead", "Further ahead", at=now + DAY_MS)
+        assert await consume_names("Camera", at=now) == await consume_names(at=now) == []
+        (line,) = await consume_names("Ahead", "Further ahead", at=now + DAY_MS)
         assert (line["records"], line["partition"], line["offset"]) == (2, 0, desk.offset)
         assert line["seconds_ahead"] > 3_600
-        assert await tell("Behind", at=now) == []
+        assert await consume_names("Behind", at=now) == []
         found = await desk.database["objects"].find_one({"_id.entityId": "camera"}) or {}
         assert found["facts"]["name"] == "Further ahead"

@@ -1,4 +1,5 @@
-"""Kafka as administrators and upstream systems leave it: topics made anew, records removed, transactions aborted."""
+"""Kafka after actions of administrators and upstream systems: topics recreated, records removed, transactions
+aborted."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -40,7 +41,7 @@ pytestmark = pytest.mark.kafka
 TOPIC = "review-submissions"
 
 UNHURRIED: Final = {"session_timeout_ms": 120_000}
-"""The options of a member that its group keeps, however long this process is held up."""
+"""Options of a member that keeps its place in the group, however long this process is delayed."""
 
 
 @asynccontextmanager
@@ -50,7 +51,7 @@ async def admin_of(servers: Servers) -> AsyncIterator[AIOKafkaAdminClient]:
 
 
 async def create(servers: Servers, topic: str, partitions: int) -> None:
-    """Create a topic, as soon as the one that it replaces is gone."""
+    """Create a topic, as soon as the one that it replaces is deleted."""
 
     async def is_created() -> bool:
         async with admin_of(servers) as admin:
@@ -61,7 +62,7 @@ async def create(servers: Servers, topic: str, partitions: int) -> None:
 
 
 async def submit(service: Service, count: int = 12) -> set[str]:
-    """Publish so many reviews, of different objects; returns their ids."""
+    """Publish this number of reviews about different objects; returns their ids."""
     ids = {new_id("review") for _ in range(count)}
     await service.publish(TOPIC, *(review_message(submission(new_id(), id=id)) for id in ids))
     return ids
@@ -76,20 +77,21 @@ async def until_stored(service: Service, ids: set[str]) -> None:
 
 
 @pytest.mark.long
-async def test_a_topic_is_made_anew_while_workers_run(own_service: Service) -> None:
+async def test_topic_is_recreated_while_workers_run(own_service: Service) -> None:
     servers, topic = own_service.servers, own_service.topic(TOPIC)
     await until_stored(own_service, await submit(own_service, 40))
     await delete_topic(servers, topic)
     await eventually(lambda: f"No partition metadata for topic {topic}" in own_service.log("worker"))
-    await asyncio.sleep(3)  # it looks for records, and finds no partitions to look in: nothing tells that
+    await asyncio.sleep(3)  # it looks for records, and finds no partitions to read: nothing reports that
     await create(servers, topic, PARTITIONS)
-    # More than the deleted one had: offsets of that one would be in the middle.
+    # More than the deleted topic had: its offsets would be in the middle.
     await until_stored(own_service, await submit(own_service, 400))
     assert "Traceback" not in own_service.log("worker")
 
 
-async def test_a_new_group_begins_at_all_partitions_at_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after the other each would wait for a fetch from the others, which brokers hold while nothing comes."""
+async def test_new_group_seeks_all_partitions_at_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other, each would wait for a fetch from the others, which brokers hold while there are no
+    records."""
     topic, partitions = new_id("topic"), 12
     await create(servers, topic, partitions)
     begun: list[int] = []
@@ -114,7 +116,7 @@ async def test_a_new_group_begins_at_all_partitions_at_once(servers: Servers, mo
 
 
 async def publish(servers: Servers, topic: str, count: int) -> None:
-    """Publish so many records to the first partition of a topic."""
+    """Publish this number of records to the first partition of a topic."""
     async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
         for _ in range(count):
             await producer.send_and_wait(topic, b"value", partition=0)
@@ -122,7 +124,7 @@ async def publish(servers: Servers, topic: str, count: int) -> None:
 
 @asynccontextmanager
 async def member(servers: Servers, topic: str, group: str, **more: Any) -> AsyncIterator[PatientConsumer]:
-    """A consumer in a group that commits when it is told to, and soon sees what becomes of its topic."""
+    """A consumer in a group that commits on demand only, and notices changes of its topic soon."""
     options = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "none", **UNHURRIED, **more}
     consumer = PatientConsumer(topic, bootstrap_servers=servers.kafka, metadata_max_age_ms=1_000, **options)
     await consumer.start()
@@ -133,27 +135,27 @@ async def member(servers: Servers, topic: str, group: str, **more: Any) -> Async
 
 
 async def batch_of(consumer: PatientConsumer) -> Batch:
-    """The records of a poll."""
+    """Return the records of one poll."""
     found = await consumer.getmany(timeout_ms=1_000)
     return Batch(consumer, [record for records in found.values() for record in records], consumer.polled)
 
 
 async def offsets_of(consumer: PatientConsumer, count: int) -> list[int]:
-    """The offsets of so many records, as they come."""
+    """Return the offsets of this number of records, in order of arrival."""
     read: list[int] = []
     while len(read) < count:
         read += [record.offset for record in (await batch_of(consumer)).records]
     return read
 
 
-async def test_what_was_read_of_a_deleted_topic_is_not_committed_to_the_next(servers: Servers) -> None:
+async def test_offsets_of_deleted_topic_are_not_committed_to_its_successor(servers: Servers) -> None:
     topic = new_id("topic")
     await create(servers, topic, 1)
     await publish(servers, topic, 3)
     async with member(servers, topic, new_id("group")) as consumer, asyncio.timeout(120):
         await batch_of(consumer)
         await delete_topic(servers, topic)
-        # The latter where it has noticed by now that its partition is gone.
+        # The latter if it has already noticed that its partition is gone.
         with pytest.raises((CommitFailedError, IllegalStateError)):
             await consumer.commit({TopicPartition(topic, 0): 3})
         await create(servers, topic, 1)
@@ -162,7 +164,7 @@ async def test_what_was_read_of_a_deleted_topic_is_not_committed_to_the_next(ser
 
 
 @pytest.mark.parametrize("is_seen_gone", [True, False])
-async def test_a_batch_in_hand_while_its_topic_is_made_anew_skips_nothing(servers: Servers, is_seen_gone: bool) -> None:
+async def test_batch_in_progress_during_topic_recreation_skips_nothing(servers: Servers, is_seen_gone: bool) -> None:
     topic = new_id("topic")
     await create(servers, topic, 1)
     await publish(servers, topic, 3)
@@ -183,8 +185,9 @@ async def test_a_batch_in_hand_while_its_topic_is_made_anew_skips_nothing(server
         assert await offsets_of(consumer, 9) == list(range(9))
 
 
-async def test_a_batch_in_hand_while_others_come_and_go_is_committed(servers: Servers) -> None:
-    """Where its partition stays; the other one, which somebody else had, is delivered again."""
+async def test_batch_in_progress_during_rebalances_is_committed(servers: Servers) -> None:
+    """Only the partition that stays assigned is committed; the other one, which had another owner meanwhile, is
+    delivered again."""
     topic, group = new_id("topic"), new_id("group")
     places = [TopicPartition(topic, number) for number in range(2)]
     await create(servers, topic, 2)
@@ -205,7 +208,7 @@ async def test_a_batch_in_hand_while_others_come_and_go_is_committed(servers: Se
         assert committed == {place: int(place == kept) for place in places}
 
 
-async def test_what_upstream_systems_abort_has_no_effect(service: Service) -> None:
+async def test_aborted_transactions_have_no_effect(service: Service) -> None:
     product, options = new_id(), {"transactional_id": new_id("upstream"), "bootstrap_servers": service.servers.kafka}
     async with AIOKafkaProducer(**options) as producer:
         for title, is_kept in (("aborted", False), ("kept", True), ("aborted too", False), ("kept too", True)):
@@ -216,19 +219,17 @@ async def test_what_upstream_systems_abort_has_no_effect(service: Service) -> No
     async with service.mongo() as database:
         titles = partial(database["reviews"].distinct, "title", {"entityId": product})
         assert set(await eventually(titles, lambda found: "kept too" in found)) == {"kept", "kept too"}
-    # Neither is what was aborted a backlog.
+    # Aborted records are no backlog either.
     await eventually(partial(service.lag, TOPIC), lambda lag: lag == 0)
 
 
 @pytest.mark.long
-async def test_a_batch_that_waits_for_a_server_costs_no_membership(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_slow_batch_keeps_group_membership(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     topic, group, beats = new_id("topic"), new_id("group"), list[int]()
     place = TopicPartition(topic, 0)
     await create(servers, topic, 1)
     await publish(servers, topic, 1)
-    # aiokafka counts no seconds once a poll has raised, as the first one of a new group does.
+    # aiokafka doesn't measure the time since a poll once one has raised, as the first one of a new group does.
     async with member(servers, topic, group) as consumer:
         await consumer.commit({place: 0})
     beat = GroupCoordinator._do_heartbeat
@@ -240,16 +241,16 @@ async def test_a_batch_that_waits_for_a_server_costs_no_membership(
     monkeypatch.setattr(GroupCoordinator, "_do_heartbeat", counted)
     async with member(servers, topic, group, heartbeat_interval_ms=20) as consumer, asyncio.timeout(120):
         batch = await batch_of(consumer)
-        consumer._subscription._last_fetch_ended -= 3_600  # the seconds since its poll
+        consumer._subscription._last_fetch_ended -= 3_600  # the time since its last poll
         before = len(beats)
-        # It looks at them after each.
+        # It checks that time after each heartbeat.
         await eventually(lambda: len(beats) > before + 2)
         await batch.commit()
         assert await consumer.committed(place) == 1
 
 
 async def publish_transaction(servers: Servers, topic: str, *, is_kept: bool) -> None:
-    """Publish a record to the first partition of a topic in a transaction of its own, and commit or abort that."""
+    """Publish a record to the first partition of a topic in its own transaction, and commit or abort it."""
     options = {"transactional_id": new_id("upstream"), "bootstrap_servers": servers.kafka}
     async with AIOKafkaProducer(**options) as producer:
         await producer.begin_transaction()
@@ -257,8 +258,8 @@ async def publish_transaction(servers: Servers, topic: str, *, is_kept: bool) ->
         await (producer.commit_transaction() if is_kept else producer.abort_transaction())
 
 
-async def test_what_was_aborted_while_nobody_read_is_no_backlog(servers: Servers) -> None:
-    """Nothing comes behind it, so that no batch is ever committed."""
+async def test_aborted_records_at_the_end_are_committed(servers: Servers) -> None:
+    """No records follow, so that no batch is ever committed."""
     topic, group = new_id("topic"), new_id("group")
     place = TopicPartition(topic, 0)
     await create(servers, topic, 1)
@@ -275,7 +276,7 @@ async def test_what_was_aborted_while_nobody_read_is_no_backlog(servers: Servers
             await cancel_and_wait(polling)
 
 
-async def test_what_is_in_hand_is_not_committed_by_the_next_poll(
+async def test_batch_in_progress_is_not_committed_by_next_poll(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, polls = new_id("topic"), list[int]()
@@ -286,13 +287,13 @@ async def test_what_is_in_hand_is_not_committed_by_the_next_poll(
         monkeypatch.setattr(patient_consumer, "wait_in_fetches", lambda *_: polls.append(1))
         polling = asyncio.create_task(consumer.getmany(timeout_ms=10))
         try:
-            await eventually(lambda: len(polls) > 1)  # none of them with a record
+            await eventually(lambda: len(polls) > 1)  # none of them returns a record
         finally:
             await cancel_and_wait(polling)
         assert await consumer.committed(TopicPartition(topic, 0)) is None
 
 
-async def test_the_oldest_unread_record_may_stand_behind_the_end_of_a_transaction(servers: Servers) -> None:
+async def test_oldest_unread_record_follows_transaction_marker(servers: Servers) -> None:
     names = TopicNames(f"{new_id()}.")
     topic = names.name(Topic.REVIEW_SUBMISSIONS)
     place = TopicPartition(topic, 0)
@@ -302,7 +303,7 @@ async def test_the_oldest_unread_record_may_stand_behind_the_end_of_a_transactio
     async with member(servers, topic, topic) as consumer:
         await consumer.commit({place: 1})
     try:
-        # The end of the transaction alone.
+        # Only the end marker of the transaction is unread.
         assert (await lag.measure())[Topic.REVIEW_SUBMISSIONS, 0] == Unread(1, 1)
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS) is None
         async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
@@ -313,14 +314,12 @@ async def test_the_oldest_unread_record_may_stand_behind_the_end_of_a_transactio
         await lag.stop()
 
 
-async def test_the_lag_is_not_known_while_the_coordinator_loads_its_group(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_lag_is_unknown_while_coordinator_loads_group(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     names = TopicNames(f"{new_id()}.")
     topic = names.name(Topic.REVIEW_SUBMISSIONS)
     await create(servers, topic, 2)
     async with member(servers, topic, topic):
-        pass  # by then Kafka has its topic for commits
+        pass  # Kafka has its topic for commits from then on
     lag, answer = ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60), AIOKafkaAdminClient._send_request
 
     async def loading(admin: AIOKafkaAdminClient, request: Any, node_id: int | None = None) -> Any:
@@ -338,8 +337,8 @@ async def test_the_lag_is_not_known_while_the_coordinator_loads_its_group(
 
 
 @pytest.mark.long
-async def test_records_that_are_deleted_unread_are_told(own_service: Service) -> None:
-    # So many that each partition has some: where a group has never read, nobody knows what it has lost.
+async def test_records_deleted_unread_are_logged(own_service: Service) -> None:
+    # Enough for each partition to have some: if a group has never read a partition, its loss is unknown.
     await until_stored(own_service, await submit(own_service, 100))
     await own_service.idle()
     assert await own_service.stop("worker") == 0
@@ -361,8 +360,8 @@ async def test_records_that_are_deleted_unread_are_told(own_service: Service) ->
 
 
 @pytest.mark.long
-async def test_offsets_behind_the_end_of_a_topic(own_service: Service) -> None:
-    """As after a broker came back without its last records, or from an older copy."""
+async def test_committed_offsets_beyond_the_end_of_a_topic(own_service: Service) -> None:
+    """As when a broker came back without its last records, or from an older copy."""
     await own_service.idle()
     assert await own_service.stop("worker") == 0
     places = own_service.partitions_of(TOPIC)
@@ -378,7 +377,7 @@ async def test_offsets_behind_the_end_of_a_topic(own_service: Service) -> None:
 
 
 async def limit(service: Service, topic: str, most_bytes: int) -> None:
-    """Have a topic take no records with more bytes; returns once it doesn't."""
+    """Limit the size of records of a topic; returns once the limit is in effect."""
     resource = ConfigResource(ConfigResourceType.TOPIC, service.topic(topic), {"max.message.bytes": f"{most_bytes}"})
     async with admin_of(service.servers) as admin:
         await admin.alter_configs([resource])
@@ -395,9 +394,7 @@ async def limit(service: Service, topic: str, most_bytes: int) -> None:
 
 
 @pytest.mark.slow
-async def test_an_event_that_is_too_large_waits_until_its_topic_takes_it(
-    own_service: Service, own_facade: Facade
-) -> None:
+async def test_too_large_event_waits_until_topic_accepts_it(own_service: Service, own_facade: Facade) -> None:
     product = new_id()
     (id,) = await own_facade.submit(submission(product))
 
@@ -405,7 +402,7 @@ async def test_an_event_that_is_too_large_waits_until_its_topic_takes_it(
         path, text = f"{REVIEWS}/{id}/reply", {"text": "x" * 3_000}
         return await status_of(own_facade.http, await own_facade.http.post(path, json=text, headers=WAIT))
 
-    async def told(kind: str) -> bool:
+    async def has_event(kind: str) -> bool:
         return kind in [each for each, _ in await own_service.events(f"Product:{product}")]
 
     await limit(own_service, "events", 1_500)
@@ -413,11 +410,11 @@ async def test_an_event_that_is_too_large_waits_until_its_topic_takes_it(
     # First by the consumer, then by the housekeeping of every worker.
     await eventually(lambda: own_service.log("worker").count("is too large for its topic") > 2)
     assert await own_facade.moderate("approve", id) == ["applied"]
-    await eventually(partial(told, "ReviewApproved"))
-    assert not await told("ReviewReplied")
+    await eventually(partial(has_event, "ReviewApproved"))
+    assert not await has_event("ReviewReplied")
     await limit(own_service, "review-feedback", 1_500)
     assert await reply() == 413
     await limit(own_service, "events", 100_000)
-    await eventually(partial(told, "ReviewReplied"))
+    await eventually(partial(has_event, "ReviewReplied"))
     assert own_service.processes["worker"].poll() is None
     assert await own_service.dead_letters() == []

@@ -1,4 +1,4 @@
-"""Records as no careful producer sends them: headers without a value, times that can't be, keys that nobody has."""
+"""Malformed records: headers without a value, impossible times, unusable keys."""
 
 import asyncio
 from functools import partial
@@ -17,7 +17,7 @@ from tests.support.waiting import DEADLINE_S, eventually
 NULL = (("ce_id", None), ("ce_source", None), ("ce_commandid", None), ("traceparent", None), ("x-error-code", None))
 NOT_UTF_8 = (("ce_id", b"\xff\xfe"), ("ce_source", b"\xc3\x28"))
 IMPOSSIBLE = (-1, -(2**40), -(2**62))
-"""Kafka itself refuses those that are too late, unless it is configured otherwise."""
+"""Kafka itself refuses times too far in the future, unless configured otherwise."""
 
 
 def review(product: str, **fields: Any) -> Message:
@@ -25,7 +25,7 @@ def review(product: str, **fields: Any) -> Message:
 
 
 @pytest.mark.parametrize("headers", [NULL, NOT_UTF_8, (("ce_id", b""),)], ids=["null", "not UTF-8", "empty"])
-async def test_headers(
+async def test_malformed_headers(
     returns: Returns, facade: Facade, service: Service, headers: tuple[tuple[str, bytes | None], ...]
 ) -> None:
     product, order, store = new_id(), new_id("order"), new_id("store")
@@ -40,7 +40,7 @@ async def test_headers(
     }
     for topic, sent in messages.items():
         await service.publish(topic, *(message._replace(headers=headers) for message in sent))
-    # Without an identity in the headers, two returns are two; with one, the same twice.
+    # Without an identity in the headers, two returns are distinct; with one, the second is a repeat.
     count = 1 if headers is NOT_UTF_8 else 2
     await eventually(partial(returns.found, orderId=order), lambda found: len(found) == count)
     titles = await eventually(
@@ -52,7 +52,7 @@ async def test_headers(
         assert await service.keyed(f"{topic}.dlq", str(sent[0].key)) == []
 
 
-async def test_times(returns: Returns, facade: Facade, service: Service) -> None:
+async def test_impossible_timestamps(returns: Returns, facade: Facade, service: Service) -> None:
     product, order, store = new_id(), new_id("order"), new_id("store")
     id = new_id("review")
     await facade.submit(submission(product, id=id))
@@ -78,17 +78,17 @@ async def test_times(returns: Returns, facade: Facade, service: Service) -> None
 
 
 @pytest.mark.long
-async def test_news_in_the_console(own_facade: Facade, own_service: Service) -> None:
+async def test_console_news_skip_malformed_records(own_facade: Facade, own_service: Service) -> None:
     odd = [Message("key", b"{}", (("ce_type", None),)), Message(None, b"{}", timestamp=IMPOSSIBLE[-1])]
     unreadable = batch(record(b"{}", headers=[(b"\xff", b"")]))
     async with own_service.client() as client, client.stream("GET", "/console/queue/news") as answer:
         lines = answer.aiter_lines()
 
-        async def until(told: str) -> None:
-            while told not in await anext(lines):
+        async def until(text: str) -> None:
+            while text not in await anext(lines):
                 pass
 
-        # The topics are read from their ends on, once they are read.
+        # The topics are read from their ends, once the stream has started.
         first = asyncio.create_task(until("event: new"))
         while not first.done():
             await own_facade.submit(submission(new_id()))
@@ -102,7 +102,7 @@ async def test_news_in_the_console(own_facade: Facade, own_service: Service) -> 
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_keys_in_the_topic_of_reviews(own_facade: Facade, own_service: Service) -> None:
+async def test_malformed_keys_in_reviews_topic(own_facade: Facade, own_service: Service) -> None:
     await own_facade.submit(submission(new_id()))
     await until_equal(own_service)
     name, kafka = own_service.topic("reviews"), own_service.servers.kafka
@@ -116,11 +116,11 @@ async def test_keys_in_the_topic_of_reviews(own_facade: Facade, own_service: Ser
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_a_time_at_which_a_partition_stands(own_service: Service) -> None:
+async def test_doctor_reports_partition_stuck_at_impossible_timestamp(own_service: Service) -> None:
     await own_service.end("worker")
     await own_service.publish("order-events", Message("order", b"{}", timestamp=IMPOSSIBLE[-1]))
-    # It gives a server that is slow some seconds, and says so then.
-    told = await eventually(
-        partial(own_service.run, "doctor", code=None), lambda told: "order-events (1)" in told.stdout
+    # For a slow server it waits some seconds, and then reports it.
+    ended = await eventually(
+        partial(own_service.run, "doctor", code=None), lambda ended: "order-events (1)" in ended.stdout
     )
-    assert "Traceback" not in told.stdout + told.stderr
+    assert "Traceback" not in ended.stdout + ended.stderr

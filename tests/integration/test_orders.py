@@ -1,4 +1,4 @@
-"""Order events, and what depends on them: purchase-only reviews."""
+"""Order events, and reviews that require a purchase."""
 
 import json
 import random
@@ -25,7 +25,7 @@ from tests.support.service import Json, Servers, Service, own_database
 from tests.support.waiting import eventually
 
 
-async def test_shuffled_and_repeated_events_lead_to_the_state_of_those_in_order(service: Service) -> None:
+async def test_shuffled_and_repeated_events_lead_to_the_same_state(service: Service) -> None:
     statuses = ["New", "Processing", "Processing", "Complete", "Complete", "complete", "Returned"]
 
     def events(id: str) -> list[Message]:
@@ -37,12 +37,12 @@ async def test_shuffled_and_repeated_events_lead_to_the_state_of_those_in_order(
 
     straight, *others = (new_id("order") for _ in range(4))
     shuffled = random.Random(7)
-    told = events(straight)
+    messages = events(straight)
     for id in others:
         mixed = events(id) * 2
         shuffled.shuffle(mixed)
-        told += mixed
-    await service.publish("order-events", *told)
+        messages += mixed
+    await service.publish("order-events", *messages)
 
     async def state(id: str) -> Json:
         found = await service.find("orders", id)
@@ -55,7 +55,7 @@ async def test_shuffled_and_repeated_events_lead_to_the_state_of_those_in_order(
         await eventually(partial(state, id), expected.__eq__)
 
 
-async def test_without_the_date_of_a_change_the_time_of_its_record_counts(
+async def test_record_time_replaces_missing_modified_date(
     service: Service, returns: Returns, http: httpx.AsyncClient
 ) -> None:
     id, begun = new_id("order"), datetime.now(UTC)
@@ -68,14 +68,16 @@ async def test_without_the_date_of_a_change_the_time_of_its_record_counts(
         return bool(order["status"] == status)
 
     await returns.ordered({"a": 1}, id=id, **undated, status="Processing")
-    # The third event is the same as the first, and no repeat of it.
+    # The third event equals the first one, but is not a repeat.
     for status in ("Held", "Processing", "Complete"):
         await service.publish("order-events", order_event(an_order(id, {"a": 1}, **undated, status=status)))
         order = await eventually(stored, partial(is_in, status))
-    assert datetime.fromisoformat(order["statusSince"]) >= begun - timedelta(minutes=1), "not since the order was made"
+    assert datetime.fromisoformat(order["statusSince"]) >= begun - timedelta(minutes=1), (
+        "counts from the creation of the order"
+    )
 
 
-async def test_an_event_that_is_none_is_a_dead_letter(service: Service, returns: Returns) -> None:
+async def test_invalid_order_event_becomes_dead_letter(service: Service, returns: Returns) -> None:
     good = an_order(new_id("order"), {"a": 1})
     changes: list[Json] = [
         {"id": ""},
@@ -95,18 +97,18 @@ async def test_an_event_that_is_none_is_a_dead_letter(service: Service, returns:
     await service.until_dead("order-events", *bad)
 
 
-async def test_a_date_counts_as_soon_as_it_has_come(service: Service, returns: Returns) -> None:
+async def test_modified_date_counts_despite_old_record_time(service: Service, returns: Returns) -> None:
     now, id = datetime.now(UTC), new_id("order")
     old = now - timedelta(days=400)
     order = order_event(an_order(id, {"a": 1}, modifiedDate=now.isoformat()))
-    # As who moves orders may write them: with the time when they were made.
+    # As a system that migrates orders may write them: with the time of their creation.
     await service.publish("order-events", order._replace(timestamp=int(old.timestamp() * 1_000)))
     assert await eventually(lambda: returns.available(id)) == {"a": 1}
 
 
 @pytest.fixture
 async def shop(facade: Facade) -> str:
-    """A store that takes reviews of customers who bought the object."""
+    """A store that requires a purchase of the object."""
     return await facade.open_store(purchaseRequired=True)
 
 
@@ -122,7 +124,7 @@ async def refused(http: httpx.AsyncClient, review: Json) -> bool:
     return True
 
 
-async def test_only_customers_who_bought_it_review_it(
+async def test_only_buyers_may_review(
     service: Service, http: httpx.AsyncClient, returns: Returns, facade: Facade, shop: str
 ) -> None:
     product, customer = new_id(), new_id("customer")
@@ -140,8 +142,8 @@ async def test_only_customers_who_bought_it_review_it(
     assert await refused(http, {**review, "EntityType": "Vendor", "userId": new_id("customer")})
 
     await returns.ordered({new_id(): 1}, **bought)
-    assert await refused(http, review), "bought something else"
-    assert not await refused(http, {**review, "EntityType": "Vendor"}), "any order will do for other types"
+    assert await refused(http, review), "a purchase of another product counts"
+    assert not await refused(http, {**review, "EntityType": "Vendor"}), "any order must do for other types"
 
     order = await returns.ordered({product: 1}, **bought)
     assert await may_review(http, **author) == {"canLeaveFeedback": True, "reasons": []}
@@ -157,7 +159,7 @@ async def test_only_customers_who_bought_it_review_it(
     assert answer["reasons"] == ["purchase-required"]
 
 
-async def test_an_order_that_has_lost_fields_stands_in_nobodys_way(
+async def test_order_with_missing_fields_blocks_nothing(
     service: Service, http: httpx.AsyncClient, returns: Returns, facade: Facade, shop: str
 ) -> None:
     product, customer = new_id(), new_id("customer")
@@ -176,7 +178,7 @@ async def test_an_order_that_has_lost_fields_stands_in_nobodys_way(
     assert other.value not in {letter.value for letter in await service.records("order-events.dlq")}
 
 
-async def test_an_order_that_has_lost_its_body_proves_what_is_left(service: Service) -> None:
+async def test_order_without_body_proves_purchase_by_its_lines(service: Service) -> None:
     line = OrderLine("1", "camera", None, 1)
     async with own_database(service.servers) as database:
         for id in ("missing", "empty"):
@@ -191,10 +193,10 @@ async def test_an_order_that_has_lost_its_body_proves_what_is_left(service: Serv
 
 
 @pytest.mark.parametrize("none", [0, "0", " -0.00 "])
-async def test_a_line_with_the_quantity_0_is_no_purchase(service: Service, none: object) -> None:
+async def test_line_with_quantity_0_is_no_purchase(service: Service, none: object) -> None:
     lines = [OrderLine("1", "camera", None, 0), OrderLine("2", "lens", None, 1)]
-    told = [{"serial": line.product_id, "Quantity": line.quantity or none} for line in lines]
-    order = order_of(lines, body=orjson.dumps({"items": told}))
+    items = [{"serial": line.product_id, "Quantity": line.quantity or none} for line in lines]
+    order = order_of(lines, body=orjson.dumps({"items": items}))
     async with own_database(service.servers) as database:
         await database["orders"].insert_one(document_of(order))
         purchases = PurchaseRepository(database, {"Product": "productId", "Device": "serial"})
@@ -205,15 +207,13 @@ async def test_a_line_with_the_quantity_0_is_no_purchase(service: Service, none:
             assert (purchases.proofs([order], camera), purchases.proofs([order], lens)) == (set(), {"o"})
 
 
-async def test_an_anonymous_author_bought_nothing(http: httpx.AsyncClient, shop: str) -> None:
+async def test_anonymous_author_has_no_purchase(http: httpx.AsyncClient, shop: str) -> None:
     answer = await may_review(http, storeId=shop, entityType="Product", entityId=new_id())
     assert answer == {"canLeaveFeedback": False, "reasons": ["purchase-required"]}
     assert await refused(http, submission(new_id(), storeId=shop, userId=""))
 
 
-async def test_the_consumer_asks_for_a_purchase_too(
-    service: Service, returns: Returns, facade: Facade, shop: str
-) -> None:
+async def test_consumer_requires_purchase_too(service: Service, returns: Returns, facade: Facade, shop: str) -> None:
     product, customer, id = new_id(), new_id("customer"), new_id("review")
     review = review_message(submission(product, id=id, storeId=shop, userId=customer))
 
@@ -222,11 +222,11 @@ async def test_the_consumer_asks_for_a_purchase_too(
         return [event for event in events if "code" in event]
 
     await service.publish("review-submissions", review)
-    (told,) = await eventually(refusals)
-    assert told["code"] == "purchase-required"
+    (refusal,) = await eventually(refusals)
+    assert refusal["code"] == "purchase-required"
     await returns.ordered({product: 1}, storeId=shop, customerId=customer, status="Cancelled")
     await service.publish("review-submissions", review)
-    await eventually(refusals, lambda told: len(told) == 2)
+    await eventually(refusals, lambda refusal: len(refusal) == 2)
     assert await facade.listed(entityIds=[product]) == []
 
     await returns.ordered({product: 1}, storeId=shop, customerId=customer)
@@ -237,10 +237,10 @@ async def test_the_consumer_asks_for_a_purchase_too(
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_a_worker_reads_what_reviews_are_judged_by_before_them(own_service: Service, own_facade: Facade) -> None:
+async def test_worker_can_read_stores_and_orders_before_reviews(own_service: Service, own_facade: Facade) -> None:
     store, product, customer, id = new_id("store"), new_id(), new_id("customer"), new_id("review")
     await own_service.end("worker")
-    # As after a restore: none of them is in the backup, and their order across topics is anybody's guess.
+    # As after a restore: none of these records is in the backup, and their order across topics is arbitrary.
     review = review_message(submission(product, id=id, storeId=store, userId=customer))
     await own_service.publish("review-submissions", review)
     settings = {"reviewsEnabled": True, "purchaseRequired": True}
@@ -252,7 +252,7 @@ async def test_a_worker_reads_what_reviews_are_judged_by_before_them(own_service
     assert lags == [0, 0, 1]
     own_service.start("worker")
     assert (await own_facade.until_listed(product, 1))[0]["id"] == id
-    # What one of them passes on to the other is read as well.
+    # Records that one consumer forwards to the other are read as well.
     await own_service.end("worker")
     approvals = [message({"action": "approve", "ids": [id]}, id) for _ in range(300)]
     await own_service.publish("moderation-commands", *approvals)
@@ -261,8 +261,11 @@ async def test_a_worker_reads_what_reviews_are_judged_by_before_them(own_service
     assert (await own_facade.review(id))["reviewStatus"] == "Approved"
 
 
-async def test_workers_read_topics_that_there_are(servers: Servers, tmp_path: Path) -> None:
-    told = {"events": "Workers don't consume events", "moderation-commands": "moderation-commands are applied through"}
-    for topic, error in told.items():
+async def test_worker_rejects_topics_without_consumer(servers: Servers, tmp_path: Path) -> None:
+    errors = {
+        "events": "Workers don't consume events",
+        "moderation-commands": "moderation-commands are applied through",
+    }
+    for topic, error in errors.items():
         ended = await Service(servers, tmp_path).run("worker", "--only", topic, code=2)
         assert error in ended.stderr

@@ -1,4 +1,4 @@
-"""The orders that were received: found by id, number and customer, and what they prove."""
+"""Received orders: found by id, number and customer, and the purchases that they prove."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ async def found(http: httpx.AsyncClient, field: str = "id", **search: Any) -> li
     return [row[field] for row in page["results"]]
 
 
-async def test_orders_are_found_newest_first_and_tell_what_is_left_of_them(
+async def test_orders_are_found_newest_first_with_available_quantities(
     returns: Returns, http: httpx.AsyncClient
 ) -> None:
     customer, store = new_id("customer"), new_id("store")
@@ -51,7 +51,7 @@ async def test_orders_are_found_newest_first_and_tell_what_is_left_of_them(
     assert errors_of(await http.post(f"{ORDERS}/search", json=other)) == [("/after", "unknown-page")]
 
 
-async def test_one_order_with_all_that_was_told(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_one_order_with_all_received_fields(returns: Returns, http: httpx.AsyncClient) -> None:
     order = an_order(new_id("order/of slashes"), {"a": 1}, customerName="Anna Berg", currency="EUR")
     await returns.ordered({}, **order)
     details = body_of(await http.get(f"{ORDERS}/{order['id']}"), dict)
@@ -60,7 +60,7 @@ async def test_one_order_with_all_that_was_told(returns: Returns, http: httpx.As
     problem_of(await http.get(f"{ORDERS}/{new_id('order')}"), 404)
 
 
-async def test_an_order_tells_if_it_proves_a_purchase(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_orders_show_if_they_prove_a_purchase(returns: Returns, http: httpx.AsyncClient) -> None:
     customer, product = new_id("customer"), new_id()
     bought = await returns.ordered({product: 1}, customerId=customer)
     cancelled = await returns.ordered({product: 1}, customerId=customer, status="Cancelled")

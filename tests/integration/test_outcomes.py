@@ -1,4 +1,4 @@
-"""Outcomes tell the truth: in part, not at all, of a key that was reused, of a review that another one moderated."""
+"""Outcomes of commands: partial, refused, of a reused key, of a review decided on by somebody else."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 
 COMMANDS = "/api/commands"
 IN_TURN = 500
-"""So many ids are in one command of a race."""
+"""Number of ids in one command of a race."""
 
 
 async def state_of(http: httpx.AsyncClient, command_id: str) -> Json:
@@ -29,12 +29,12 @@ async def state_of(http: httpx.AsyncClient, command_id: str) -> Json:
 
 
 async def settled(http: httpx.AsyncClient, command_id: str) -> Json:
-    """The state of a command once each outcome is known."""
+    """Return the state of a command once every outcome is known."""
     return await eventually(partial(state_of, http, command_id), lambda state: state["outcome"] != "accepted")
 
 
 async def by_kafka(service: Service, action: str, id: str, *, mark: CommandMark | None = None, **more: Any) -> Json:
-    """Publish a moderation command, and wait for its stored outcome."""
+    """Publish a moderation command, and return its stored outcome."""
     command_id = more.setdefault("commandId", str(uuid4()))
     headers = [("ce_commandmark", str(mark).encode())] if mark else []
     await service.publish("moderation-commands", message({"action": action, "ids": [id], **more}, id, headers))
@@ -42,7 +42,7 @@ async def by_kafka(service: Service, action: str, id: str, *, mark: CommandMark 
 
 
 @pytest.mark.long
-async def test_in_part_and_not_at_all(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
+async def test_partial_and_refused_outcomes(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
     (id,) = await facade.submit(submission(product))
     unknown = new_id("review")
     approve = partial(http.post, f"{REVIEWS}/approve")
@@ -50,7 +50,7 @@ async def test_in_part_and_not_at_all(http: httpx.AsyncClient, facade: Facade, p
     assert answer["outcome"] == "partial"
     not_found = {"id": unknown, "outcome": "not-found"}
     assert answer["results"] == [{"id": id, "outcome": "applied"}, not_found]
-    # It is parked, and may be applied yet.
+    # It is parked, and may still be applied.
     state = await state_of(http, answer["commandId"])
     assert state == {"commandId": answer["commandId"], "outcome": "accepted", "results": answer["results"]}
 
@@ -67,7 +67,7 @@ async def test_in_part_and_not_at_all(http: httpx.AsyncClient, facade: Facade, p
     }
 
 
-async def test_the_outcome_of_every_command_can_be_asked_for(http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_outcome_of_every_command_can_be_queried(http: httpx.AsyncClient, facade: Facade) -> None:
     store = await facade.open_store()
     reviews = [submission(new_id(), storeId=store) for _ in range(3)]
     accepted = [
@@ -89,7 +89,9 @@ async def test_the_outcome_of_every_command_can_be_asked_for(http: httpx.AsyncCl
 
 
 @pytest.mark.parametrize("is_waited_for", [True, False])
-async def test_a_key_stands_for_one_request(http: httpx.AsyncClient, facade: Facade, is_waited_for: bool) -> None:
+async def test_idempotency_key_identifies_one_request(
+    http: httpx.AsyncClient, facade: Facade, is_waited_for: bool
+) -> None:
     headers = once() if is_waited_for else {"Idempotency-Key": new_id("key")}
     (id, other) = await facade.submit(submission(new_id()), submission(new_id()))
     send = partial(http.post, f"{REVIEWS}/approve", json=[id], headers=headers)
@@ -103,7 +105,7 @@ async def test_a_key_stands_for_one_request(http: httpx.AsyncClient, facade: Fac
     assert (await facade.review(other))["reviewStatus"] == "New"
 
 
-async def test_one_of_two_requests_with_one_key_is_taken(http: httpx.AsyncClient, product: str) -> None:
+async def test_one_of_two_requests_with_same_key_is_accepted(http: httpx.AsyncClient, product: str) -> None:
     key, bodies = once(), [[submission(product, rating)] for rating in (1, 5)]
     sent = (decided(partial(http.post, REVIEWS, json=body, headers=key)) for body in bodies * 3)
     answers = await asyncio.gather(*sent)
@@ -111,20 +113,20 @@ async def test_one_of_two_requests_with_one_key_is_taken(http: httpx.AsyncClient
     assert taken in (({200}, {422}), ({422}, {200}))
 
 
-async def test_the_consumer_takes_the_first_of_two_with_one_key(service: Service, facade: Facade) -> None:
+async def test_consumer_applies_first_of_two_commands_with_same_key(service: Service, facade: Facade) -> None:
     (id,) = await facade.submit(submission(new_id()))
     command = str(uuid4())
     stored = await by_kafka(service, "approve", id, mark=CommandMark(1, "aa"), commandId=command)
     assert (stored["outcome"], stored["mark"]) == ("applied", "1 aa ")
-    # From a facade that knew nothing of the first one.
+    # From an API that knew nothing of the first one.
     await by_kafka(service, "reject", id, mark=CommandMark(1, "bb"), commandId=command)
     assert (await by_kafka(service, "approve", id))["outcome"] == "unchanged"
 
 
-async def test_ids_with_slashes_are_nobody_elses(
+async def test_ids_with_slashes_are_not_confused(
     service: Service, facade: Facade, http: httpx.AsyncClient, product: str
 ) -> None:
-    """A command about one item had the outcome of another command about another item, and no effect."""
+    """A command about one item must not get the outcome of another command about another item."""
     command, review = new_id("import"), new_id("review")
     ids = await facade.submit(submission(product, 5, id=f"7/{review}"), submission(product, 3, id=review))
     await service.publish("moderation-commands", moderation("approve", ids[0], commandId=command))
@@ -137,7 +139,7 @@ async def test_ids_with_slashes_are_nobody_elses(
 
 
 @pytest.mark.parametrize("word", ["New", "nEW", "0"])
-async def test_what_is_expected(http: httpx.AsyncClient, facade: Facade, product: str, word: str) -> None:
+async def test_expected_status(http: httpx.AsyncClient, facade: Facade, product: str, word: str) -> None:
     ids = await facade.submit(submission(product), submission(product))
     assert await facade.moderate("reject", ids[0]) == ["applied"]
     query = f"?expectedStatus={word}"
@@ -155,13 +157,13 @@ async def test_what_is_expected(http: httpx.AsyncClient, facade: Facade, product
     assert body_of(await decided(delete), dict)["outcome"] == "applied"
 
 
-async def test_what_is_said_of_its_text(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
-    """Each of the four leaves a review alone that says something else by now, and takes others of the same command."""
+async def test_expected_text_hash(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
+    """Each of the four actions skips a review whose text has changed, and applies to the others of the command."""
     ids = await facade.submit(*(submission(product, title=None, review=text) for text in ("Good", "Better")))
-    told = {"ids": ids, "textHashes": {ids[0]: sha256(b"\nBad").hexdigest(), ids[1]: sha256(b"\nBetter").hexdigest()}}
+    body = {"ids": ids, "textHashes": {ids[0]: sha256(b"\nBad").hexdigest(), ids[1]: sha256(b"\nBetter").hexdigest()}}
     refused = {"id": ids[0], "outcome": "refused", "reason": "text-changed"}
     for method, path in (("POST", "/approve"), ("POST", "/reject"), ("POST", "/reset"), ("DELETE", "")):
-        send = partial(http.request, method, REVIEWS + path, json=told, headers=once())
+        send = partial(http.request, method, REVIEWS + path, json=body, headers=once())
         answer = body_of(await decided(send), dict)
         assert answer["results"] == [refused, {"id": ids[1], "outcome": "applied"}], path
     assert (await facade.review(ids[0]))["reviewStatus"] == "New"
@@ -183,9 +185,9 @@ async def test_what_is_said_of_its_text(http: httpx.AsyncClient, facade: Facade,
         ("a", "", "list-type"),
     ],
 )
-async def test_reviews_that_are_not_named(http: httpx.AsyncClient, body: object, place: str, code: str) -> None:
-    ((pointer, told),) = errors_of(await http.post(f"{REVIEWS}/approve", json=body))
-    assert (pointer, told) == (place, code)
+async def test_invalid_bodies_of_moderation(http: httpx.AsyncClient, body: object, place: str, code: str) -> None:
+    ((pointer, found_code),) = errors_of(await http.post(f"{REVIEWS}/approve", json=body))
+    assert (pointer, found_code) == (place, code)
 
 
 @pytest.mark.parametrize(
@@ -198,14 +200,14 @@ async def test_reviews_that_are_not_named(http: httpx.AsyncClient, body: object,
         ("expectedStatus=New&expectedStatus=Approved", "duplicate-parameter"),
     ],
 )
-async def test_conditions_that_are_not_understood(http: httpx.AsyncClient, query: str, code: str) -> None:
-    ((pointer, told),) = errors_of(await http.post(f"{REVIEWS}/approve?{query}", json=[new_id("review")]))
-    assert (pointer, told) == (f"/{query.partition('=')[0]}", code)
+async def test_invalid_query_of_moderation(http: httpx.AsyncClient, query: str, code: str) -> None:
+    ((pointer, found_code),) = errors_of(await http.post(f"{REVIEWS}/approve?{query}", json=[new_id("review")]))
+    assert (pointer, found_code) == (f"/{query.partition('=')[0]}", code)
 
 
-async def test_what_is_expected_by_kafka(service: Service, facade: Facade, product: str) -> None:
+async def test_expected_status_by_kafka(service: Service, facade: Facade, product: str) -> None:
     early = new_id("review")
-    # Parked: a review that comes New is not what this one expects.
+    # Parked: a review that is New on arrival doesn't match the expected status.
     command = str(uuid4())
     parked = {"action": "delete", "ids": [early], "expectedStatus": "REJECTED", "commandId": command}
     await service.publish("moderation-commands", message(parked, early))
@@ -215,12 +217,12 @@ async def test_what_is_expected_by_kafka(service: Service, facade: Facade, produ
     approved = await by_kafka(service, "approve", early, expectedStatus=0, moderator="anna")
     assert approved["outcome"] == "applied"
     rejected = await by_kafka(service, "reject", early, expectedStatus="new", moderator="bert")
-    told = {name: rejected[name] for name in ("outcome", "reason", "status", "moderator")}
-    assert told == {"outcome": "refused", "reason": "status-changed", "status": "Approved", "moderator": "anna"}
+    refusal = {name: rejected[name] for name in ("outcome", "reason", "status", "moderator")}
+    assert refusal == {"outcome": "refused", "reason": "status-changed", "status": "Approved", "moderator": "anna"}
     assert await facade.rating(product) == (4.0, 1)
 
 
-async def test_events_tell_the_status_before_and_after(facade: Facade, service: Service, product: str) -> None:
+async def test_events_contain_status_before_and_after(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit(submission(product))
     for action in ("approve", "reject", "reset", "delete"):
         await facade.moderate(action, id)
@@ -238,7 +240,7 @@ async def test_events_tell_the_status_before_and_after(facade: Facade, service: 
 
 
 async def decide(http: httpx.AsyncClient, action: str, ids: Sequence[str]) -> dict[str, Json]:
-    """Decide about reviews that were New a moment ago, and wait for all results."""
+    """Decide on reviews that were New a moment ago, and wait for all results."""
     response = await http.post(f"{REVIEWS}/{action}?expectedStatus=New", json=ids, headers={"Prefer": "wait=20"})
     answer = problem_of(response, 409) if response.status_code == 409 else response.json()
     if response.status_code == 202:
@@ -247,7 +249,7 @@ async def decide(http: httpx.AsyncClient, action: str, ids: Sequence[str]) -> di
 
 
 @pytest.mark.parametrize("decisions", [400, pytest.param(10_000, marks=pytest.mark.slow)])
-async def test_two_moderators_overwrite_nothing_of_each_other(
+async def test_two_moderators_do_not_overwrite_each_other(
     http: httpx.AsyncClient, facade: Facade, product: str, decisions: int
 ) -> None:
     count = decisions // 2

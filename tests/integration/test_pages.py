@@ -1,4 +1,4 @@
-"""The documents for people: pages that load nothing from any other host."""
+"""Documentation pages that load nothing from other hosts."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ DOCUMENTS = Path(__file__).parents[2] / "docs"
 
 
 class _Addresses(HTMLParser):
-    """The addresses that a page would load or lead to."""
+    """Collector of the addresses that a page would load or link to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,14 +30,14 @@ class _Addresses(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.found += [value or "" for name, value in attrs if name in ADDRESSES]
-        self.found += styled(" ".join(value or "" for name, value in attrs if name == "style"))
+        self.found += css_addresses(" ".join(value or "" for name, value in attrs if name == "style"))
 
     def handle_data(self, data: str) -> None:
-        self.found += styled(data)
+        self.found += css_addresses(data)
 
 
-def styled(css: str) -> list[str]:
-    """The addresses in a style sheet."""
+def css_addresses(css: str) -> list[str]:
+    """Return the addresses in a style sheet."""
     return re.findall(r"""url\(\s*["']?(.+?)["']?\s*\)""", css) + re.findall(r"""@import\s+["'](.+?)["']""", css)
 
 
@@ -59,12 +59,12 @@ async def test_pages_name_no_other_host(http: httpx.AsyncClient, path: str) -> N
         loaded = await http.get(urljoin(path, address))
         assert loaded.status_code == 200, address
         if loaded.headers["content-type"].startswith("text/css"):
-            assert all(inner.startswith("data:") for inner in styled(loaded.text))
-    # What the scripts of the page itself name: the document, and no validator.
+            assert all(inner.startswith("data:") for inner in css_addresses(loaded.text))
+    # The page's own scripts name the document, and no external validator.
     assert "//" not in "".join(re.findall(r"<script>(.*?)</script>", response.text, re.DOTALL))
 
 
-def test_other_hosts_would_be_found() -> None:
+def test_other_hosts_are_detected() -> None:
     page = '<link href="//cdn.example/a.css"><style>p {background: url("https://b.example/x")}</style>'
     assert addresses_in(page) == ["//cdn.example/a.css", "https://b.example/x"]
 
@@ -74,7 +74,7 @@ async def test_only_files_of_the_page_are_served(http: httpx.AsyncClient) -> Non
         assert (await http.get(path)).status_code == 404
 
 
-async def test_the_page_holds_every_topic_and_message(service: Service, http: httpx.AsyncClient) -> None:
+async def test_page_contains_every_topic_and_message(service: Service, http: httpx.AsyncClient) -> None:
     page = (await http.get("/asyncapi")).text
     assert "<script" not in page
     for topic in Topic:
@@ -91,20 +91,20 @@ async def test_the_page_holds_every_topic_and_message(service: Service, http: ht
     assert {address for address in addresses_in(page) if address.startswith("#")} <= known
 
 
-def test_the_document_in_docs_is_fresh() -> None:
+def test_document_in_docs_is_up_to_date() -> None:
     kept = json.loads((DOCUMENTS / "asyncapi.json").read_text())
     assert kept == asyncapi_document(TopicNames("plaudit."), version("plaudit")), "run `make docs`"
 
 
 class Visit(NamedTuple):
-    """The document that a browser made of a page, and the requests that the page caused."""
+    """The document that a browser built from a page, and the requests that the page caused."""
 
     dom: str
     requests: list[str]
 
 
 async def visit(address: str, folder: Path) -> Visit:
-    """Open a page in headless Chromium, which reaches no host but this one."""
+    """Open a page in headless Chromium, which can reach only this host."""
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("there is no `chromium` (`apt-get install chromium`)")
@@ -133,7 +133,7 @@ async def visit(address: str, folder: Path) -> Visit:
     log = json.loads((folder / "net.json").read_text())
     started = log["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
     events = [event.get("params", {}) for event in log["events"] if event["type"] == started]
-    # The browser has errands of its own, which have no initiator; they end at the resolver.
+    # The browser's own requests have no initiator; they fail at name resolution.
     origin = "{0.scheme}://{0.netloc}".format(urlsplit(address))
     return Visit(dom.decode(), [e["url"] for e in events if e.get("url") == address or e.get("initiator") == origin])
 
@@ -150,11 +150,11 @@ async def visit(address: str, folder: Path) -> Visit:
         ("/asyncapi", {"/asyncapi"}, "CloudEventHeaders"),
     ],
 )
-async def test_a_browser_shows_them_without_any_other_host(
+async def test_browser_renders_pages_without_other_hosts(
     service: Service, tmp_path: Path, path: str, loads: set[str], shows: str
 ) -> None:
     seen = await visit(service.address + path, tmp_path)
     assert {request for request in seen.requests if not request.startswith((service.address, "data:"))} == set()
     assert {urlsplit(request).path for request in seen.requests} >= loads
-    # As the browser shows it: Swagger UI breaks long paths with a zero-width space.
+    # As rendered: Swagger UI breaks long paths with a zero-width space.
     assert shows in seen.dom.replace("\u200b", "").replace("<wbr>", "")

@@ -1,4 +1,4 @@
-"""Commands and verdicts take effect as they stand in their topic, whatever the times of their records."""
+"""Parked commands and verdicts take effect in the order of their topic, regardless of record times."""
 
 from functools import partial
 from hashlib import sha256
@@ -15,7 +15,7 @@ NOW_MS = int(time() * 1000)
 
 
 def back_in_time(*messages: Message) -> list[Message]:
-    """The messages with times of their sender, each a minute before the one in front of it."""
+    """Return the messages with sender times in reverse order, each a minute before the previous one."""
     return [each._replace(timestamp=NOW_MS - 60_000 * place) for place, each in enumerate(messages)]
 
 
@@ -29,14 +29,14 @@ async def until_parked(service: Service, id: str, count: int) -> None:
         await eventually(waiting, lambda found: found == count)
 
 
-async def test_the_last_command_counts_whatever_its_time(facade: Facade, service: Service, product: str) -> None:
+async def test_last_command_counts_regardless_of_time(facade: Facade, service: Service, product: str) -> None:
     id = new_id("review")
-    told = {"reviewId": id, "userId": "u"}
+    vote = {"reviewId": id, "userId": "u"}
     feedback = [
         message({"action": "reply", "reviewId": id, "text": "First"}, id),
-        message({"action": "vote", **told, "helpful": True}, id),
+        message({"action": "vote", **vote, "helpful": True}, id),
         message({"action": "reply", "reviewId": id, "text": "Last"}, id),
-        message({"action": "vote", **told, "helpful": False}, id),
+        message({"action": "vote", **vote, "helpful": False}, id),
     ]
     await service.publish("moderation-commands", *back_in_time(moderation("approve", id), moderation("reject", id)))
     await service.publish("review-feedback", *back_in_time(*feedback))
@@ -49,7 +49,7 @@ async def test_the_last_command_counts_whatever_its_time(facade: Facade, service
 
 
 @pytest.mark.parametrize("is_early", [True, False], ids=["parked", "at once"])
-async def test_the_last_verdict_counts_whatever_its_time(
+async def test_last_verdict_counts_regardless_of_time(
     facade: Facade, service: Service, product: str, is_early: bool
 ) -> None:
     review = submission(product, id=new_id("review"), title="Good")

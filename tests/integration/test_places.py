@@ -1,4 +1,5 @@
-"""Commands go to the place of their review: by its id where that tells it, by a look-up else; early ones wait there."""
+"""Commands are routed to the place of their review: by its id if the id contains it, otherwise by a look-up; early ones
+wait there."""
 
 import asyncio
 import itertools
@@ -29,7 +30,7 @@ from tests.support.waiting import eventually
 
 
 def our_id(product: str, bucket: int | None = None) -> str:
-    """An id like those that the service gives; with a bucket of its own a forged one."""
+    """Return an id like those of the service; with an explicit bucket, a forged one."""
     return placed(uuid4(), bucket_of(Entity("Product", product)) if bucket is None else bucket)
 
 
@@ -38,17 +39,17 @@ async def outcomes_of(service: Service, command_id: str, id: str) -> str:
     return str(found["outcome"])
 
 
-async def sent(facade: Facade, action: str, id: str) -> str:
-    """Send a moderation that can't take effect yet; its command id."""
+async def send_early(facade: Facade, action: str, id: str) -> str:
+    """Send a moderation that cannot take effect yet; returns its command id."""
     answer = await facade.http.post(f"{REVIEWS}/{action}", json=[id])
     assert answer.status_code == 202
     return str(answer.json()["commandId"])
 
 
 async def decisions(service: Service, product: str, id: str) -> list[str]:
-    """What was told of the moderation of a review, in its order."""
-    told = [kind for kind, event in await service.events(f"Product:{product}") if event.get("reviewId") == id]
-    return [kind for kind in told if kind in ("ReviewApproved", "ReviewRejected", "ReviewReset")]
+    """Return the moderation events of a review, in order."""
+    kinds = [kind for kind, event in await service.events(f"Product:{product}") if event.get("reviewId") == id]
+    return [kind for kind in kinds if kind in ("ReviewApproved", "ReviewRejected", "ReviewReset")]
 
 
 async def parked(service: Service, id: str) -> int:
@@ -56,34 +57,34 @@ async def parked(service: Service, id: str) -> int:
         return await database["parkedCommands"].count_documents({"reviewId": id})
 
 
-async def test_a_review_that_we_name_is_moderated_without_the_router(
+async def test_review_with_generated_id_is_moderated_without_router(
     facade: Facade, service: Service, product: str
 ) -> None:
     first, second = await facade.submit(submission(product), submission(product, rating=2))
     assert bucket_in(first) == bucket_in(second) == bucket_of(Entity("Product", product))
     await service.idle()
 
-    async def goes_straight() -> bool:
+    async def bypasses_router() -> bool:
         before = len(await service.records("moderation-commands"))
         await facade.moderate("approve", first, second)
         await facade.until_rated(product, 3, 2)
-        # By the router where Kafka takes too long to tell that nothing waits there.
+        # Through the router if Kafka takes too long to report that nothing waits there.
         return len(await service.records("moderation-commands")) == before
 
-    await eventually(goes_straight)
+    await eventually(bypasses_router)
     records = await service.keyed("review-changes", first) + await service.keyed("review-changes", second)
     count = await service.partitions("review-changes")
     assert {record.partition for record in records} == {bucket_of(Entity("Product", product)) * count // 4096}
 
 
-async def test_a_repeat_with_its_key_is_the_same_review(facade: Facade, product: str) -> None:
+async def test_repeat_with_same_key_is_the_same_review(facade: Facade, product: str) -> None:
     key, review = once(), submission(product)
     answers = [(await facade.http.post(REVIEWS, json=[review], headers=key)).json() for _ in range(2)]
     assert answers[0]["ids"] == answers[1]["ids"]
     await facade.until_listed(product, 1)
 
 
-async def test_what_the_version_before_stored_is_not_stored_again(
+async def test_submission_stored_by_earlier_version_is_not_stored_again(
     facade: Facade, service: Service, product: str
 ) -> None:
     former, review = str(uuid4()), submission(product)
@@ -96,9 +97,7 @@ async def test_what_the_version_before_stored_is_not_stored_again(
 
 
 @pytest.mark.long
-async def test_a_database_of_before_gets_places_while_the_service_runs(
-    servers: Servers, tmp_path: Path, product: str
-) -> None:
+async def test_older_database_gets_places_while_service_runs(servers: Servers, tmp_path: Path, product: str) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:
         await database["schema"].insert_one({"_id": "mark", "version": 1, "runsFrom": 0})
@@ -114,7 +113,7 @@ async def test_a_database_of_before_gets_places_while_the_service_runs(
         for process in ("worker", "api"):
             await service.restart(process)
         await service.until_ready()
-        # What was sent before is known, whatever its id would be now.
+        # Earlier submissions are recognised, whatever their ids would be under the new scheme.
         repeat = await decided(partial(facade.http.post, REVIEWS, json=[review], headers={**WAIT, **key}))
         assert body_of(repeat, dict)["ids"] == [former]
         await service.publish("review-submissions", unnamed)
@@ -128,7 +127,7 @@ async def test_a_database_of_before_gets_places_while_the_service_runs(
 
 
 @pytest.mark.parametrize("kind", ["ours", "forged", "foreign"])
-async def test_commands_before_their_review_take_effect_in_their_order(
+async def test_commands_before_their_review_take_effect_in_order(
     facade: Facade, service: Service, product: str, kind: str
 ) -> None:
     place = bucket_of(Entity("Product", product))
@@ -151,7 +150,7 @@ async def test_commands_before_their_review_take_effect_in_their_order(
     await facade.until_rated(product, 0, 0)
 
 
-async def test_by_both_ways_before_the_review(facade: Facade, service: Service, product: str) -> None:
+async def test_commands_by_http_and_kafka_before_their_review(facade: Facade, service: Service, product: str) -> None:
     id, commands = our_id(product), [str(uuid4()) for _ in range(2)]
 
     async def by_kafka(action: str, command: str) -> None:
@@ -162,11 +161,11 @@ async def test_by_both_ways_before_the_review(facade: Facade, service: Service, 
 
     await by_kafka("approve", commands[0])
     await until_parked(1)
-    second = await sent(facade, "reject", id)
+    second = await send_early(facade, "reject", id)
     await until_parked(2)
     await by_kafka("reset", commands[1])
     await until_parked(3)
-    fourth = await sent(facade, "approve", id)
+    fourth = await send_early(facade, "approve", id)
     await until_parked(4)
     await service.publish("review-submissions", review_message(submission(product, id=id, rating=5)))
     for command in (commands[0], second, commands[1], fourth):
@@ -175,9 +174,9 @@ async def test_by_both_ways_before_the_review(facade: Facade, service: Service, 
     await eventually(partial(decisions, service, product, id), expected.__eq__)
 
 
-async def test_by_http_before_the_review_and_after_it(facade: Facade, service: Service, product: str) -> None:
+async def test_commands_by_http_before_and_after_their_review(facade: Facade, service: Service, product: str) -> None:
     id = our_id(product)
-    command = await sent(facade, "approve", id)
+    command = await send_early(facade, "approve", id)
     await eventually(partial(parked, service, id), (1).__eq__)
     await service.publish("review-submissions", review_message(submission(product, id=id, rating=4)))
     assert await outcomes_of(service, command, id) == "applied"
@@ -188,7 +187,7 @@ async def test_by_http_before_the_review_and_after_it(facade: Facade, service: S
 
 
 @pytest.mark.long
-async def test_by_http_behind_what_upstream_systems_have_published(
+async def test_command_by_http_follows_those_published_upstream(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
     service, facade = own_service, own_facade
@@ -196,40 +195,40 @@ async def test_by_http_behind_what_upstream_systems_have_published(
     await service.idle()
     await service.stop("worker")
     await service.publish("moderation-commands", message({"action": "reject", "ids": [id]}, id))
-    command = await sent(facade, "approve", id)
+    command = await send_early(facade, "approve", id)
     service.start("worker")
     assert await outcomes_of(service, command, id) == "applied"
     await eventually(partial(decisions, service, product, id), ["ReviewRejected", "ReviewApproved"].__eq__)
     await facade.until_rated(product, 4, 1)
 
 
-async def handed_over(handover: Handover) -> None:
-    """Wait as a worker does, which tries again where Kafka takes too long to tell."""
+async def wait_for_handover(handover: Handover) -> None:
+    """Wait as a worker does, retrying if Kafka takes too long to answer."""
     while True:
         with suppress(BrokerAwayError, KafkaError):
             return await handover.wait()
-        await asyncio.sleep(0.1)  # as a worker pauses
+        await asyncio.sleep(0.1)  # the pause of a worker
 
 
 @pytest.mark.long
-async def test_commands_wait_for_those_that_another_worker_passed_on(own_service: Service, product: str) -> None:
+async def test_commands_wait_for_those_forwarded_by_another_worker(own_service: Service, product: str) -> None:
     service = own_service
     await service.idle()
     await service.stop("worker")
     recount = {"kind": "recount", "entityType": "Product", "entityId": product}
     await service.publish("review-changes", message(recount, f"Product:{product}"))
     handover = Handover(KafkaConnection(service.servers.kafka), TopicNames(service.topic("")))
-    waiting = asyncio.create_task(handed_over(handover))
-    await asyncio.sleep(2)  # nothing tells that it waits
+    waiting = asyncio.create_task(wait_for_handover(handover))
+    await asyncio.sleep(2)  # nothing reports that it waits
     assert not waiting.done()
     service.start("worker")
     await waiting
     await service.stop("worker")
     await service.publish("review-changes", message(recount, f"Product:{product}"))
-    # Nobody has had its partitions in between, so that it needn't wait; then somebody may.
-    await handed_over(handover)
+    # No other worker has had its partitions in between, so it need not wait; after a new assignment one may have.
+    await wait_for_handover(handover)
     handover.on_partitions_assigned([])
-    waiting = asyncio.create_task(handed_over(handover))
+    waiting = asyncio.create_task(wait_for_handover(handover))
     await asyncio.sleep(1)  # as above
     assert not waiting.done()
     waiting.cancel()
@@ -238,10 +237,10 @@ async def test_commands_wait_for_those_that_another_worker_passed_on(own_service
 
 
 @pytest.mark.long
-async def test_what_comes_while_kafka_tells_too_late_is_not_waited_for(
+async def test_records_published_after_slow_answer_are_not_awaited(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else they would wait for as long as others pass something on."""
+    """Otherwise it would wait for as long as others keep forwarding commands."""
     service, asked = Service(servers, tmp_path), itertools.count(1)
     await service.run("init")
     topic, connection = service.topic("review-changes"), KafkaConnection(servers.kafka)
@@ -271,10 +270,10 @@ async def test_what_comes_while_kafka_tells_too_late_is_not_waited_for(
 
 @pytest.mark.long
 @pytest.mark.parametrize("partitions", [4, 1])
-async def test_what_is_gone_with_its_topic_is_not_waited_for(
+async def test_records_of_deleted_topic_are_not_awaited(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
-    service, has_looked, is_there_anew = Service(servers, tmp_path), asyncio.Event(), asyncio.Event()
+    service, has_looked, is_recreated = Service(servers, tmp_path), asyncio.Event(), asyncio.Event()
     await service.run("init")
     await service.publish("review-changes", *(message({"id": key}, key) for key in "abcdefghijkl"))
 
@@ -282,29 +281,29 @@ async def test_what_is_gone_with_its_topic_is_not_waited_for(
         async def measure(self, *topics: Topic) -> Lag:
             found = await super().measure(*topics)
             has_looked.set()
-            await is_there_anew.wait()
+            await is_recreated.wait()
             return found
 
     monkeypatch.setattr(routing_handover, "ConsumerLag", PausingLag)
     handover = Handover(KafkaConnection(servers.kafka), TopicNames(service.prefix))
-    waiting = asyncio.create_task(handed_over(handover))
+    waiting = asyncio.create_task(wait_for_handover(handover))
     await has_looked.wait()
     await delete_topic(servers, service.topic("review-changes"))
     service.count = partitions
     await service.run("init")
-    is_there_anew.set()
+    is_recreated.set()
     await asyncio.wait_for(waiting, 60)
 
 
 @pytest.mark.long
-async def test_an_early_command_is_given_up_in_the_end(own_service: Service, own_facade: Facade, product: str) -> None:
-    async def sent_straight() -> tuple[str, ...]:
+async def test_early_command_is_given_up_eventually(own_service: Service, own_facade: Facade, product: str) -> None:
+    async def send_direct() -> tuple[str, ...]:
         id = our_id(product)
-        command = await sent(own_facade, "approve", id)
-        # By the router where Kafka takes too long to tell that nothing waits there.
+        command = await send_early(own_facade, "approve", id)
+        # Through the router if Kafka takes too long to report that nothing waits there.
         return () if await own_service.keyed("moderation-commands", id) else (id, command)
 
-    id, command = await eventually(sent_straight)
+    id, command = await eventually(send_direct)
 
     async def make_overdue() -> bool:
         async with own_service.mongo() as database:

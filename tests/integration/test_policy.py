@@ -1,4 +1,4 @@
-"""The policy of a store, and the report of decisions."""
+"""The review policy of a store, and the report of decisions."""
 
 import json
 from pathlib import Path
@@ -16,9 +16,7 @@ from tests.support.service import Json, Servers, Service
 
 
 @pytest.mark.long
-async def test_the_policy_and_the_report_count_decisions(
-    facade: Facade, http: httpx.AsyncClient, service: Service
-) -> None:
+async def test_policy_and_report_count_decisions(facade: Facade, http: httpx.AsyncClient, service: Service) -> None:
     assert (await http.get(f"/api/stores/{new_id('store')}/review-policy")).status_code == 404
     store = await facade.open_store()
     entity = new_id()
@@ -49,7 +47,7 @@ async def test_the_policy_and_the_report_count_decisions(
     assert (report["submitted"], report["approved"]) == (7, 3)
     whole = json.loads((await service.run("reviews", "report", "--to", "2020-05-07", "--json")).stdout)
     assert whole["submitted"] >= 1
-    assert whole["medianSecondsToDecision"] < 86_400, "it came when it was imported"
+    assert whole["medianSecondsToDecision"] < 86_400, "counts from the written date, not from the import"
     later = ("reviews", "report", "--store", store, "--from", "2100-01-01", "--csv")
     rows = (await service.run(*later)).stdout.splitlines()
     assert rows[0] == "figure,of,value"
@@ -58,25 +56,23 @@ async def test_the_policy_and_the_report_count_decisions(
 
 
 @pytest.mark.long
-async def test_a_store_that_is_not_there_and_a_time_that_never_was(
-    service: Service, facade: Facade, tmp_path: Path
-) -> None:
+async def test_unknown_store_and_invalid_period(service: Service, facade: Facade, tmp_path: Path) -> None:
     store, other = await facade.open_store(), new_id("store")
     commands = [("reviews", "report"), ("ratings", "rebuild"), ("export", "--format", "jsonl")]
     for command in commands:
-        said = (await service.run(*command, "--store", other, code=1)).stderr
-        assert f"There is no store {other}. The stores are: " in " ".join(said.split())
+        error = (await service.run(*command, "--store", other, code=1)).stderr
+        assert f"There is no store {other}. The stores are: " in " ".join(error.split())
         await service.run(*command, "--store", store)
     file = tmp_path / "reviews.jsonl"
     file.write_text("an earlier export")
-    said = (await service.run("export", "-o", str(file), "--entity-type", "Typo", code=1)).stderr
-    assert "No review is of the type Typo. The types are: " in " ".join(said.split())
+    error = (await service.run("export", "-o", str(file), "--entity-type", "Typo", code=1)).stderr
+    assert "No review is of the type Typo. The types are: " in " ".join(error.split())
     assert file.read_text() == "an earlier export"
-    said = (await service.run("reviews", "report", "--from", "2026-02-01", "--to", "2026-01-01", code=2)).stderr
-    assert "--from must be before --to" in said
+    error = (await service.run("reviews", "report", "--from", "2026-02-01", "--to", "2026-01-01", code=2)).stderr
+    assert "--from must be before --to" in error
 
 
-async def test_damaged_reviews_are_no_fault_of_the_numbers_of_others(servers: Servers) -> None:
+async def test_damaged_reviews_do_not_affect_counts_of_others(servers: Servers) -> None:
     async with opened_desk(servers) as desk:
         store = await desk.open_store()
         unknown, unusable = {"reasonCode": "new"}, {"modifiedDate": "now"}

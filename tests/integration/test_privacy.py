@@ -1,4 +1,4 @@
-"""The data of a person: shown to them, and removed, so that ratings stay right."""
+"""Personal data: exported and erased, with ratings kept right."""
 
 import hashlib
 import hmac
@@ -26,7 +26,7 @@ EMAIL, STREET, WORDS = "anna.berg@example.com", "Lindenallee 7", "Nobody else wo
 
 
 async def everything_in(service: Service) -> str:
-    """All that the database holds, as text."""
+    """Return the whole content of the database as text."""
     async with service.mongo() as database:
         return "\n".join(
             [str(await database[name].find().to_list()) for name in await database.list_collection_names()]
@@ -34,22 +34,22 @@ async def everything_in(service: Service) -> str:
 
 
 async def export(service: Service, person: str) -> Json:
-    """The data of a person, as the command shows it."""
+    """Return the data of a person as exported by the command."""
     return dict(json.loads((await service.run("privacy", "export", "--customer", person)).stdout))
 
 
 async def erase(service: Service, person: str, *options: str, code: int = 0) -> str:
-    """Remove the data of a person; returns what the command says."""
+    """Erase the data of a person; returns the output of the command."""
     ended = await service.run("privacy", "erase", "--customer", person, "--yes", *options, code=code)
     return ended.stdout + ended.stderr
 
 
 async def replay(service: Service, *options: str) -> str:
-    """Replay all dead letters; returns what the command says."""
+    """Replay all dead letters; returns the output of the command."""
     return (await service.run("dlq", "replay", *options)).stdout
 
 
-async def test_a_person_is_shown_and_forgotten(
+async def test_person_is_exported_and_erased(
     own_service: Service, own_facade: Facade, own_returns: Returns, product: str
 ) -> None:
     facade, returns = own_facade, own_returns
@@ -63,7 +63,7 @@ async def test_a_person_is_shown_and_forgotten(
     customer = {"customerId": anna, "customerName": "Anna Berg", "customerEmail": f"Anna Berg <{EMAIL}>"}
     order = await returns.ordered({"line": 5}, **customer, address={"street": STREET})
     voted = await facade.submit_approved(submission(product, 5, userId=berta, userName="Berta Holm"))
-    await _say(own_service, voted[0], anna)
+    await _publish_feedback(own_service, voted[0], anna)
     given_back = await returns.create(order, {"line": 2})
     await returns.change(given_back, resolution=WORDS)
     bad = message(submission(product, 9, userId=anna, review=WORDS))
@@ -93,7 +93,7 @@ async def test_a_person_is_shown_and_forgotten(
     assert [trace for trace in (anna, "Anna Berg", EMAIL, EMAIL.upper(), STREET, WORDS) if trace in everything] == []
     async with own_service.mongo() as database:
         assert await ReviewTokenRepository(database).used([token.line]) == {token.line: mine[0]}
-    # What is others', and what the shop has to count, is as it was.
+    # Data of others, and the numbers that the shop needs, are unchanged.
     assert set(await facade.listed(entityIds=[product])) == {*others, *voted}
     assert await facade.rating(product) == (5.0, 2)
     left = await facade.review(voted[0])
@@ -107,7 +107,7 @@ async def test_a_person_is_shown_and_forgotten(
     assert (await returns.existing(given_back))["order"]["items"][0]["quantity"] == 5
     await own_service.run("ratings", "verify")
 
-    # It is on record, without the name; and nothing of it comes back.
+    # The erasure is recorded, without the name, and nothing of the data comes back.
     async with own_service.mongo() as database:
         (record,) = await database["erasures"].find().to_list()
     kept = {"reviews": 2, "orders": 1, "returns": 1, "mails": 1, "reminders": 2, "reviewTokens": 1, "waiting": 2}
@@ -121,21 +121,21 @@ async def test_a_person_is_shown_and_forgotten(
     assert "Deleted 0 reviews" in await erase(own_service, anna)
 
 
-async def _say(service: Service, review: str, person: str) -> None:
-    """Votes and reports of a person, of which two wait, and a vote of somebody else."""
+async def _publish_feedback(service: Service, review: str, person: str) -> None:
+    """Publish votes and reports of a person, two of them parked, and a vote of somebody else."""
     report = {"action": "report", "explanation": WORDS, "goodFaith": True}
     mine = {"reviewId": review, "userId": person}
-    said = [
+    feedback = [
         {"action": "vote", **mine, "helpful": True},
         {"action": "vote", **mine, "userId": new_id("berta"), "helpful": False},
         {**report, **mine, "reason": "spam"},
         {**report, "reviewId": review, "reason": "illegal", "name": "Anna Berg", "email": EMAIL.upper()},
     ]
-    await service.publish("review-feedback", *(message(each, review) for each in said))
+    await service.publish("review-feedback", *(message(each, review) for each in feedback))
     later = new_id("review")
     early: Json = {**report, "reviewId": later, "reason": "spam"}
-    told = ({**early, "userId": person}, {**early, "email": EMAIL.upper()})
-    await service.publish("review-feedback", *(message(each, later) for each in told))
+    early_reports = ({**early, "userId": person}, {**early, "email": EMAIL.upper()})
+    await service.publish("review-feedback", *(message(each, later) for each in early_reports))
     async with service.mongo() as database:
 
         async def counts() -> list[int]:
@@ -154,11 +154,11 @@ async def _letters(service: Service, count: int) -> None:
     await eventually(letters, lambda found: found == count)
 
 
-async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_returns: Returns) -> None:
+async def test_personal_data_is_found_in_every_shape_and_place(own_service: Service, own_returns: Returns) -> None:
     number = random.randrange(10**9, 10**10)
     anna, berta, later = str(number), f"{number}0", new_id("order")
     order = await own_returns.ordered({"line": 5}, customerId=anna)
-    # Hers: by a number, by her order alone, deep within, cut off, and nested deeper than a document can be.
+    # Anna's data: by a number, by her order alone, deeply nested, cut off, and nested deeper than a document can be.
     await own_service.publish(
         "review-submissions",
         message(submission("x", userId=number, review=WORDS)),
@@ -167,19 +167,19 @@ async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_re
     )
     deep = json.loads(f"{'[' * 200}{[1] * 2_000}{']' * 200}")
     await own_service.publish("order-events", message({"order": {"customer": {"id": number}}, "x": deep}))
-    # An order as some systems lay it out.
+    # An order with unusual whitespace.
     laid_out = json.dumps(an_order(new_id("order"), {"line": 5}, customerId=anna), indent="\t").replace("\n", "\r\n")
     await own_service.publish("order-events", Message(None, laid_out.encode()))
     await eventually(partial(own_returns.available, json.loads(laid_out)["id"]), lambda known: known is not None)
     await own_service.publish("return-commands", return_command("create", {"orderId": order, "resolution": WORDS}))
-    # Others': whatever else has her number, and an id that begins like hers.
+    # Data of others: other fields with Anna's number, and an id that starts with hers.
     await own_service.publish(
         "review-submissions",
         message(submission(anna, 9, userId=berta)),
         Message(None, f'{{"userId": "{berta}", "rating": 5'.encode()),
     )
     await _letters(own_service, 7)
-    # Commands that wait for what they are about.
+    # Parked commands.
     wanted = wanted_return(later, {"line": 2}, resolution=WORDS)
     wanted["id"] = new_id("return")
     change = {"id": wanted["id"], "resolution": WORDS}
@@ -208,14 +208,14 @@ async def test_it_is_found_in_every_shape_and_place(own_service: Service, own_re
     assert "Replayed 2 dead letters" in replayed
     assert "5 contain data of people who have been erased" in replayed
 
-    # What was acknowledged takes effect all the same, without her words and name.
+    # An acknowledged return still takes effect, without her words and name.
     await own_returns.ordered({"line": 5}, id=later)
     await eventually(partial(own_returns.available, later), lambda left: left == {"line": 3})
     assert WORDS not in await everything_in(own_service)
 
 
 async def _return_by(service: Service, returns: Returns, user: str, order: str) -> str:
-    """A return with words, which somebody makes by Kafka."""
+    """Publish a return with texts by a user to Kafka, and wait for it; returns its id."""
     wanted = wanted_return(order, {"line": 1}, resolution=WORDS, id=new_id("return"))
     wanted["lineItems"][0]["reason"] = WORDS
     await service.publish("return-commands", return_command("create", wanted, user=user))
@@ -224,19 +224,19 @@ async def _return_by(service: Service, returns: Returns, user: str, order: str) 
 
 
 async def _change_by(service: Service, returns: Returns, user: str, order: str, changes: Json) -> None:
-    """A change of a return by somebody."""
+    """Publish a change of a return by a user, and wait for it."""
     await service.publish("return-commands", return_command("update", changes, order, user=user))
     await eventually(partial(returns.existing, changes["id"]), lambda stored: stored["modifiedBy"] == user)
 
 
-def _told(stored: Json) -> tuple[str | None, ...]:
-    """The names and words in a return of one line."""
+def _names_and_texts(stored: Json) -> tuple[str | None, ...]:
+    """Return the names and texts in a return with one line."""
     (line,) = stored["lineItems"]
     names = [each[name] for each in (stored, line) for name in ("createdBy", "modifiedBy")]
     return (*names, stored["resolution"], line["reason"])
 
 
-async def test_returns_of_others_orders_are_found_by_their_names(own_service: Service, own_returns: Returns) -> None:
+async def test_returns_of_others_orders_are_found_by_user(own_service: Service, own_returns: Returns) -> None:
     service, returns = own_service, own_returns
     anna, berta, clerk = (new_id(name) for name in ("anna", "berta", "clerk"))
     others = await returns.ordered({"line": 5}, customerId=berta)
@@ -253,21 +253,21 @@ async def test_returns_of_others_orders_are_found_by_their_names(own_service: Se
 
     shown = await export(service, anna)
     part, own = (anna, anna, anna, anna, None, None), (anna, anna, anna, anna, WORDS, WORDS)
-    told = {each["id"]: _told(each) for each in shown["returns"]}
-    assert told == {**dict(zip(made, (part, own, part), strict=True)), lines: (None, None, None, anna, None, None)}
+    exported = {each["id"]: _names_and_texts(each) for each in shown["returns"]}
+    assert exported == {**dict(zip(made, (part, own, part), strict=True)), lines: (None, None, None, anna, None, None)}
     assert clerk not in json.dumps(shown)
 
     assert "4 returns" in await erase(service, anna)
     without, gone = (None, None, None, None, WORDS, WORDS), (None,) * 6
     for id, left in zip(made, (without, gone, without), strict=True):
-        assert _told(await returns.existing(id)) == left
-    assert _told(await returns.existing(lines)) == (clerk, clerk, clerk, None, WORDS, WORDS)
+        assert _names_and_texts(await returns.existing(id)) == left
+    assert _names_and_texts(await returns.existing(lines)) == (clerk, clerk, clerk, None, WORDS, WORDS)
     assert await returns.available(others) == {"line": 2}
     assert anna not in await everything_in(service)
     assert "0 returns" in await erase(service, anna)
 
 
-async def test_all_returns_of_an_order_are_shown_and_forgotten(own_service: Service, own_returns: Returns) -> None:
+async def test_all_returns_of_an_order_are_exported_and_erased(own_service: Service, own_returns: Returns) -> None:
     service, anna, number = own_service, new_id("anna"), 1_001
     order = await own_returns.ordered({"line": number}, customerId=anna)
     first = await own_returns.create(order, {"line": 1}, resolution=WORDS)
@@ -283,9 +283,7 @@ async def test_all_returns_of_an_order_are_shown_and_forgotten(own_service: Serv
         assert await database["returns"].count_documents({"orderId": order}) == number
 
 
-async def test_an_order_that_has_lost_its_body_is_shown_and_forgotten(
-    own_service: Service, own_returns: Returns
-) -> None:
+async def test_order_without_body_is_exported_and_erased(own_service: Service, own_returns: Returns) -> None:
     service, anna = own_service, new_id("anna")
     whole, damaged = [await own_returns.ordered({"line": 2}, customerId=anna, customerName="Anna Berg") for _ in "ab"]
     async with service.mongo() as database:
@@ -298,8 +296,9 @@ async def test_an_order_that_has_lost_its_body_is_shown_and_forgotten(
     assert (item["id"], item["quantity"]) == ("line", 2)
 
 
-async def test_whoever_was_forgotten_is_known_by_any_mark(own_service: Service) -> None:
-    """By a mark of an earlier version, by the database's own key, and by one and another of the configuration."""
+async def test_erased_person_is_recognised_by_any_mark(own_service: Service) -> None:
+    """The mark may be of an earlier version, made with the database's own key, or with a current or former key of the
+    configuration."""
     people = [new_id(name) for name in ("plain", "own", "whole", "configured", "rotated")]
     letters = [Message(None, f'{{"user": "{person}", "action'.encode()) for person in people]
     await own_service.publish("return-commands", *letters)
@@ -308,7 +307,7 @@ async def test_whoever_was_forgotten_is_known_by_any_mark(own_service: Service) 
         plain = hashlib.sha256(people[0].encode()).hexdigest()
         await database["erasures"].insert_one({"mark": plain, "at": datetime.now(UTC), "counts": {}})
         await erase(own_service, people[1])
-        # Before there could be several, the secret was the key, as a file has it.
+        # Before several keys were possible, the key was the whole secret, as read from a file.
         key = "k" * 32 + "\n"
         whole = hmac.digest(key.encode(), people[2].encode(), "sha256").hex()
         await database["erasures"].insert_one({"mark": whole, "at": datetime.now(UTC), "counts": {}})
@@ -322,7 +321,7 @@ async def test_whoever_was_forgotten_is_known_by_any_mark(own_service: Service) 
         assert marks[3] == hmac.digest(b"k" * 32, people[3].encode(), "sha256").hex()
         assert marks[4] == hmac.digest(newer.encode(), people[4].encode(), "sha256").hex()
         assert hashlib.sha256(people[1].encode()).hexdigest() not in marks
-        # Also of what came among the letters after it had been looked for.
+        # Including letters that arrived after the search for them.
         await database["erasedLetters"].delete_many({})
     assert "5 contain data of people who have been erased" in await replay(own_service, "--dry-run")
     shown = (await own_service.run("config")).stdout
@@ -331,14 +330,14 @@ async def test_whoever_was_forgotten_is_known_by_any_mark(own_service: Service) 
 
 
 async def _mail_to(service: Service, customer: str) -> None:
-    """A mail that no mailer has sent yet, and the count of those before it."""
+    """Store a mail that is not sent yet, and the customer's count of earlier ones."""
     async with service.mongo() as database:
         record = StoredRecord("mail-commands", 0, 0, 0, customer.encode(), json.dumps({"to": EMAIL}).encode(), [])
         await MailRepository(database).accept({"mail": record}, datetime.now(UTC))
         await database["reminderCustomers"].insert_one({"_id": customer, "sent": 2, "times": [0, 1]})
 
 
-async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, own_facade: Facade, tmp_path: Path) -> None:
+async def test_failures_are_reported_and_not_recorded(own_service: Service, own_facade: Facade, tmp_path: Path) -> None:
     anna = new_id("anna")
     await own_facade.submit(submission(new_id(), userId=anna))
     await own_service.stop("worker")
@@ -356,7 +355,7 @@ async def test_nothing_is_said_to_be_done_that_is_not(own_service: Service, own_
     assert ended.stderr.replace("\n", "").endswith("/missing/anna.json.draft: No such file or directory.")
 
 
-async def test_an_erasure_that_is_cut_short_is_known_and_goes_on(own_service: Service, own_returns: Returns) -> None:
+async def test_interrupted_erasure_is_recorded_and_resumed(own_service: Service, own_returns: Returns) -> None:
     anna = new_id("anna")
     order = await own_returns.ordered({"line": 5}, customerId=anna, customerEmail=EMAIL)
     given_back = await own_returns.create(order, {"line": 2})
@@ -366,13 +365,13 @@ async def test_an_erasure_that_is_cut_short_is_known_and_goes_on(own_service: Se
     async with own_service.mongo() as database:
         stored = await database["returns"].find_one({"_id": given_back})
         assert stored is not None
-        # Nobody can tell what it takes of its order: it ends the erasure, as a server would that goes away.
+        # Its share of the order is unknown: it fails the erasure, like a server outage would.
         await database["returns"].update_one({"_id": given_back}, {"$unset": {"lines": ""}})
         await erase(own_service, anna, code=1)
         (cut,) = await database["erasures"].find().to_list()
         assert cut["counts"] == {}
         assert anna in await everything_in(own_service)
-        # Whoever asks for the mark knows.
+        # A check of the mark finds the erasure.
         await database["erasedLetters"].delete_many({})
         assert "1 contain data of people who have been erased" in await replay(own_service, "--dry-run")
 
@@ -383,10 +382,11 @@ async def test_an_erasure_that_is_cut_short_is_known_and_goes_on(own_service: Se
     assert (done["counts"]["orders"], done["counts"]["mails"]) == (1, 1)
 
 
-async def erased_once_it_is_read(service: Service, customer: str) -> None:
-    """Erase a person whose one review waits in Kafka: without a worker nothing is, and with one nothing comes back."""
-    said = await erase(service, customer, "--wait", "1", code=1)
-    assert "haven't processed earlier messages within 1 s, and nothing was removed" in said
+async def assert_erased_once_read(service: Service, customer: str) -> None:
+    """Erase a person whose one review waits in Kafka: without a worker nothing is erased, with one nothing comes
+    back."""
+    output = await erase(service, customer, "--wait", "1", code=1)
+    assert "haven't processed earlier messages within 1 s, and nothing was removed" in output
     service.start("worker")
     assert "Deleted 1 reviews" in await erase(service, customer)
     await service.idle()
@@ -394,16 +394,16 @@ async def erased_once_it_is_read(service: Service, customer: str) -> None:
 
 
 @pytest.mark.kafka
-async def test_what_waits_in_kafka_does_not_come_back(own_service: Service) -> None:
+async def test_review_waiting_in_kafka_does_not_come_back(own_service: Service) -> None:
     anna = new_id("anna")
     await own_service.stop("worker")
     review = submission(new_id(), userId=anna, id=new_id("review"))
     await own_service.publish("review-submissions", review_message(review))
-    await erased_once_it_is_read(own_service, anna)
+    await assert_erased_once_read(own_service, anna)
 
 
 @pytest.mark.kafka
-async def test_a_replay_that_waits_in_kafka_does_not_bring_anybody_back(own_service: Service) -> None:
+async def test_replay_waiting_in_kafka_does_not_bring_data_back(own_service: Service) -> None:
     anna, product = new_id("anna"), new_id()
     review = submission(product, userId=anna, id=new_id("review"))
     await own_service.publish("review-submissions", message({**review, "rating": 9}, product))
@@ -411,12 +411,12 @@ async def test_a_replay_that_waits_in_kafka_does_not_bring_anybody_back(own_serv
     await own_service.stop("worker")
     command = {"place": f"review-submissions/{letter.partition}/{letter.offset}", "value": json.dumps(review)}
     await own_service.publish("dead-letter-commands", message(command, product))
-    await erased_once_it_is_read(own_service, anna)
+    await assert_erased_once_read(own_service, anna)
 
 
 @pytest.mark.kafka
-async def test_what_a_worker_owes_to_kafka_does_not_bring_anybody_back(own_service: Service) -> None:
-    """As the message of a replay, where the worker died before it was published."""
+async def test_unpublished_outbox_message_does_not_bring_data_back(own_service: Service) -> None:
+    """For instance the message of a replay, if the worker died before it was published."""
     anna, product = new_id("anna"), new_id()
     value = json.dumps(submission(product, userId=anna, id=new_id("review"))).encode()
     await own_service.stop("worker")
@@ -429,7 +429,7 @@ async def test_what_a_worker_owes_to_kafka_does_not_bring_anybody_back(own_servi
 
 
 @pytest.mark.kafka
-async def test_an_upload_that_waits_in_kafka_does_not_come_back(own_service: Service, own_facade: Facade) -> None:
+async def test_upload_waiting_in_kafka_does_not_come_back(own_service: Service, own_facade: Facade) -> None:
     anna, images = new_id("anna"), Images(own_facade.http)
     await own_service.stop("worker")
     sent = await own_facade.http.post(IMAGES, content=picture(), params={"userId": anna}, headers=AS_FILE)
@@ -441,6 +441,6 @@ async def test_an_upload_that_waits_in_kafka_does_not_come_back(own_service: Ser
     assert anna not in await everything_in(own_service)
 
 
-async def test_it_asks_first(servers: Servers, tmp_path: Path) -> None:
+async def test_erasure_asks_for_confirmation(servers: Servers, tmp_path: Path) -> None:
     ended = await Service(servers, tmp_path).run("privacy", "erase", "--customer", "anna", code=1)
     assert "Aborted" in ended.stderr + ended.stdout

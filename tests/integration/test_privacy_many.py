@@ -1,4 +1,4 @@
-"""The data of a person among those of many: no question to MongoDB takes a minute, after which it would be given up."""
+"""Personal data among that of many others: no MongoDB query runs into the timeout of one minute."""
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import UTC, datetime
@@ -26,25 +26,25 @@ ANNA: Final = "anna"
 GUEST: Final = "anna+1@example.com"
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 HERS: Final = (0, SIZE - 1, SIZE, 2 * SIZE)
-"""The places of what is hers: at the edges of each range."""
+"""Positions of Anna's documents: at the edges of each range."""
 
 WITHOUT_INDEX: Final = ("auditLog", "returns", "reports", "mails")
-"""The collections that have no index by the names of people: no other query has a use for one."""
+"""Collections without an index on user names: no other query would use it."""
 
 
 @pytest.fixture
-def asked() -> FilterRecorder:
+def recorder() -> FilterRecorder:
     return FilterRecorder(WITHOUT_INDEX)
 
 
 @pytest.fixture
-async def database(servers: Servers, asked: FilterRecorder) -> AsyncIterator[Database]:
-    """Two ranges and one document of each collection, of which HERS are Anna's."""
-    async with recorded_database(servers, asked) as database:
+async def database(servers: Servers, recorder: FilterRecorder) -> AsyncIterator[Database]:
+    """Two ranges and one document of each collection, those at HERS being Anna's."""
+    async with recorded_database(servers, recorder) as database:
         await ensure_indexes(database, remember_days=21)
         for collection, documents in _documents():
             await database[collection].insert_many(documents)
-        asked.filters.clear()
+        recorder.filters.clear()
         yield database
 
 
@@ -60,7 +60,7 @@ def _documents() -> Iterable[tuple[str, list[Json]]]:
     yield "mails", [{"_id": id, "record": {"key": p.encode(), "value": id.encode()}} for id, p in mails]
 
 
-async def test_a_person_is_found_and_forgotten_in_ranges(database: Database, asked: FilterRecorder) -> None:
+async def test_person_is_found_and_erased_in_ranges(database: Database, recorder: FilterRecorder) -> None:
     data = PersonalData(database, ANNA)
     ids = [f"{n:05}" for n in HERS]
     assert [each.subject for each in await data.audit_entries()] == [ANNA] * len(HERS)
@@ -70,12 +70,12 @@ async def test_a_person_is_found_and_forgotten_in_ranges(database: Database, ask
     assert await data.forget_in_audit_log() == len(HERS)
     assert await data.forget_reports() == len(HERS)
     assert await data.forget_mails(NOW) == len(HERS)
-    assert asked.unbounded() == []
-    assert {collection for collection, _ in asked.filters} == set(WITHOUT_INDEX)
+    assert recorder.unbounded() == []
+    assert {collection for collection, _ in recorder.filters} == set(WITHOUT_INDEX)
     assert (await data.audit_entries(), await data.reports(), await data.waiting_mails()) == ([], [], [])
 
 
-async def test_the_orders_of_a_guest_are_shown_and_forgotten(database: Database) -> None:
+async def test_orders_of_guest_are_exported_and_erased(database: Database) -> None:
     emails = {"a": "Anna+1@Example.com", "b": f"Anna Berg <{GUEST}>", "c": "anna11@example.com", "d": None}
     orders = [order_of(id=id, customer=Customer(None, "Anna Berg", email)) for id, email in emails.items()]
     orders.append(order_of(id="e", customer=Customer("4711", "Anna Berg", GUEST)))
@@ -104,7 +104,7 @@ async def test_the_orders_of_a_guest_are_shown_and_forgotten(database: Database)
     assert await PersonalData(database, ANNA).orders() == []
 
 
-async def test_the_words_of_a_guest_stay_where_their_clerk_is_forgotten(database: Database) -> None:
+async def test_erasing_clerk_keeps_texts_of_guests(database: Database) -> None:
     customers = {
         "guest": Customer(None, "Bert", "bert@example.com"),
         "forgotten": Customer(),
@@ -129,7 +129,7 @@ async def test_the_words_of_a_guest_stay_where_their_clerk_is_forgotten(database
     assert left == {"guest": (None, "It broke"), "named": (None, "It broke"), "forgotten": (None, None)}
 
 
-async def test_customers_are_forgotten_in_the_audit_log_and_moderators_are_not(database: Database) -> None:
+async def test_audit_log_forgets_customers_but_not_moderators(database: Database) -> None:
     entry = {"at": NOW, "subject": "carla", "storeId": None, "reason": None, "commandId": None}
     own: list[Json] = [{"action": "edit", "reviewId": "r"}, {"action": "delete", "returnId": "r"}]
     staff: list[Json] = [{"action": "delete", "reviewId": "r"}, {"action": "change", "kind": "settings"}]
@@ -139,7 +139,7 @@ async def test_customers_are_forgotten_in_the_audit_log_and_moderators_are_not(d
     assert [each.kind for each in await data.audit_entries()] == [AuditKind.SETTINGS, AuditKind.REVIEW]
 
 
-async def test_commands_that_wait_keep_the_names_and_words_of_others(database: Database) -> None:
+async def test_parked_commands_keep_names_and_texts_of_others(database: Database) -> None:
     feedback: list[Json] = [
         {"action": "reply", "text": "Thanks", "moderator": "dora"},
         {"action": "remove-reply", "moderator": "dora"},
@@ -151,8 +151,8 @@ async def test_commands_that_wait_keep_the_names_and_words_of_others(database: D
         {"_id": 3, "moderator": "clerk", "reason": "As anna-dora wants it"},
         {"_id": 4, "moderator": "dora", "reason": None},
         *(
-            {"_id": n, "kind": "feedback", "source": [0, n, 1], "command": {**said, "reviewId": "r"}}
-            for n, said in enumerate(feedback, 5)
+            {"_id": n, "kind": "feedback", "source": [0, n, 1], "command": {**command, "reviewId": "r"}}
+            for n, command in enumerate(feedback, 5)
         ),
     ]
     await database["parkedCommands"].insert_many(waiting)

@@ -1,4 +1,4 @@
-"""In production nothing starts on servers that can lose what they have accepted."""
+"""In production nothing starts on servers that can lose acknowledged data."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.long
-async def test_nothing_starts_where_one_server_holds_the_data(servers: Servers, tmp_path: Path) -> None:
+async def test_processes_refuse_to_start_on_a_single_server(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     service.environment["PLAUDIT_PRODUCTION"] = "true"
@@ -20,15 +20,15 @@ async def test_nothing_starts_where_one_server_holds_the_data(servers: Servers, 
         service.start(process)
     for process in ("api", "worker", "scheduler"):
         assert await eventually(service.processes[process].poll, lambda code: code is not None) == 1
-        said = " ".join(service.log(process).split())
-        assert f"fewer than 2 replicas of {service.prefix}" in said
-        assert "the replica set has 1 server with data" in said
-        assert "Traceback" not in said
+        log = " ".join(service.log(process).split())
+        assert f"fewer than 2 replicas of {service.prefix}" in log
+        assert "the replica set has 1 server with data" in log
+        assert "Traceback" not in log
 
     async def findings() -> str:
         return " ".join((await service.run("doctor", code=1)).stdout.split())
 
-    # It gives a server that is slow some seconds, and says so then.
+    # For a slow server it waits some seconds, and then reports it.
     await eventually(findings, lambda found: "fail kafka loss" in found and "fail mongodb loss" in found)
     del service.environment["PLAUDIT_PRODUCTION"]
     assert "fail kafka loss" not in " ".join((await service.run("doctor", code=None)).stdout.split())
@@ -44,5 +44,5 @@ async def test_nothing_starts_where_one_server_holds_the_data(servers: Servers, 
         ({"msg": "isdbgrid"}, []),
     ],
 )
-def test_servers_with_data_are_counted(hello: dict[str, object], reasons: list[str]) -> None:
+def test_data_bearing_servers_are_counted(hello: dict[str, object], reasons: list[str]) -> None:
     assert reasons_in(hello) == reasons

@@ -1,4 +1,4 @@
-"""Ratings follow moderation, exactly."""
+"""Ratings follow moderation exactly."""
 
 import asyncio
 import random
@@ -51,7 +51,7 @@ async def test_two_decimals_are_kept_exactly(facade: Facade) -> None:
     assert sorted(await facade.listed("rating", entityIds=[product])) == sorted(ratings)
 
 
-async def test_stores_and_no_store_side_by_side(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_ratings_by_store_and_without_store(facade: Facade, http: httpx.AsyncClient) -> None:
     a, b = sorted([await facade.open_store(), await facade.open_store()])
     one, other = new_id(), new_id()
     ids = await facade.submit_approved(
@@ -75,7 +75,7 @@ async def test_stores_and_no_store_side_by_side(facade: Facade, http: httpx.Asyn
     assert rows(await facade.ratings(one)) == [*expected[:2], (one, b, 4.0, 1)]
 
 
-async def test_a_change_of_method_changes_the_very_next_answer(facade: Facade) -> None:
+async def test_change_of_method_takes_effect_at_once(facade: Facade) -> None:
     own, general, product = await facade.open_store(), await facade.open_store(), new_id()
     values = [5, 4, 4.5]
     stores = (None, own, general)
@@ -114,18 +114,18 @@ async def test_wilson_equals_the_formula(facade: Facade, ratings: list[float]) -
 
 
 @pytest.mark.long
-async def test_a_thousand_reviews_approved_by_twenty_concurrent_requests(facade: Facade, service: Service) -> None:
+async def test_thousand_reviews_approved_by_twenty_concurrent_requests(facade: Facade, service: Service) -> None:
     product, chance = new_id(), random.Random(7)
     ratings = [chance.randint(100, 500) / 100 for _ in range(1_000)]
     ids = await facade.submit(*(submission(product, rating) for rating in ratings))
-    # Every review is in some request, and many are in several.
+    # Every review is in at least one request, and many are in several.
     shares = [{*ids[start::20], *chance.sample(ids, 30)} for start in range(20)]
     outcomes = await asyncio.gather(*(facade.moderate("approve", *share) for share in shares))
     assert sum(some.count("applied") for some in outcomes) == 1_000
     assert await facade.rating(product) == (average(ratings), 1_000)
     await service.run("ratings", "verify")
 
-    # And back, by requests that contradict each other: whatever they come to, list and rating agree.
+    # And back, by contradictory requests: whatever the result, list and rating agree.
     actions = [(("approve", "reject", "reset")[n % 3], chance.sample(ids, 100)) for n in range(20)]
     await asyncio.gather(*(facade.moderate(action, *some) for action, some in actions))
     approved = await facade.listed("rating", entityIds=[product], reviewStatus="Approved", take=1_000)
@@ -134,7 +134,7 @@ async def test_a_thousand_reviews_approved_by_twenty_concurrent_requests(facade:
 
 
 @pytest.mark.long
-async def test_a_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.AsyncClient, service: Service) -> None:
+async def test_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.AsyncClient, service: Service) -> None:
     store, product, lost, stray = await facade.open_store(), new_id(), new_id(), new_id()
     reviews = [*(submission(product, r, storeId=store) for r in (3, 4)), submission(lost, 2, storeId=store)]
     await facade.submit_approved(*reviews)
@@ -145,8 +145,8 @@ async def test_a_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.A
             await ratings.update_one({"entityId": product}, {"$inc": {"count": 1, "sumHundredths": 500}})
             await ratings.delete_one({"entityId": lost})
             invented = {"entityType": "Product", "entityId": stray, "storeId": store}
-            told = {"count": 1, "sumHundredths": 500, "histogram": [0, 0, 0, 0, 1]}
-            await ratings.update_one(invented, {"$set": told}, upsert=True)
+            wrong = {"count": 1, "sumHundredths": 500, "histogram": [0, 0, 0, 0, 1]}
+            await ratings.update_one(invented, {"$set": wrong}, upsert=True)
         assert await facade.rating(product) == (4.0, 3)
         assert await facade.rating(stray) == (5.0, 1)
         assert await facade.rating(lost) == (0, 0)
@@ -161,7 +161,7 @@ async def test_a_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.A
     ordered = await http.post("/api/rating/calculateStore", params={"storeId": store})
     assert ordered.status_code == 202
     await eventually(right)
-    # An object that the store has in reviews and in ratings is counted twice.
+    # An object with both reviews and ratings of the store is recounted twice.
     await service.idle()
 
     await corrupt()
@@ -170,7 +170,7 @@ async def test_a_wrong_tally_is_found_and_repaired(facade: Facade, http: httpx.A
     await service.run("ratings", "verify")
 
 
-async def test_the_histogram_follows_moderation_and_edits(facade: Facade, product: str) -> None:
+async def test_histogram_follows_moderation_and_edits(facade: Facade, product: str) -> None:
     author = new_id()
     ratings = [1.49, 1.5, 3, 4.49, 4.5, 5]
     ids = await facade.submit_approved(*(submission(product, rating, userId=author) for rating in ratings))
@@ -188,12 +188,12 @@ async def test_the_histogram_follows_moderation_and_edits(facade: Facade, produc
 
 
 @pytest.mark.long
-async def test_a_tally_from_before_there_were_histograms(facade: Facade, service: Service, product: str) -> None:
+async def test_tally_without_histogram(facade: Facade, service: Service, product: str) -> None:
     ids = await facade.submit_approved(submission(product, 3), submission(product, 4))
     async with service.mongo() as database:
         await database["ratings"].update_one({"entityId": product}, {"$unset": {"histogram": ""}})
     assert await facade.histogram(product) is None
-    # What is added to it doesn't make a histogram of those that were added alone.
+    # Later additions alone don't make a histogram.
     await facade.submit_approved(submission(product, 5))
     assert (await facade.histogram(product), await facade.rating(product)) == (None, (4.0, 3))
     found = await service.run("ratings", "verify", code=1)
@@ -210,7 +210,7 @@ async def test_a_tally_from_before_there_were_histograms(facade: Facade, service
     assert await facade.histogram(product) == histogram([5])
 
 
-async def test_calculating_a_store_can_be_waited_for(facade: Facade) -> None:
+async def test_calculation_of_a_store_can_be_awaited(facade: Facade) -> None:
     store, product = await facade.open_store(), new_id()
     await facade.submit_approved(submission(product, 3, storeId=store))
     (result,) = await facade.command("POST", f"/api/rating/calculateStore?storeId={store}")
@@ -231,7 +231,7 @@ async def test_rating_requests_at_their_bounds(facade: Facade, http: httpx.Async
 
 
 @pytest.mark.long
-async def test_the_rating_has_followed_when_the_wait_is_over(facade: Facade, product: str) -> None:
+async def test_rating_is_updated_when_wait_ends(facade: Facade, product: str) -> None:
     for count in range(1, 21):
         (id,) = (await facade.http.post(REVIEWS, json=[submission(product, 5)])).json()["ids"]
         await facade.moderate("approve", id)

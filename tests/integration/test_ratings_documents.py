@@ -1,4 +1,4 @@
-"""Documents of ratings: only what counts is read, and a damaged one is no fault of others."""
+"""Rating documents: only the needed fields are read, and a damaged document doesn't affect others."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -20,7 +20,7 @@ NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ReadFields(FilterRecorder):
-    """The fields of tallies that were asked for, of each query."""
+    """Fields of tallies requested by each query."""
 
     def __init__(self) -> None:
         super().__init__(["ratings"])
@@ -33,23 +33,23 @@ class ReadFields(FilterRecorder):
 
 
 @pytest.mark.parametrize("with_histogram", [False, True])
-async def test_ratings_are_read_without_the_names_of_their_objects(servers: Servers, *, with_histogram: bool) -> None:
-    heard = ReadFields()
-    async with recorded_database(servers, heard) as database:
+async def test_ratings_are_read_without_object_names(servers: Servers, *, with_histogram: bool) -> None:
+    recorder = ReadFields()
+    async with recorded_database(servers, recorder) as database:
         ratings, tally = RatingRepository(database), RatingTally.of([400])
         await in_transaction(database, partial(ratings.add, {TallyKey(CAMERA, "a"): tally}))
         rated = RatedObjectRepository(database)
         await rated.save_names([(each, "A camera with a long name") for each in await rated.awaiting_names(1)])
-        heard.fields.clear()
+        recorder.fields.clear()
         await in_transaction(database, partial(ratings.add, {TallyKey(CAMERA, "a"): tally}))
         await in_transaction(database, partial(ratings.recount, CAMERA, NOW))
         assert await ratings.of_entities(CAMERA.type, [CAMERA.id], with_histogram=with_histogram) == {}
         assert [each async for each in ratings.differences()] == []
-        assert len(heard.fields) > 3
-        for fields in heard.fields:
-            assert fields, "the whole document"
+        assert len(recorder.fields) > 3
+        for fields in recorder.fields:
+            assert fields, "read the whole document"
             assert not fields & {"name", "listKey", "searchKeys"}
-        assert ("histogram" in heard.fields[2]) is with_histogram
+        assert ("histogram" in recorder.fields[2]) is with_histogram
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ async def test_ratings_are_read_without_the_names_of_their_objects(servers: Serv
     ],
 )
 @pytest.mark.long
-async def test_a_damaged_tally_is_no_fault_of_others(servers: Servers, damage: Json, shown: RatingTally) -> None:
+async def test_damaged_tally_does_not_affect_others(servers: Servers, damage: Json, shown: RatingTally) -> None:
     async with opened_desk(servers) as desk:
         first, second = desk.review(rating=4), desk.review(rating=5)
         neighbour = {**desk.review(rating=3), "EntityId": "neighbour"}
@@ -74,7 +74,9 @@ async def test_a_damaged_tally_is_no_fault_of_others(servers: Servers, damage: J
 
         found = await desk.services.ratings.of_entities("Product", [desk.product, "neighbour"], with_histogram=True)
         assert found.pop("neighbour") == {None: RatingTally.of([300])}
-        assert found == ({desk.product: {None: shown}} if shown.count else {}), "not found by what isn't a number"
+        assert found == ({desk.product: {None: shown}} if shown.count else {}), (
+            "found despite a count that isn't a number"
+        )
         ((key, stored, counted),) = [each async for each in desk.services.ratings.differences()]
         assert (key.entity.id, stored, counted) == (desk.product, shown, RatingTally.of([400]))
 

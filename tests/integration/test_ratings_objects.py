@@ -1,4 +1,4 @@
-"""Rated objects: found by name, listed, and one with its trend."""
+"""Rated objects: found by name, listed, and shown with their trend."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -57,7 +57,7 @@ async def test_rated_objects_are_found_by_id_and_words_of_their_names(facade: Fa
     assert await search(searchPhrase=brand, take=1, after=best["next"]) == [bag]
 
 
-async def test_one_object_with_both_values_and_its_trend(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
+async def test_object_with_both_values_and_trend(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
     store = await facade.open_store(ratingCalculationMethod="wilson")
     await facade.submit_approved(*(submission(product, rating, storeId=store) for rating in (5, 4, 4)))
     await facade.submit(submission(product, 1, storeId=store))
@@ -75,10 +75,10 @@ async def test_one_object_with_both_values_and_its_trend(facade: Facade, http: h
 
 
 @pytest.mark.long
-async def test_a_name_that_is_told_counts_and_a_recount_looks_it_up_anew(
+async def test_name_from_object_facts_takes_precedence(
     service: Service, facade: Facade, http: httpx.AsyncClient, product: str
 ) -> None:
-    store, told = await facade.open_store(), new_id("told")
+    store, known_name = await facade.open_store(), new_id("told")
     await facade.submit_approved(submission(product, EntityName="Of its first review", storeId=store))
     names = partial(found, http, "entityName", storeId=store)
     await eventually(names, lambda names: names == ["Of its first review"])
@@ -88,13 +88,13 @@ async def test_a_name_that_is_told_counts_and_a_recount_looks_it_up_anew(
     await facade.command("POST", f"/api/rating/calculateStore?storeId={store}")
     await eventually(names, lambda names: names == ["Of its second review"])
 
-    fact: Json = {"entityType": "Product", "entityId": product, "name": told}
+    fact: Json = {"entityType": "Product", "entityId": product, "name": known_name}
     await service.publish("object-updates", message(fact, f"Product:{product}"))
-    await eventually(names, lambda names: names == [told])
-    assert await found(http, searchPhrase=told) == [product]
+    await eventually(names, lambda names: names == [known_name])
+    assert await found(http, searchPhrase=known_name) == [product]
 
 
-async def test_a_trend_counts_approved_reviews_alone(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_trend_counts_only_approved_reviews(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ratings_objects, "MOST_COUNTED", 2)
     now = datetime.now(UTC)
     async with own_database(servers) as database:
@@ -106,7 +106,7 @@ async def test_a_trend_counts_approved_reviews_alone(servers: Servers, monkeypat
         assert (sum(week.tally.count for week in found.weeks), found.is_partial) == (1, False)
 
 
-async def test_a_name_goes_with_the_last_review_that_tells_it(servers: Servers) -> None:
+async def test_name_is_removed_with_the_last_review_that_contains_it(servers: Servers) -> None:
     async with opened_desk(servers) as desk:
 
         async def document() -> Json:
@@ -119,18 +119,18 @@ async def test_a_name_goes_with_the_last_review_that_tells_it(servers: Servers) 
         await desk.moderate(("approve", rated["id"]), ("approve", plain["id"]))
         assert (await document())["name"] == words
         await desk.submit(desk.records({**waiting, "EntityName": others}))
-        assert (await document())["name"] == words, "of the review that is approved"
+        assert (await document())["name"] == words, "not the name of the approved review"
 
         await desk.moderate(("delete", rated["id"]))
-        assert (await document())["name"] == others, "of the review that waits"
+        assert (await document())["name"] == others, "not the name of the unapproved review"
         await desk.moderate(("delete", waiting["id"]))
-        told = await document()
-        assert (told["name"], told["count"]) == (None, 1)
-        assert others.lower() not in str(told).lower()
+        left = await document()
+        assert (left["name"], left["count"]) == (None, 1)
+        assert others.lower() not in str(left).lower()
 
 
 class Commands(FilterRecorder):
-    """The number of commands that were sent about reviews and ratings."""
+    """Counter of commands about reviews and ratings."""
 
     def __init__(self) -> None:
         super().__init__([])
@@ -140,14 +140,14 @@ class Commands(FilterRecorder):
         self.number += event.command.get(event.command_name) in ("reviews", "ratings")
 
 
-async def test_names_of_many_objects_are_read_from_their_newest_reviews_by_two_queries(servers: Servers) -> None:
+async def test_names_of_many_objects_are_read_by_two_queries(servers: Servers) -> None:
     commands, now = Commands(), datetime.now(UTC)
     expected = {"told": "New", "waiting": "Own", "other": None, "none": None, "old": None, "kept": "Kept"}
 
     def review(id: str, age: int, name: str | None, status: int = 1, **fields: Any) -> Json:
         created = now - timedelta(minutes=age)
-        told = {"createdDate": created, "entityName": name, "status": status, "storeId": "shop", **fields}
-        return {"entityType": "Product", "entityId": id, **told}
+        stored = {"createdDate": created, "entityName": name, "status": status, "storeId": "shop", **fields}
+        return {"entityType": "Product", "entityId": id, **stored}
 
     async with recorded_database(servers, commands) as database:
         await ensure_indexes(database, remember_days=7)
@@ -175,7 +175,7 @@ async def test_names_of_many_objects_are_read_from_their_newest_reviews_by_two_q
         assert [names.get(tally.id) for tally in wanted if not tally.key.store_id] == ["Elsewhere"]
 
 
-async def test_a_deleted_name_that_was_looked_up_before_is_not_written(servers: Servers) -> None:
+async def test_name_deleted_after_lookup_is_not_written(servers: Servers) -> None:
     async with opened_desk(servers) as desk:
         rated = desk.review(EntityName="Annas own words")
         await desk.submit(desk.records(rated))

@@ -1,4 +1,4 @@
-"""Recounts of very many objects leave workers room for moderation."""
+"""Recounts of very many objects leave workers capacity for moderation."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.support.service import Servers, Service
 from tests.support.waiting import eventually
 
 
-async def test_recounts_wait_for_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_recounts_wait_for_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ratings, "_PAUSE_S", 0)
     waiting = [(3_000, 1), (1_000, 1), (600, 400), (0, 0)]
 
@@ -26,7 +26,7 @@ async def test_recounts_wait_for_those_before(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.long
-async def test_a_rebuild_goes_on_as_workers_do_it(
+async def test_rebuild_proceeds_at_the_pace_of_workers(
     servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if servers.is_tansu:
@@ -43,13 +43,13 @@ async def test_a_rebuild_goes_on_as_workers_do_it(
     async def measure(lag: ConsumerLag, *topics: Topic) -> Lag:
         nonlocal measured
         measured += 1
-        return await told(lag, *topics)
+        return await plain_measure(lag, *topics)
 
-    told = ConsumerLag.measure
+    plain_measure = ConsumerLag.measure
     monkeypatch.setattr(ConsumerLag, "measure", measure)
     rebuild = asyncio.create_task(ratings.rebuild(Settings(), Terminal(quiet=True), Terminal(quiet=True), None))
     await eventually(lambda: measured > 3)
-    assert len(await service.values("review-changes")) == 2, "one that nothing is before, and one behind it"
+    assert len(await service.values("review-changes")) == 2, "expected one without a backlog, and one after it"
     async with service.running(api=False):
         await rebuild
     assert len(await service.values("review-changes")) == 5

@@ -1,4 +1,4 @@
-"""Ratings are compared with their reviews slice by slice, and no edge of a slice hides a difference."""
+"""Ratings are compared with their reviews slice by slice, and no boundary of a slice hides a difference."""
 
 import asyncio
 import random
@@ -17,21 +17,21 @@ from storage.ratings import RatingRepository
 from tests.support.facade import Facade, submission
 from tests.support.service import Json, Servers, Service, own_database
 
-# In the order of MongoDB: by bytes. One is the end of another, one is empty, and one sorts behind all of ASCII.
+# In the order of MongoDB: by bytes. One is a prefix of another, one is empty, and one sorts after all of ASCII.
 OBJECTS: Final = [
     Entity(type, id)
     for type in ("Product", "Productx", "Vendor", "Ölfarbe")
     for id in ("", "1", "10", "2", "a", "b", "~", "€", "\U0001f4f7")
 ]
 Differing = set[tuple[Entity, str | None, int, int]]
-"""Object, store, stored and counted reviews of each difference."""
+"""Object, store, and the stored and counted reviews of each difference."""
 
 STORES: Final = (None, "", "A")
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def reviews_of(entity: Entity, count: int) -> list[Json]:
-    """Reviews in several stores; each fourth one isn't approved."""
+    """Return reviews in several stores; every fourth one isn't approved."""
     return [
         {
             **{"_id": f"{entity.type}/{entity.id}/{number}", "entityType": entity.type, "entityId": entity.id},
@@ -43,11 +43,11 @@ def reviews_of(entity: Entity, count: int) -> list[Json]:
 
 
 async def differing(database: Database, slice_size: int) -> Differing:
-    """The differences, of which none is told twice."""
+    """Return the differences, asserting that none is reported twice."""
     found = RatingRepository(database).differences(slice_size)
-    told = [(key.entity, key.store_id, stored.count, counted.count) async for key, stored, counted in found]
-    assert len(set(told)) == len(told)
-    return set(told)
+    differences = [(key.entity, key.store_id, stored.count, counted.count) async for key, stored, counted in found]
+    assert len(set(differences)) == len(differences)
+    return set(differences)
 
 
 @pytest.fixture
@@ -63,14 +63,14 @@ async def database(servers: Servers) -> AsyncIterator[Database]:
 
 
 @pytest.mark.long
-async def test_differences_at_every_edge_of_a_slice(database: Database) -> None:
+async def test_differences_at_every_slice_boundary(database: Database) -> None:
     tallies = database["ratings"]
     assert await differing(database, 1) == set()
     expected: Differing = set()
     for number, entity in enumerate(OBJECTS):
         place = {"entityType": entity.type, "entityId": entity.id}
         found = await tallies.find_one({**place, "storeId": "A"})
-        if number % 3 == 0:  # superfluous: nobody reviewed it there
+        if number % 3 == 0:  # superfluous: there are no reviews in that store
             await tallies.insert_one({**place, "storeId": "B", "count": 7, "sumHundredths": 700, "histogram": None})
             expected.add((entity, "B", 7, 0))
         elif found is not None and number % 3 == 1:
@@ -88,7 +88,7 @@ async def test_differences_at_every_edge_of_a_slice(database: Database) -> None:
     assert await differing(database, 10_000) == expected
 
 
-async def test_every_object_is_ordered_a_recount_once(database: Database) -> None:
+async def test_every_object_is_recounted_once(database: Database) -> None:
     ratings = RatingRepository(database)
     reviewed = {each for n, each in enumerate(OBJECTS) if n % 9}
     await database["ratings"].insert_one({"entityType": "Odd", "entityId": "1", "storeId": "B", "count": 1})
@@ -100,7 +100,7 @@ async def test_every_object_is_ordered_a_recount_once(database: Database) -> Non
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-async def test_every_object_of_a_store_is_ordered_a_recount_once(
+async def test_every_object_of_a_store_is_recounted_once(
     database: Database, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(ratings_module, "_SLICE", size)
@@ -113,7 +113,7 @@ async def test_every_object_of_a_store_is_ordered_a_recount_once(
 
 
 @pytest.mark.long
-async def test_it_is_exact_while_reviews_are_moderated(own_facade: Facade, own_service: Service) -> None:
+async def test_comparison_is_exact_during_moderation(own_facade: Facade, own_service: Service) -> None:
     chance = random.Random(5)
     ids = await own_facade.submit(*(submission(f"p{n % 40}", 1 + n % 5) for n in range(400)))
     await own_facade.submit_approved(*(submission(f"p{n}x", 3) for n in range(40)))

@@ -1,4 +1,4 @@
-"""Whatever ends, for however long: nothing is lost, nothing happens twice, and nobody has to help."""
+"""Recovery from outages and crashes: nothing is lost or applied twice, and no operator is needed."""
 
 import asyncio
 import json
@@ -28,21 +28,21 @@ from tests.support.up_command import Up
 from tests.support.waiting import DEADLINE_S, eventually
 
 OUTAGE_S = float(os.environ.get("PLAUDIT_TEST_OUTAGE_S", "3"))
-"""The time that a server stays away; 30 in `make test-slow`."""
+"""Seconds that a server stays away; 30 in `make test-slow`."""
 
 PUBLISHING_S = 10.0
-"""The time in which the facade tries to publish before it answers 503."""
+"""Seconds for which the API tries to publish before it answers 503."""
 
 PAUSE_S = 0.02
-"""Between the requests of a client: a load that one machine carries beside everything else."""
+"""Seconds between the requests of a client: a load that one machine carries beside everything else."""
 
 SUBMISSIONS = int(os.environ.get("PLAUDIT_TEST_SUBMISSIONS", "2000"))
-"""Half as many moderations come with them; 20,000 in `make test-slow`."""
+"""Submissions, with half as many moderations; 20,000 in `make test-slow`."""
 
 
 @dataclass
 class Load:
-    """Clients that submit and approve all the time, and what they were told."""
+    """Clients that submit and approve continuously, and the responses they got."""
 
     service: Service
     product: str
@@ -51,7 +51,7 @@ class Load:
     approved: set[str] = field(default_factory=set)
 
     async def client(self) -> None:
-        """Submit and approve until cancelled; try again what was answered 503, by the same id."""
+        """Submit and approve until cancelled, retrying requests answered 503 with the same id."""
         async with connection(self.service.port) as facade:
 
             async def until_accepted(path: str, body: Any) -> None:
@@ -71,7 +71,7 @@ class Load:
                 self.approved.add(id)
 
     async def goes_on(self, number: int = 50) -> None:
-        """Wait until so many more have been approved."""
+        """Wait until this many more reviews have been approved."""
         wanted = len(self.approved) + number
         await eventually(lambda: len(self.approved) >= wanted)
 
@@ -92,10 +92,10 @@ async def load(service: Service, clients: int = 4) -> AsyncIterator[Load]:
         assert not failures, failures
 
 
-async def nothing_was_lost(service: Service, under: Load) -> None:
-    """Wait until everything that was accepted has taken effect, once, and nothing is a dead letter."""
+async def assert_nothing_lost(service: Service, under: Load) -> None:
+    """Wait until everything accepted has taken effect exactly once, without dead letters."""
     async with facade_of(service) as facade:
-        # One that was on its way when the load ended may have come through as well.
+        # A submission in flight when the load ended may have been accepted as well.
         await eventually(lambda: facade.rating(under.product), lambda rating: rating[1] >= len(under.approved))
         await service.idle()
         listed: set[str] = set()
@@ -109,7 +109,7 @@ async def nothing_was_lost(service: Service, under: Load) -> None:
 
 
 async def status_of(request: Callable[[], Awaitable[httpx.Response]]) -> int:
-    """The status of an answer, which has the time to try again if it is 503."""
+    """Return the status of a response; a 503 must name a time to retry."""
     response = await request()
     if response.status_code == 503:
         assert int(response.headers["retry-after"]) > 0
@@ -140,14 +140,14 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
             async with load(service) as under:
                 assert [await submit(known), await submit(once)] == [202, 202]
                 await under.goes_on()
-                # What a client is told of a store makes the process look up all anew, and forget none.
+                # A client's question about a store makes the process look up everything again, and forget nothing.
                 about = {"storeId": once, "entityType": "Product", "entityId": new_id(), "userId": "anna"}
                 assert (await client.get(f"{REVIEWS}/canLeaveFeedback", params=about)).is_success
                 await mongo.stop()
-                # Commands are taken by the rules that the process remembers.
+                # Commands are accepted by the cached rules.
                 assert set(await asyncio.gather(submit(known), submit(None))) == {202}
-                told = await ready()
-                assert (told["status"], told["reads"], told["commands"]) == ("warn", "fail", "pass")
+                health = await ready()
+                assert (health["status"], health["reads"], health["commands"]) == ("warn", "fail", "pass")
                 answers = await asyncio.gather(
                     submit(unknown),
                     submit(once),
@@ -159,14 +159,14 @@ async def mongodb_away(servers: Servers, folder: Path) -> None:
                 assert (await client.get("/health/live")).status_code == 200
                 await asyncio.sleep(OUTAGE_S)
                 await mongo.start()
-                await eventually(ready, lambda told: told["reads"] == "pass")
+                await eventually(ready, lambda health: health["reads"] == "pass")
                 await eventually(partial(submit, unknown), lambda status: status == 202)
                 await under.goes_on()
                 mongo.kill()
                 await mongo.start()
                 await under.goes_on()
-            await nothing_was_lost(service, under)
-            # Both stop in time although what they have in hand can't be finished.
+            await assert_nothing_lost(service, under)
+            # Both stop in time although they cannot finish their work in progress.
             async with load(service) as under:
                 await mongo.stop()
                 await under.goes_on()
@@ -184,7 +184,7 @@ async def kafka_away(servers: Servers, folder: Path) -> None:
                 await under.goes_on()
                 await kafka.stop()
                 assert set(await asyncio.gather(submit(), submit())) == {503}
-                # What needs no broker is served, and orchestrators let it be.
+                # Requests that need no broker are served, and orchestrators don't restart the process.
                 ready = body_of(await client.get("/health/ready"), dict)
                 assert (ready["status"], ready["reads"], ready["commands"]) == ("warn", "pass", "fail")
                 assert (await client.post(f"{REVIEWS}/reviewList", json={})).status_code == 200
@@ -193,8 +193,8 @@ async def kafka_away(servers: Servers, folder: Path) -> None:
                 await eventually(submit, lambda status: status == 202)
                 await under.goes_on()
             assert under.statuses[503]
-            await nothing_was_lost(service, under)
-            # Both stop in time although what they have in hand can't be finished.
+            await assert_nothing_lost(service, under)
+            # Both stop in time although they cannot finish their work in progress.
             async with load(service) as under:
                 await under.goes_on()
                 kafka.kill()
@@ -204,14 +204,14 @@ async def kafka_away(servers: Servers, folder: Path) -> None:
 
 @dataclass
 class History:
-    """Submissions and moderation commands, and what they come to when nothing disturbs them."""
+    """Submissions and moderation commands, and their expected result without disturbances."""
 
     submissions: list[Json]
     commands: list[tuple[str, str]]
 
     @classmethod
     def made_up(cls, chance: random.Random, submissions: int, commands: int, products: Sequence[str]) -> "History":
-        """A history; a third of the reviews is moderated, most of them several times."""
+        """Return a random history; a third of the reviews is moderated, most of them several times."""
         reviews = [
             submission(chance.choice(products), chance.randint(4, 20) / 4, id=new_id("review"))
             for _ in range(submissions)
@@ -221,7 +221,7 @@ class History:
         return cls(reviews, [(chance.choice(actions), chance.choice(moderated)) for _ in range(commands)])
 
     def outcome(self) -> dict[str, str]:
-        """The status of each review that is left, by id."""
+        """Return the status of each remaining review, by id."""
         after = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
         statuses = {review["id"]: "New" for review in self.submissions}
         for action, id in self.commands:
@@ -232,7 +232,7 @@ class History:
         return statuses
 
     def ratings(self) -> dict[str, tuple[float, int]]:
-        """The rating of each product."""
+        """Return the rating of each product."""
         statuses, rated = self.outcome(), dict[str, list[float]]()
         for review in self.submissions:
             if statuses.get(review["id"]) == "Approved":
@@ -241,7 +241,7 @@ class History:
 
 
 async def workers_killed(servers: Servers, folder: Path) -> None:
-    """Workers are killed in the middle of thousands of submissions and moderations, and others go on."""
+    """Workers are killed during thousands of submissions and moderations, and others continue."""
     products = [new_id() for _ in range(200)]
     history = History.made_up(random.Random(3), SUBMISSIONS, SUBMISSIONS // 2, products)
     service = Service(servers, folder)
@@ -254,7 +254,7 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
         reviews = database["reviews"]
 
         async def stored(share: float) -> None:
-            # Asked often, to strike in the middle of a batch.
+            # Polled often, to strike in the middle of a batch.
             await eventually(reviews.estimated_document_count, lambda n: n >= share * SUBMISSIONS, pause_s=0.005)
 
         async def moderated(share: float) -> None:
@@ -276,7 +276,7 @@ async def workers_killed(servers: Servers, folder: Path) -> None:
         await publishing
         for worker in ("worker-d", "worker-e"):
             service.start("worker", worker)
-        # One of the two leaves while there is work: its partitions change hands.
+        # One of the two leaves during the work: its partitions are reassigned.
         await moderated(0.5)
         assert await service.stop("worker-d") == 0
         await service.idle()
@@ -300,7 +300,7 @@ Scenarios = dict[str, asyncio.Task[None]]
 
 @pytest.fixture(scope="module")
 async def scenarios(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scenarios]:
-    """Scenarios with a service each, side by side: most of their time they wait for something to come back."""
+    """Concurrent scenarios with a service each: most of the time they wait for something to come back."""
     tasks: Scenarios = {}
     for scenario in () if servers.is_tansu else (mongodb_away, kafka_away, workers_killed):
         name = scenario.__name__
@@ -339,7 +339,7 @@ async def test_stopped_by_sigterm_and_ctrl_c_at_any_moment(servers: Servers, tmp
 
 
 @pytest.mark.long
-async def test_who_waits_is_answered_when_the_facade_stops(servers: Servers, tmp_path: Path) -> None:
+async def test_waiting_client_is_answered_when_api_stops(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     async with service.running(workers=()), service.client() as http:
         review = submission(new_id("stopped"))
@@ -362,7 +362,7 @@ async def test_up_in_one_command(up: Up) -> None:
         endpoints = json.loads(await asyncio.to_thread(up.endpoints.read_text))
         assert set(endpoints) - {"idempotence"} == {"http", "kafka", "mongo", "database"}
         async with httpx.AsyncClient(base_url=endpoints["http"], timeout=60) as client:
-            # The specification's samples work as they are: there is a store named Electronics.
+            # The specification's samples work unchanged: there is a store named Electronics.
             (id,) = await Facade(client).submit(submission(new_id(), 5, storeId="Electronics"))
             assert await Facade(client).moderate("approve", id) == ["applied"]
         demo = await asyncio.to_thread(up.run, "demo")

@@ -1,4 +1,4 @@
-"""Reminders, by a clock that the tests turn."""
+"""Reminders, with a clock controlled by the tests."""
 
 import json
 from collections import Counter
@@ -24,12 +24,12 @@ SECOND = timedelta(seconds=1) / DAY
 
 
 def at(day: float, order: Json, **changes: Any) -> Json:
-    """News of an order, so many days after noon."""
+    """Return an update of an order, this number of days after noon."""
     return {**order, **changes, "modifiedDate": (NOON + day * DAY).isoformat()}
 
 
 @pytest.mark.long
-async def test_one_after_ten_days_and_another_one_ten_days_later(shop: Shop) -> None:
+async def test_first_reminder_after_ten_days_and_second_ten_days_later(shop: Shop) -> None:
     order = await shop.bought("anna", "camera", "tripod")
     assert await shop.run(10 - SECOND) == 0
     assert await shop.run(10) == 1
@@ -53,7 +53,7 @@ async def test_one_after_ten_days_and_another_one_ten_days_later(shop: Shop) -> 
         assert shop.id in mail["subject"]
 
 
-async def test_the_messages_carry_their_id_and_events_tell_of_them(shop: Shop) -> None:
+async def test_messages_carry_their_id_and_events_report_them(shop: Shop) -> None:
     order = await shop.bought("bert", "camera")
     await shop.run(10)
     (record,) = [r for r in await shop.service.records("mail-commands") if json.loads(r.value)["orderId"] == order]
@@ -62,12 +62,12 @@ async def test_the_messages_carry_their_id_and_events_tell_of_them(shop: Shop) -
     assert headers["ce_id"].decode() == json.loads(record.value)["id"]
     assert headers["ce_type"] == b"plaudit.mail.send"
     (event,) = [event for event in await shop.service.values("events") if event.get("orderId") == order]
-    told = (event["reminderId"], event["customerId"], event["productIds"])
-    assert told == (headers["ce_id"].decode(), "bert", ["camera"])
+    fields = (event["reminderId"], event["customerId"], event["productIds"])
+    assert fields == (headers["ce_id"].decode(), "bert", ["camera"])
 
 
 @pytest.mark.long
-async def test_never_a_third_over_three_orders(shop: Shop) -> None:
+async def test_no_third_reminder_over_three_orders(shop: Shop) -> None:
     orders = [await shop.bought("carl", f"camera-{day}", at=NOON + day * DAY) for day in range(3)]
     assert [await shop.run(10 + day) for day in range(60)].count(1) == 2
     assert Counter(mail["orderId"] for mail in await shop.mails(*orders)) == {orders[0]: 1, orders[1]: 1}
@@ -79,7 +79,7 @@ async def test_three_orders_due_at_once(shop: Shop) -> None:
     assert {mail["orderId"] for mail in await shop.mails(*orders)} == set(orders[1:])
 
 
-async def test_a_review_between_the_two(shop: Shop) -> None:
+async def test_review_between_two_reminders(shop: Shop) -> None:
     only, two = await shop.bought("emma", "camera"), await shop.bought("finn", "camera", "tripod")
     assert await shop.run(10) == 2
     await shop.reviewed("emma", "camera")
@@ -89,7 +89,7 @@ async def test_a_review_between_the_two(shop: Shop) -> None:
     assert sorted(named(await shop.mails(two))) == [["camera"], ["camera", "tripod"]]
 
 
-async def test_who_gets_none(shop: Shop) -> None:
+async def test_orders_without_reminder(shop: Shop) -> None:
     bought = shop.bought
     await shop.reviewed("gina", "camera")
     await bought("gina", "camera")
@@ -105,25 +105,25 @@ async def test_who_gets_none(shop: Shop) -> None:
     assert report.reminders == 0
     once = (Skip.EVERYTHING_REVIEWED, Skip.NO_ADDRESS, Skip.NO_CUSTOMER, Skip.CANCELLED)
     assert report.skipped == {**dict.fromkeys(once, 1), Skip.NOTHING_TO_REVIEW: 2}
-    # They are not looked at again.
+    # They are not considered again.
     assert (await shop.report(60)).orders == 0
 
 
-async def test_a_review_of_another_kind_of_object_with_the_id_of_a_product_is_none_of_it(shop: Shop) -> None:
+async def test_review_of_another_entity_type_with_same_id_does_not_count(shop: Shop) -> None:
     order = await shop.bought("lena", "camera")
     await shop.reviewed("lena", "camera", "Vendor")
     assert await shop.run(10) == 1
     assert named(await shop.mails(order)) == [["camera"]]
 
 
-async def test_without_a_store_everyone_may_review(shop: Shop) -> None:
+async def test_order_without_store_gets_reminder(shop: Shop) -> None:
     order = await shop.bought("nora", "camera", storeId=None)
     assert await shop.run(10) == 1
     (mail,) = await shop.mails(order)
     assert mail["storeId"] is None
 
 
-async def test_an_order_that_comes_back_starts_anew(shop: Shop) -> None:
+async def test_order_returning_to_status_starts_again(shop: Shop) -> None:
     order = shop.order("olaf")
     for day, status in ((0, shop.status), (4, "Processing"), (5, shop.status)):
         await shop.orders(at(day, order, status=status))
@@ -135,7 +135,7 @@ async def test_an_order_that_comes_back_starts_anew(shop: Shop) -> None:
     assert await shop.run(26.5) == 1
 
 
-async def test_news_of_an_order_gives_it_another_chance(shop: Shop) -> None:
+async def test_updated_order_is_considered_again(shop: Shop) -> None:
     order = shop.order("pete", customerEmail=None)
     await shop.orders(order)
     assert await shop.run(10) == 0
@@ -161,14 +161,14 @@ async def test_settings_take_effect_at_the_next_run(shop: Shop) -> None:
     assert len(await shop.mails(order)) == 2
 
 
-async def test_a_store_that_opens(shop: Shop) -> None:
+async def test_store_that_enables_reviews(shop: Shop) -> None:
     await shop.bought("sven", "camera")
     for is_open in (False, True):
         await shop.database["stores"].update_one({"_id": shop.id}, {"$set": {"settings.reviewsEnabled": is_open}})
         assert await shop.run(10, times=2) == is_open
 
 
-async def test_the_store_and_its_template(shop: Shop) -> None:
+async def test_template_of_the_store(shop: Shop) -> None:
     template = {"text": "{{ items[0].name }}", "html": "<p>{{ customer.name }}</p>"}
     places = [(shop.id, None, "any"), (shop.id, "de", "de"), (None, "de", "all stores")]
     await shop.templates(
@@ -190,7 +190,7 @@ async def test_the_store_and_its_template(shop: Shop) -> None:
     assert (mail["subject"], mail["languageCode"]) == ("de", "de-AT")
 
 
-async def test_a_template_that_fails_falls_back_to_the_default(shop: Shop) -> None:
+async def test_failing_template_falls_back_to_default(shop: Shop) -> None:
     await shop.templates({"storeId": shop.id, "languageCode": None, "subject": "{{"})
     order = await shop.bought("vera", "camera")
     assert await shop.run(10) == 1
@@ -199,7 +199,7 @@ async def test_a_template_that_fails_falls_back_to_the_default(shop: Shop) -> No
 
 
 async def test_templates_of_other_stores_are_not_read(shop: Shop) -> None:
-    """However many there are: to read this one would fail."""
+    """Regardless of their number: reading this one would fail."""
     templates = shop.database["notificationTemplates"]
     await templates.insert_one({"_id": (other := new_id("template")), "name": "OrderReviewRequest", "storeId": "other"})
     try:
@@ -210,8 +210,8 @@ async def test_templates_of_other_stores_are_not_read(shop: Shop) -> None:
 
 
 @pytest.mark.long
-async def test_the_next_better_template_is_used_and_the_doctor_tells(shop: Shop) -> None:
-    """A template of another time, in Jinja2, and one that takes too much work for this order."""
+async def test_next_best_template_is_used_and_doctor_reports_it(shop: Shop) -> None:
+    """One template is outdated and in Jinja2, and one takes too much work for this order."""
     await shop.templates(
         {"storeId": shop.id, "languageCode": "de", "subject": "{{ items|map(attribute='name')|join }}"},
         {"storeId": shop.id, "languageCode": None, "subject": HOSTILE["doubling by append"]},
@@ -227,17 +227,17 @@ async def test_the_next_better_template_is_used_and_the_doctor_tells(shop: Shop)
             found: list[Json] = json.loads((await shop.service.run("doctor", "--json", code=None)).stdout)
             return [finding for finding in found if finding["check"] == "templates"]
 
-        # None where MongoDB is held up for seconds.
-        (told,) = await eventually(findings)
-        assert told["level"] == "warn"
-        assert f"OrderReviewRequest?storeId={shop.id}&languageCode=de (subject, line 1: " in told["text"]
-        assert f"OrderReviewRequest?storeId={shop.id} (subject, line 1: it takes more than" in told["text"]
+        # Empty if MongoDB is slow for seconds.
+        (warning,) = await eventually(findings)
+        assert warning["level"] == "warn"
+        assert f"OrderReviewRequest?storeId={shop.id}&languageCode=de (subject, line 1: " in warning["text"]
+        assert f"OrderReviewRequest?storeId={shop.id} (subject, line 1: it takes more than" in warning["text"]
     finally:
         await shop.database["notificationTemplates"].delete_many({"storeId": {"$in": [shop.id, None]}})
 
 
 @pytest.mark.long
-async def test_a_hundred_long_names_fit_a_mail_and_stop_nobody(shop: Shop) -> None:
+async def test_hundred_long_names_fit_into_a_mail(shop: Shop) -> None:
     names = {"id": "1", "quantity": 1, "name": "<" * 1_024}
     items = [{**names, "id": str(number), "productId": f"product-{number}"} for number in range(100)]
     large = await shop.bought("xaver", items=items, customerName="&" * 1_024)
@@ -250,10 +250,10 @@ async def test_a_hundred_long_names_fit_a_mail_and_stop_nobody(shop: Shop) -> No
 
 
 @pytest.mark.long
-async def test_an_order_whose_mail_cannot_be_written_fails_alone(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+async def test_order_with_failing_mail_fails_alone(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
     broken = Shop(shop.service, shop.database, shop.job, status=shop.status)
     await broken.open(orderStatus=shop.status)
-    # No interface lets such an address in.
+    # No interface accepts such an address.
     await shop.database["stores"].update_one({"_id": broken.id}, {"$set": {"email": " "}})
     event = broken.order("zita")
     await broken.orders(event)
@@ -263,7 +263,7 @@ async def test_an_order_whose_mail_cannot_be_written_fails_alone(shop: Shop, cap
     assert (report.reminders, report.skipped) == (1, {Skip.MAIL_FAILED: 1})
     assert REMINDERS.labels("mail-failed")._value.get() == failed_before + 1
     assert len(await shop.mails(order)) == 1
-    # It is not tried again until there is news of the order, and nothing counts as sent.
+    # It is not retried until the order changes, and nothing counts as sent.
     assert (await shop.report(10)).orders == 0
     await shop.database["stores"].update_one({"_id": broken.id}, {"$set": {"email": "shop@example.com"}})
     assert await shop.database["reminderCustomers"].find_one({"_id": "zita"}) is None
@@ -272,7 +272,7 @@ async def test_an_order_whose_mail_cannot_be_written_fails_alone(shop: Shop, cap
     assert len(await shop.mails(event["id"])) == 1
 
 
-async def test_a_mail_that_cannot_be_written_takes_nothing_of_the_limit(shop: Shop) -> None:
+async def test_failed_mail_does_not_count_towards_limit(shop: Shop) -> None:
     await shop.open(maxEmailsPerCustomer=1)
     broken = Shop(shop.service, shop.database, shop.job, status=shop.status)
     await broken.open(orderStatus=shop.status, maxEmailsPerCustomer=1)
@@ -284,7 +284,7 @@ async def test_a_mail_that_cannot_be_written_takes_nothing_of_the_limit(shop: Sh
     assert [mail["orderId"] for mail in await shop.mails(*others)] == others[:1]
 
 
-async def test_what_a_dead_process_owed_is_published(shop: Shop) -> None:
+async def test_outbox_of_dead_process_is_published(shop: Shop) -> None:
     order = await shop.bought("wim", "camera")
     without_kafka = Publisher(KafkaConnection(f"127.0.0.1:{free_port()}"), timeout=0.2)
     job = ReminderJob(shop.database, without_kafka, TopicNames(shop.service.prefix), sender=SENDER)
@@ -293,12 +293,12 @@ async def test_what_a_dead_process_owed_is_published(shop: Shop) -> None:
     assert await shop.mails(order) == []
     await shop.database["outbox"].update_many({}, {"$set": {"at": NOON}})
     assert await shop.run(10) == 0
-    # A process of the service may pay the same debt at the same time: the mailer sends a mail of one id once.
+    # A process of the service may publish the same messages at the same time: the mailer sends each mail id once.
     assert len({mail["id"] for mail in await shop.mails(order)}) == 1
     assert await shop.database["outbox"].count_documents({}) == 0
 
 
-async def test_the_preview_shows_names_and_settings_as_text(desk: Shop) -> None:
+async def test_preview_escapes_control_characters_and_markup(desk: Shop) -> None:
     shop = Shop(desk.service, desk.database, desk.job, status=f"done \x1b[31m[red] {new_id('status')}")
     await shop.open()
     order = await shop.bought("\x1b]0;title\x07[bold]anna", "\x1b[2J[link=x]camera\u202e", customerEmail="a@b.example")
@@ -316,11 +316,11 @@ async def test_commands(shop: Shop) -> None:
     ]
     now = (NOON + 10 * DAY).isoformat()
     preview = await shop.service.run("reminders", "preview", "--now", now)
-    told = preview.stdout.splitlines()
-    assert f"remind  order {orders[0]} (CO1), customer xena, xena@example.com: Camera, Tripod" in told
-    assert f"skip    order {orders[1]} (CO1), customer yves: not-yet" in told
-    assert f"skip    order {orders[2]} (CO1), customer zoe: no-address" in told
-    assert "1 would be reminded. 2 would not: 1 no-address, 1 not-yet." in told
+    lines = preview.stdout.splitlines()
+    assert f"remind  order {orders[0]} (CO1), customer xena, xena@example.com: Camera, Tripod" in lines
+    assert f"skip    order {orders[1]} (CO1), customer yves: not-yet" in lines
+    assert f"skip    order {orders[2]} (CO1), customer zoe: no-address" in lines
+    assert "1 would be reminded. 2 would not: 1 no-address, 1 not-yet." in lines
     assert await shop.mails(*orders) == []
     run = await shop.service.run("reminders", "run", "--now", now)
     assert run.stdout.strip() == "Sent 1 reminders; skipped 1 no-address."

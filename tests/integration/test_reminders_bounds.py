@@ -1,4 +1,4 @@
-"""Reminders that one dares to switch on: nobody's history is mailed, and limits hold within their period."""
+"""Bounds of reminders: old orders get none, and limits apply within their period."""
 
 import json
 import os
@@ -26,21 +26,21 @@ from tests.support.reminders import DAY, NOON, Shop
 from tests.support.waiting import eventually
 
 HISTORY = int(os.environ.get("PLAUDIT_TEST_HISTORY", "5000"))
-"""Historic orders; the project's promise is shown by 100,000."""
+"""Historic orders; 100,000 to verify the project's promise."""
 
 OLDEST = 1_000
-"""Days that the history goes back."""
+"""Days covered by the history."""
 
 
 async def history(shop: Shop, until: datetime) -> dict[str, int]:
-    """Store complete orders, the same number each day; returns their ages in days by their ids."""
+    """Store completed orders, the same number for each day; returns their ages in days by id."""
     ages: dict[str, int] = {}
     orders: list[Order] = []
     for number in range(HISTORY):
         age = number % OLDEST
-        told = shop.order(f"{shop.id}-{number}", at=until - age * DAY)
-        ages[told["id"]] = age
-        body = json.dumps(told).encode()
+        given = shop.order(f"{shop.id}-{number}", at=until - age * DAY)
+        ages[given["id"]] = age
+        body = json.dumps(given).encode()
         event, digest = order_event(body)
         orders.append(after_event(None, event.order(body, until), digest))
     for start in range(0, HISTORY, 1_000):
@@ -50,7 +50,7 @@ async def history(shop: Shop, until: datetime) -> dict[str, int]:
 
 
 async def examined(shop: Shop, now: datetime) -> int:
-    """Entries of the index and documents that a run looks at where nothing is due."""
+    """Return the number of index entries and documents examined by a run without due orders."""
     await shop.database.command("profile", 2)
     try:
         assert (await shop.job.run(now)).orders == 0
@@ -61,7 +61,7 @@ async def examined(shop: Shop, now: datetime) -> int:
 
 
 @pytest.mark.long
-async def test_switching_on_mails_nobodys_history(shop: Shop) -> None:
+async def test_enabling_reminders_skips_old_orders(shop: Shop) -> None:
     await shop.open(enabled=False)
     now = NOON + 20 * DAY
     ages = await history(shop, now)
@@ -73,7 +73,7 @@ async def test_switching_on_mails_nobodys_history(shop: Shop) -> None:
     mails = await shop.service.values("mail-commands")
     assert {mail["orderId"] for mail in mails if mail["orderId"] in ages} == expected
     assert len(mails) == len(expected)
-    # Nor later: what was too old stays so, and costs nothing.
+    # Nor later: orders that were too old stay so, and cost nothing.
     assert await examined(shop, now) < 20
     later = await shop.job.run(now + DAY)
     assert later.reminders == HISTORY // OLDEST
@@ -82,8 +82,8 @@ async def test_switching_on_mails_nobodys_history(shop: Shop) -> None:
     )
 
 
-async def test_orders_of_many_lines_are_decided_on_in_parts(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What they ask for in one query would be too large for MongoDB."""
+async def test_orders_with_many_lines_are_decided_in_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their conditions in one query would be too large for MongoDB."""
     for module in (storage.reminders, storage.reminders_decisions):
         monkeypatch.setattr(module, "MOST_LINES", 3)
     decisions, products = ReminderDecisions(shop.database), ("camera", "tripod", "lens", "bag")
@@ -132,7 +132,7 @@ async def test_large_mails_are_written_in_several_transactions(shop: Shop, monke
 
 
 @pytest.mark.long
-async def test_the_age_of_an_order(shop: Shop) -> None:
+async def test_maximum_age_of_an_order(shop: Shop) -> None:
     await shop.open(maxAgeDays=5, maxEmailsPerCustomer=9)
     order = await shop.bought("anna", "camera")
     assert await shop.run(15.001) == 0
@@ -140,25 +140,25 @@ async def test_the_age_of_an_order(shop: Shop) -> None:
     assert f"skip    order {order} (CO1), customer anna: too-old" in preview.stdout
     assert "for 10 days, and for at most 15; at most 9 reminders for each customer." in preview.stdout
     assert await shop.run(15) == 1
-    # The second would come when the order is too old; it is looked at once, and no more.
+    # The second one would be sent when the order is too old; it is considered once, and never again.
     report = await shop.report(25)
     assert (report.reminders, dict(report.skipped)) == (0, {Skip.TOO_OLD: 1})
     await shop.open(maxAgeDays=15, maxEmailsPerCustomer=9)
     assert (await shop.report(25)).orders == 0
-    # An order that nothing was decided on yet follows the setting.
+    # An order without a decision follows the current setting.
     await shop.bought("berta", "camera", at=NOON - 3 * DAY)
     assert await shop.run(22) == 1
 
 
 @pytest.mark.long
-async def test_the_limit_within_a_period(shop: Shop) -> None:
+async def test_limit_within_a_period(shop: Shop) -> None:
     limits: dict[str, Any] = {"maxEmailsPerCustomer": 1, "maxAgeDays": 300}
     await shop.open(**limits, limitPeriodDays=30)
     customer = new_id("anna")
     for day in range(3):
         await shop.bought(customer, f"camera-{day}", at=NOON + day * DAY)
     assert [await shop.run(day) for day in (12, 13, 41.9, 42, 43, 71.9, 72, 72)] == [1, 0, 0, 1, 0, 0, 1, 0]
-    # Each change of the limit counts at the next run.
+    # Each change of the limit takes effect in the next run.
     await shop.open(**limits, limitPeriodDays=5)
     assert [await shop.run(day) for day in (76.9, 77, 77)] == [0, 1, 0]
     await shop.open(**limits, limitPeriodDays=None)
@@ -173,17 +173,17 @@ async def test_the_limit_within_a_period(shop: Shop) -> None:
 
 
 @pytest.mark.long
-async def test_a_request_that_was_seen(shop: Shop) -> None:
+async def test_viewed_request_ends_reminders(shop: Shop) -> None:
     seen, other = await shop.bought("emil", "camera"), await shop.bought("fritz", "camera")
     assert await shop.run(10) == 2
     command = {"action": "viewed", "customerOrderId": seen}
     for fields in ({"stores": ["another"]}, {"storeId": "another"}, {"customerOrderId": "unknown"}, {}, {}):
         await shop.send("reminder-commands", seen, {**command, **fields})
 
-    async def noted() -> bool:
+    async def is_recorded() -> bool:
         return await shop.database["orders"].find_one({"_id": seen, "reminder.viewed": True}) is not None
 
-    await eventually(noted)
+    await eventually(is_recorded)
     await shop.orders({**shop.order("emil"), "id": seen, "modifiedDate": (NOON + DAY).isoformat()})
     preview = await shop.service.run("reminders", "preview", "--now", (NOON + 20 * DAY).isoformat())
     assert f"skip    order {seen} (CO1), customer emil: request-viewed" in preview.stdout

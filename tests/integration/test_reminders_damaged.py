@@ -1,4 +1,4 @@
-"""Orders that nobody can remind of as they are: damaged ones, and those at which we fail. They keep up no other."""
+"""Damaged orders, and orders that fail by an internal error: they don't block others."""
 
 import json
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ DAMAGE: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-async def test_damaged_orders_keep_up_no_other_and_wait(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_damaged_orders_wait_without_blocking_others(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler.reminders, "BATCH", 2)
     orders = shop.database["orders"]
     damaged = {}
@@ -49,18 +49,16 @@ async def test_damaged_orders_keep_up_no_other_and_wait(shop: Shop, monkeypatch:
     assert (report.reminders, dict(report.skipped), report.damaged) == (1, {}, len(damaged))
     assert not report.is_failure
     assert len(await shop.mails(whole)) == 1
-    told = [entry["order"] for entry in logs if entry["event"] == "damaged order; no reminder until it is repaired"]
-    assert sorted(told) == sorted(damaged.values())
-    # Mended, they are due as before.
+    logged = [entry["order"] for entry in logs if entry["event"] == "damaged order; no reminder until it is repaired"]
+    assert sorted(logged) == sorted(damaged.values())
+    # Once repaired, they are due as before.
     await orders.update_one({"_id": damaged["status null"]}, {"$set": {"status": shop.status}})
     assert await shop.run(10) == 1
     assert len(await shop.mails(damaged["status null"])) == 1
 
 
 @pytest.mark.parametrize("damage", [{"$unset": {"sent": ""}}, {"$set": {"sent": "x"}}, {"$set": {"times": ["now"]}}])
-async def test_a_damaged_number_of_reminders_to_a_customer_keeps_up_no_other(
-    shop: Shop, damage: Mapping[str, Any]
-) -> None:
+async def test_damaged_customer_counter_does_not_block_others(shop: Shop, damage: Mapping[str, Any]) -> None:
     customers = shop.database["reminderCustomers"]
     anna, bert = new_id("anna"), new_id("bert")
     first = await shop.bought(anna, "camera", at=NOON - DAY)
@@ -82,7 +80,7 @@ async def test_a_damaged_number_of_reminders_to_a_customer_keeps_up_no_other(
     assert len(await shop.mails(second)) == 1
 
 
-async def test_a_damaged_template_is_named_and_can_be_saved_anew(shop: Shop) -> None:
+async def test_damaged_template_is_logged_and_can_be_saved_again(shop: Shop) -> None:
     order = await shop.bought(new_id("cleo"), "camera")
     await shop.templates({"storeId": shop.id, "languageCode": None, "subject": "x"})
     repository, id = TemplateRepository(shop.database), template_id("OrderReviewRequest", shop.id, None)
@@ -97,14 +95,14 @@ async def test_a_damaged_template_is_named_and_can_be_saved_anew(shop: Shop) -> 
         assert (shown.template.subject, shown.template.html) == ("x", "")
         assert await repository.whole("OrderReviewRequest", shop.id, None) == {}
         assert await Mender(shop.database, "notificationTemplates").count(most=10, patience_ms=60_000) == 1
-    # What else it has lost is in its id.
+    # Its other lost fields are contained in its id.
     lost = {"$unset": dict.fromkeys(("name", "storeId", "languageCode"), ""), "$set": {"html": "<p>x</p>"}}
     await shop.database["notificationTemplates"].update_one({"_id": id}, lost)
     assert [each.store_id for each in await repository.all()] == [shop.id]
     assert await shop.run(10) == 1
 
 
-async def test_an_error_of_ours_keeps_up_no_other_and_marks_nothing(
+async def test_internal_error_does_not_block_others_or_count_as_sent(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, other = [
@@ -125,7 +123,7 @@ async def test_an_error_of_ours_keeps_up_no_other_and_marks_nothing(
     assert len(await shop.mails(first)) == 1
 
 
-async def test_a_run_that_can_send_nothing_by_an_error_of_ours_fails(shop: Shop) -> None:
+async def test_run_that_sends_nothing_because_of_errors_fails(shop: Shop) -> None:
     order = await shop.bought("emil", "camera")
     await shop.templates({"storeId": shop.id, "languageCode": None, "subject": "x"})
     template = {"storeId": shop.id}
@@ -141,9 +139,7 @@ async def test_a_run_that_can_send_nothing_by_an_error_of_ours_fails(shop: Shop)
     assert len(await shop.mails(order)) == 1
 
 
-async def test_a_run_that_is_cut_before_orders_behind_damaged_ones_fails(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_run_cut_short_by_damaged_orders_fails(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler.reminders, "BATCH", 1)
     monkeypatch.setattr(scheduler.reminders, "_MOST_UNCHANGED", 1)
     for days in (1, 2):

@@ -19,11 +19,11 @@ from tests.support.waiting import eventually
 
 CRON = "0 9 * * 1-5"
 END_OF_TIME = "9999-12-31T23:59:59Z"
-"""What systems that know no end write: the latest moment of .NET. Versions before stored it."""
+"""Written by systems for "no end": the latest time of .NET. Earlier versions stored it."""
 
 
 @pytest.mark.long
-async def test_the_preview_tells_who_is_due_and_why_others_are_not(own_service: Service, own_facade: Facade) -> None:
+async def test_preview_shows_due_orders_and_reasons_for_others(own_service: Service, own_facade: Facade) -> None:
     store, other, now = new_id("store"), new_id("store"), datetime.now(UTC)
     everyone = {"reviewsEnabled": True, "purchaseRequired": False}
     for id in (store, other):
@@ -63,13 +63,13 @@ async def test_the_preview_tells_who_is_due_and_why_others_are_not(own_service: 
     first, *_ = preview["results"]
     assert (first["orderId"], first["remindersSent"], first["products"]) == (due["id"], 0, ["Camera"])
     dates = {row["orderId"]: row["dueDate"] for row in preview["results"] if row["decision"] == "not-yet"}
-    assert dates.pop(far["id"]) is None, "ten days later there is no date any more"
+    assert dates.pop(far["id"]) is None, "expected no date beyond the end of time"
     left = datetime.fromisoformat(dates.pop(young["id"])) - now
     assert timedelta(days=6.9) < left < timedelta(days=7.1)
 
 
 @pytest.mark.long
-async def test_the_preview_tells_what_no_run_looks_at_any_more(own_service: Service, own_facade: Facade) -> None:
+async def test_preview_shows_orders_that_runs_no_longer_consider(own_service: Service, own_facade: Facade) -> None:
     now = datetime.now(UTC)
     async with connected_job(own_service) as (database, job):
         shop = Shop(own_service, database, job)

@@ -1,4 +1,4 @@
-"""Several schedulers at once, killed at random moments, and the clock that they follow."""
+"""Concurrent schedulers, killed at random moments, and the clock that they follow."""
 
 import asyncio
 import json
@@ -32,19 +32,19 @@ from tests.support.service import PARTITIONS, Json, Servers, Service
 from tests.support.waiting import eventually
 
 KILLS = int(os.environ.get("PLAUDIT_TEST_KILLS", "6"))
-"""Schedulers to kill; the project's promise is shown by 200."""
+"""Schedulers to kill; 200 to verify the project's promise."""
 
 ORDERS = int(os.environ.get("PLAUDIT_TEST_ORDERS", "2000"))
 CUSTOMERS = ORDERS * 2 // 5
 LIMIT = 2
 LEASE_S = 1.0
 AGAIN_S = 15.0
-"""A clock that is cancelled may take so long to let go of its lease."""
+"""Seconds that a cancelled clock may take to release its lease."""
 
 
 @pytest.fixture(scope="module")
 async def empty(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Service, Database]]:
-    """Topics and a database, with nobody at work."""
+    """Topics and a database, without running processes."""
     service = Service(servers, tmp_path_factory.mktemp("schedulers"))
     async with admin_client(connection(service)) as admin:
         await create_topics(admin, TopicNames(service.prefix), TopicLayout(PARTITIONS), {})
@@ -54,15 +54,15 @@ async def empty(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
 
 
 async def many_orders(database: Database, since: datetime) -> Counter[str]:
-    """Store orders of some customers, all complete since then; returns how many each customer has."""
+    """Store orders of several customers, all complete since then; returns the number of orders by customer."""
     series = new_id("customer")
-    told = [order_with_products("Complete", f"{series}-{n % CUSTOMERS}", None, since, "camera") for n in range(ORDERS)]
+    given = [order_with_products("Complete", f"{series}-{n % CUSTOMERS}", None, since, "camera") for n in range(ORDERS)]
     orders = []
-    for body in (json.dumps(order).encode() for order in told):
+    for body in (json.dumps(order).encode() for order in given):
         event, digest = order_event(body)
         orders.append(after_event(None, event.order(body, since), digest))
     await in_transaction(database, partial(OrderRepository(database).save, orders))
-    return Counter(order["customerId"] for order in told)
+    return Counter(order["customerId"] for order in given)
 
 
 async def configure(database: Database, **reminder: Any) -> None:
@@ -71,7 +71,7 @@ async def configure(database: Database, **reminder: Any) -> None:
 
 
 async def assert_all_sent_once(service: Service, database: Database, bought: Counter[str]) -> None:
-    """Every customer got a mail for each order up to the limit; whatever was sent twice has the same id."""
+    """Assert that every customer got a mail for each order up to the limit; repeated messages share an id."""
     expected = {customer: min(count, LIMIT) for customer, count in bought.items()}
     sent: dict[str, Json] = {mail["id"]: mail for mail in await service.values("mail-commands")}
     assert Counter(mail["customerId"] for mail in sent.values()) == expected
@@ -81,13 +81,13 @@ async def assert_all_sent_once(service: Service, database: Database, bought: Cou
 
 @pytest.mark.long
 @pytest.mark.scaled
-async def test_killed_at_random_moments(empty: tuple[Service, Database]) -> None:
+async def test_schedulers_killed_at_random_moments(empty: tuple[Service, Database]) -> None:
     service, database = empty
     await configure(database)
     chance = random.Random(4)
     now = NOON + 10 * DAY
 
-    async def killed() -> bool:
+    async def kill_run() -> bool:
         process, is_ready = start_run(service, now)
         await asyncio.to_thread(is_ready.wait, 60)
         await asyncio.sleep(chance.uniform(0, 0.5))
@@ -105,14 +105,15 @@ async def test_killed_at_random_moments(empty: tuple[Service, Database]) -> None
     while kills < KILLS:
         bought += await many_orders(database, NOON)
         while kills < KILLS and await is_work_left():
-            kills += sum(await asyncio.gather(killed(), killed()))
-            # A worker does this, more patiently.
+            kills += sum(await asyncio.gather(kill_run(), kill_run()))
+            # Workers do this, with a longer timeout.
             await abort_abandoned(database, timedelta(seconds=0.1))
-    # What they left is done by one that lives, and what they still owed is published by it, once it is overdue.
+    # The remaining work is done by a live job, which also publishes their overdue messages.
     async with connected_job(service) as (_, job):
 
         async def still_owed() -> int:
-            """What is owed after a run: by one that was killed, MongoDB may commit a transaction a moment later."""
+            """Return the number of unpublished messages after a run: MongoDB may commit a transaction of a killed
+            process a moment later."""
             await database["outbox"].update_many({}, {"$set": {"at": NOON}})
             await job.run(now)
             return await database["outbox"].count_documents({})
@@ -123,13 +124,13 @@ async def test_killed_at_random_moments(empty: tuple[Service, Database]) -> None
 
 
 @pytest.mark.slow
-async def test_another_one_takes_over(empty: tuple[Service, Database]) -> None:
+async def test_another_scheduler_takes_over(empty: tuple[Service, Database]) -> None:
     service, database = empty
     leases, orders = database["leases"], database["orders"]
     await asyncio.gather(orders.delete_many({}), leases.delete_many({}))
     bought = await many_orders(database, datetime.now(UTC) - 10 * DAY)
     await configure(database, cron="* * * * *")
-    # A run is overdue, so that nobody waits for the minute to be full.
+    # A run is overdue, so that the test need not wait for the next full minute.
     past = datetime.now(UTC) - timedelta(minutes=5)
     await leases.insert_one({"_id": REMINDERS, "done": past, "scheduled": past, "cron": "* * * * *"})
     processes = {str(process.pid): process for process in (start_clock(service, LEASE_S) for _ in range(3))}
@@ -159,11 +160,11 @@ async def test_another_one_takes_over(empty: tuple[Service, Database]) -> None:
 
 
 @pytest.mark.long
-async def test_the_clock_follows_the_settings(empty: tuple[Service, Database]) -> None:
+async def test_clock_follows_settings(empty: tuple[Service, Database]) -> None:
     service, database = empty
     async with connected_job(service) as (_, job):
         stores, leases = StoreRepository(database), LeaseRepository(database)
-        # It is held for so long that no busy machine lets it run out.
+        # It is held so long that it never expires on a busy machine.
         of_each = {"a": LEASE_S, "b": 600.0, "c": LEASE_S}
         clock, long, other = (ReminderClock(job, stores, leases, holder=n, lease_s=s) for n, s in of_each.items())
         await leases.take(REMINDERS, "nobody", 0)
@@ -184,7 +185,7 @@ async def test_the_clock_follows_the_settings(empty: tuple[Service, Database]) -
         keeping = asyncio.create_task(long.keep())
         await eventually(partial(planned, long), lambda found: found == (6, 7))
         waiting = asyncio.create_task(other.keep())
-        await asyncio.sleep(3 * LEASE_S / 10)  # a while in which it could have taken over, and must not
+        await asyncio.sleep(3 * LEASE_S / 10)  # long enough to take over, which it must not
         assert other.next_run is None
         await cancel_and_wait(keeping, again_s=AGAIN_S)
         assert (await database["leases"].find_one({"_id": REMINDERS}) or {}).get("holder") != "b"
@@ -213,7 +214,7 @@ async def test_leases(empty: tuple[Service, Database]) -> None:
     assert await leases.take("job", holder, 600) == (True, hold.done + DAY, "5 4 * * *", schedule.since)
 
 
-async def test_the_process(empty: tuple[Service, Database]) -> None:
+async def test_process_releases_lease_when_stopped(empty: tuple[Service, Database]) -> None:
     service, database = empty
     await database["leases"].delete_many({})
     service.start("scheduler")

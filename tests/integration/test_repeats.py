@@ -1,5 +1,5 @@
-"""Requests that are sent again with their key, once what they were judged by is another: answered by what became of
-them, and nothing else comes in that way."""
+"""Requests repeated with their key after the circumstances changed: answered with the first outcome, while other
+requests are refused."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -18,21 +18,19 @@ from tests.support.service import Json, Service
 
 
 async def applied(http: httpx.AsyncClient, path: str, body: Any, headers: dict[str, str]) -> Json:
-    """The answer to a command that must have been applied."""
+    """Return the response to a command that must have been applied."""
     answer = body_of(await decided(partial(http.post, path, json=body, headers=headers)), dict)
     assert answer["outcome"] == "applied"
     return answer
 
 
-async def test_a_submission_to_a_store_that_has_closed_since(
-    http: httpx.AsyncClient, facade: Facade, product: str
-) -> None:
+async def test_repeated_submission_to_store_closed_since(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
     store, key = await facade.open_store(), once()
     body = [submission(product, n, storeId=store, userId=new_id("u"), userName=None) for n in (3, 4)]
     first = await applied(http, REVIEWS, body, key)
     await facade.open_store(store, reviewsEnabled=False)
     assert await applied(http, REVIEWS, body, key) == first
-    # Another request with that key, and the same one with another.
+    # Another request with that key, and the same one with another key.
     for other in (body[:1], [body[0], {**body[1], "title": "Another one"}], [*body, submission(product)]):
         problem = problem_of(await http.post(REVIEWS, json=other, headers=key), 422)
         assert problem["type"].endswith("idempotency-key-reused")
@@ -44,7 +42,7 @@ async def test_a_submission_to_a_store_that_has_closed_since(
 
 
 @pytest.mark.long
-async def test_a_submission_whose_token_has_expired_since(
+async def test_repeated_submission_with_token_expired_since(
     service: Service, http: httpx.AsyncClient, facade: Facade, product: str
 ) -> None:
     async with service.mongo() as database:
@@ -59,7 +57,7 @@ async def test_a_submission_whose_token_has_expired_since(
     assert errors_of(await http.post(REVIEWS, json=body, headers=once()), 403) == [("/0", "token-expired")]
 
 
-async def test_an_edit_whose_image_is_gone_since(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
+async def test_repeated_edit_with_image_removed_since(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
     images, key = Images(http), once()
     image = await images.upload()
     (review,) = await facade.submit(submission(product))
@@ -78,7 +76,7 @@ async def test_an_edit_whose_image_is_gone_since(http: httpx.AsyncClient, facade
         ("reports", {"reason": "spam", "explanation": "An advertisement", "email": "b@x.org", "goodFaith": True}),
     ],
 )
-async def test_feedback_on_a_review_that_is_rejected_since(
+async def test_repeated_feedback_on_review_reset_since(
     http: httpx.AsyncClient, facade: Facade, product: str, what: str, body: Json
 ) -> None:
     (review,) = await facade.submit_approved(submission(product))
@@ -91,9 +89,7 @@ async def test_feedback_on_a_review_that_is_rejected_since(
     assert problem_of(await http.post(path, json=other, headers=key), 422)["type"].endswith("idempotency-key-reused")
 
 
-async def test_a_vote_on_a_page_that_does_not_show_the_review_any_more(
-    http: httpx.AsyncClient, facade: Facade, product: str
-) -> None:
+async def test_repeated_vote_on_review_no_longer_shown(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
     store = await facade.open_store()
     (review,) = await facade.submit_approved(submission(product, storeId=store))
     path, key = f"/storefront/v1/{store}/Product/{product}/votes", once()

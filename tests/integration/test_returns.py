@@ -1,4 +1,4 @@
-"""Returns over HTTP and Kafka: never more than was ordered, and a clear answer to everything else."""
+"""Returns over HTTP and Kafka: never more than ordered, and a clear error for every other request."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ LINE_FIELDS = [
 ]
 
 
-async def test_the_samples_of_the_specification(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_samples_of_the_specification(returns: Returns, http: httpx.AsyncClient) -> None:
     order = an_order(new_id("order"), {"line-1": 5}, currency="USD", total=50.25, addresses=[{"city": "Łódź"}])
     await returns.ordered({}, **order)
     scratched = {"orderLineItemId": "line-1", "quantity": 2, "reason": "Scratched"}
@@ -112,7 +112,7 @@ async def test_quantities_follow_every_change(returns: Returns, http: httpx.Asyn
     assert [(line["quantity"], line["reason"], line["price"]) for line in row["lineItems"]] == [(3, "Less", 8.5)]
 
 
-async def test_a_change_that_says_nothing_new_changes_nothing(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_change_without_difference_changes_nothing(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 5})
     id = await returns.create(order, {"a": 2}, resolution="Refund")
     before = await returns.existing(id)
@@ -124,7 +124,7 @@ async def test_a_change_that_says_nothing_new_changes_nothing(returns: Returns, 
     await returns.wait_for_events(id, "ReturnCreated", "ReturnChanged")
 
 
-async def test_a_price_is_that_of_the_order_unless_given(returns: Returns) -> None:
+async def test_price_defaults_to_that_of_the_order(returns: Returns) -> None:
     id = new_id("order")
     items = [{"id": line, "quantity": 1} for line in "abc"]
     items[0]["price"], items[1]["price"] = 19.99, 5
@@ -170,7 +170,7 @@ async def test_ids_with_slashes(returns: Returns) -> None:
     assert await returns.available(order) == {"a/b.c$": 1}
 
 
-async def test_what_is_unknown(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_unknown_returns_and_orders(returns: Returns, http: httpx.AsyncClient) -> None:
     assert await returns.get(new_id("return")) is None
     assert await returns.available(new_id("order")) is None
     response = await http.put(RETURNS, json={"id": new_id("return"), "status": "Approved"})
@@ -191,7 +191,7 @@ async def test_what_is_unknown(returns: Returns, http: httpx.AsyncClient) -> Non
         ({"lineItems": [{"orderLineItemId": "a", "quantity": "1"}]}, "/lineItems/0/quantity", "int-type"),
     ],
 )
-async def test_a_clear_problem_and_nothing_stored(
+async def test_invalid_return_is_refused_and_not_stored(
     returns: Returns, http: httpx.AsyncClient, changes: Json, pointer: str, code: str
 ) -> None:
     order = await returns.ordered({"a": 5})
@@ -207,7 +207,7 @@ async def test_a_clear_problem_and_nothing_stored(
     assert await returns.get(kept) == row
 
 
-async def test_the_message_says_what_is_available(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_error_message_contains_available_quantity(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 5})
     await returns.create(order, {"a": 2})
     response = await http.post(RETURNS, json=wanted_return(order, {"a": 4, "z": 1}))
@@ -218,13 +218,13 @@ async def test_the_message_says_what_is_available(returns: Returns, http: httpx.
 @pytest.mark.parametrize(
     "path", ["customerReviews/reviewList", "customerReviews/approve", "orders/search", "return/search", "return/counts"]
 )
-async def test_an_address_of_its_own_is_no_id(http: httpx.AsyncClient, path: str) -> None:
+async def test_reserved_paths_are_not_ids(http: httpx.AsyncClient, path: str) -> None:
     response = await http.get(f"/api/{path}")
     assert (response.status_code, response.headers["allow"]) == (405, "POST"), response.text
     assert (await http.get(f"/api/{path}s")).status_code == 404
 
 
-async def test_changes_that_say_nothing_or_move_it(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_empty_change_and_change_of_order_are_refused(returns: Returns, http: httpx.AsyncClient) -> None:
     order, other = await returns.ordered({"a": 1}), await returns.ordered({"a": 1})
     id = await returns.create(order, {"a": 1})
     nothing = await http.put(RETURNS, json={"id": id, "status": None, "number": "RET1"})
@@ -235,7 +235,7 @@ async def test_changes_that_say_nothing_or_move_it(returns: Returns, http: httpx
 
 
 @pytest.mark.long
-async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_repeated_request_changes_nothing(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 2})
     wanted, key = wanted_return(order, {"a": 1}), once()
     send = partial(http.post, RETURNS, json=wanted, headers=key)
@@ -252,7 +252,7 @@ async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.
     assert outcomes == ["applied", "unchanged"]
     assert await returns.available(order) == {"a": 0}
 
-    # The key of an applied change is remembered even where the same change would not be possible any more.
+    # The key of an applied change is remembered even when the same change would no longer be possible.
     change: Json = {"id": chosen, "lineItems": lines_of({"a": 1}), "status": "Approved"}
     key = once()
     send = partial(http.put, RETURNS, json=change, headers=key)
@@ -264,14 +264,16 @@ async def test_a_repeated_request_changes_nothing(returns: Returns, http: httpx.
 
 
 @pytest.mark.long
-async def test_200_returns_at_once_by_two_ways_and_two_workers(own_service: Service, own_returns: Returns) -> None:
+async def test_200_concurrent_returns_by_http_and_kafka_with_two_workers(
+    own_service: Service, own_returns: Returns
+) -> None:
     own_service.start("worker", "worker2")
     await own_service.until_ready()
     returns, http = own_returns, own_returns.http
     order = await returns.ordered({"a": 10})
     wanted = wanted_return(order, {"a": 1})
     kafka_ids = [new_id("return") for _ in range(100)]
-    # Upstream systems should send them by order. These don't, so both workers get some.
+    # Upstream systems should key them by order. These messages aren't, so both workers get some.
     messages = [return_command("create", {**wanted, "id": id}, key=id) for id in kafka_ids]
     posted = [asyncio.create_task(http.post(RETURNS, json=wanted, headers=WAIT)) for _ in range(100)]
     await own_service.publish("return-commands", *messages)
@@ -282,16 +284,16 @@ async def test_200_returns_at_once_by_two_ways_and_two_workers(own_service: Serv
             refused_early += 1
             continue
         (result,) = await Facade(http).results(answer)
-        if answer.status_code != 202:  # on a busy machine some take longer than is waited for
+        if answer.status_code != 202:  # on a busy machine some take longer than the wait
             assert (answer.status_code == 409) == (result["outcome"] == "refused")
         http_ids.append(result["id"])
         if result["outcome"] == "applied":
             applied.add(result["id"])
         else:
-            told = (result["outcome"], result["reason"], result["message"])
-            assert told == ("refused", "quantity-not-available", "1 of line a requested, 0 available")
+            refusal = (result["outcome"], result["reason"], result["message"])
+            assert refusal == ("refused", "quantity-not-available", "1 of line a requested, 0 available")
     ask = partial(returns.events, *kafka_ids, *http_ids)
-    events = await eventually(ask, lambda told: len(told) == 200 - refused_early, deadline_s=300)
+    events = await eventually(ask, lambda refusal: len(refusal) == 200 - refused_early, deadline_s=300)
     created = {data["returnId"] for kind, data in events if kind == "ReturnCreated"}
     refused = [data for kind, data in events if kind == "ReturnRefused"]
     assert (len(created), len(refused) + refused_early) == (10, 190)
@@ -302,15 +304,15 @@ async def test_200_returns_at_once_by_two_ways_and_two_workers(own_service: Serv
     assert await own_service.records("return-commands.dlq") == []
 
 
-async def test_a_body_of_any_kind_never_breaks_it(http: httpx.AsyncClient) -> None:
+async def test_malformed_bodies_are_refused(http: httpx.AsyncClient) -> None:
     for body in (b"", b"[]", b"null", b"{", b'"a"', b"1", b'{"orderId": 1, "id": [], "lineItems": {}}'):
         for method, path in (("POST", RETURNS), ("PUT", RETURNS), ("POST", f"{RETURNS}/search")):
             response = await http.request(method, path, content=body)
             problem_of(response, 400 if response.status_code == 400 else 422)
 
 
-async def test_what_makes_too_large_a_message_is_refused_before_it_is_sent(returns: Returns) -> None:
-    """Its body is as large as a body may be; workers would have set the message aside."""
+async def test_request_with_too_large_message_is_refused(returns: Returns) -> None:
+    """The body has the maximum size; workers would have dead-lettered the message."""
     order = await returns.ordered({"a": 1_000})
     lines = [{"orderLineItemId": "a", "quantity": 1, "reason": "x" * 980} for _ in range(1_000)]
     wanted = {"orderId": order, "lineItems": lines, "resolution": ""}

@@ -1,4 +1,4 @@
-"""Returns that are deleted, statuses and numbers of the settings, by HTTP and Kafka."""
+"""Deleted returns, and statuses and number templates from the settings, by HTTP and Kafka."""
 
 import re
 from collections.abc import AsyncIterator
@@ -14,7 +14,9 @@ from tests.support.service import Json
 from tests.support.waiting import eventually
 
 
-async def test_deletion_gives_back_and_is_told(returns: Returns, facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_deletion_restores_quantities_and_is_published(
+    returns: Returns, facade: Facade, http: httpx.AsyncClient
+) -> None:
     order = await returns.ordered({"a": 5})
     one, two = [await returns.create(order, {"a": quantity}, resolution="Secret") for quantity in (2, 3)]
     number = (await returns.existing(one))["number"]
@@ -26,16 +28,16 @@ async def test_deletion_gives_back_and_is_told(returns: Returns, facade: Facade,
     assert await returns.get(one) is None
     assert await returns.found(orderId=order) == [two]
     assert await returns.available(order) == {"a": 2}
-    _, told = await returns.wait_for_events(one, "ReturnCreated", "ReturnDeleted")
-    assert told.pop("at")
-    assert told == {"returnId": one, "number": number, "orderId": order}
+    _, deleted = await returns.wait_for_events(one, "ReturnCreated", "ReturnDeleted")
+    assert deleted.pop("at")
+    assert deleted == {"returnId": one, "number": number, "orderId": order}
     log = await facade.get("/api/audit", action="delete")
     (entry,) = [entry for entry in log["results"] if entry["returnId"] == one]
     assert (entry["reviewId"], entry["storeId"], entry["entityId"]) == (None, "Electronics", None)
     assert "Secret" not in str(await returns.service.find("returns", one))
 
 
-async def test_the_id_of_a_deleted_return_stays_taken(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_id_of_deleted_return_stays_taken(returns: Returns, http: httpx.AsyncClient) -> None:
     order, id = await returns.ordered({"a": 5}), new_id("return")
     wanted, key = wanted_return(order, {"a": 5}, id=id), once()
     create = partial(http.post, RETURNS, json=wanted, headers=key)
@@ -58,7 +60,7 @@ async def test_the_id_of_a_deleted_return_stays_taken(returns: Returns, http: ht
     problem_of(await http.put(RETURNS, json={"id": id, "status": "New"}), 404)
 
 
-async def test_a_change_that_is_sent_again_after_the_deletion(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_change_repeated_after_deletion(returns: Returns, http: httpx.AsyncClient) -> None:
     id = await returns.create(await returns.ordered({"a": 1}), {"a": 1})
     change: Json = {"id": id, "status": "Approved"}
     send = partial(http.put, RETURNS, json=change, headers=once())
@@ -79,14 +81,14 @@ async def test_deletion_by_kafka(returns: Returns) -> None:
 
 
 @pytest.mark.parametrize("query", [{}, {"ids": ""}, {"ids": ["x"] * 1_001}, {"ids": "a" * 129}])
-async def test_ids_that_cannot_be_deleted(http: httpx.AsyncClient, query: Json) -> None:
+async def test_invalid_ids_for_deletion(http: httpx.AsyncClient, query: Json) -> None:
     problem_of(await http.delete(RETURNS, params=query), 422)
 
 
 @pytest.mark.long
-async def test_put_creates_or_changes_and_names_the_return(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_put_creates_or_changes_and_returns_the_id(returns: Returns, http: httpx.AsyncClient) -> None:
     async def put(body: Json) -> Json:
-        # It is waited for without being asked, but no longer than five seconds.
+        # PUT waits by default, but no longer than five seconds.
         headers = {"Idempotency-Key": new_id("key")}
         return body_of(await decided(partial(http.put, RETURNS, json=body, headers=headers)), dict)
 
@@ -113,7 +115,7 @@ async def test_put_creates_or_changes_and_names_the_return(returns: Returns, htt
 
 
 @pytest.mark.long
-async def test_a_line_may_hold_what_is_left_and_its_own(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_line_may_use_remaining_and_own_quantity(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 5, "b": 1})
     one = await returns.create(order, {"a": 2, "b": 1})
     two = await returns.create(order, {"a": 1})
@@ -139,7 +141,7 @@ async def test_a_line_may_hold_what_is_left_and_its_own(returns: Returns, http: 
 
 @pytest.fixture
 async def own_statuses(facade: Facade) -> AsyncIterator[list[str]]:
-    """Statuses of the settings while a test runs."""
+    """Statuses in the settings while a test runs."""
     statuses = ["New", "In transit", "Approved", "Canceled"]
     await facade.command("PUT", "/api/settings", {"returnStatuses": statuses})
     yield statuses
@@ -147,7 +149,7 @@ async def own_statuses(facade: Facade) -> AsyncIterator[list[str]]:
 
 
 @pytest.mark.long
-async def test_statuses_of_the_settings(
+async def test_statuses_from_settings(
     returns: Returns, facade: Facade, http: httpx.AsyncClient, own_statuses: list[str]
 ) -> None:
     assert (await facade.get("/api/settings"))["returnStatuses"] == own_statuses
@@ -162,9 +164,9 @@ async def test_statuses_of_the_settings(
         refused = await http.request(method, RETURNS, json=body)
         assert ("/status", "unknown-status") in errors_of(refused)
     await returns.service.publish("return-commands", return_command("update", {"id": id, "status": "Lost"}, order))
-    *_, told = await returns.wait_for_events(id, "ReturnCreated", "ReturnChanged", "ReturnRefused")
-    assert [(reason["code"], reason["pointer"]) for reason in told["reasons"]] == [("unknown-status", "/status")]
-    # A status that the settings drop stays with the returns that have it.
+    *_, refusal = await returns.wait_for_events(id, "ReturnCreated", "ReturnChanged", "ReturnRefused")
+    assert [(reason["code"], reason["pointer"]) for reason in refusal["reasons"]] == [("unknown-status", "/status")]
+    # A status removed from the settings stays with the returns that have it.
     await facade.command("PUT", "/api/settings", {"returnStatuses": ["Canceled", "new"]})
     assert (await facade.get("/api/settings"))["returnStatuses"] == ["Canceled", "New"]
     await returns.change(id, status="In transit", resolution="Refund")
@@ -175,13 +177,13 @@ async def test_statuses_of_the_settings(
 
 
 @pytest.mark.parametrize("statuses", [[], ["New"], ["New", "Canceled", "NEW"], ["New", "Canceled", " "], "New", [1]])
-async def test_statuses_that_cannot_be(http: httpx.AsyncClient, statuses: object) -> None:
+async def test_invalid_statuses_in_settings(http: httpx.AsyncClient, statuses: object) -> None:
     refused = await http.put("/api/settings", json={"returnStatuses": statuses})
     assert all(pointer.startswith("/returnStatuses") for pointer, _ in errors_of(refused))
 
 
 @pytest.mark.long
-async def test_templates_of_numbers(returns: Returns, facade: Facade, own_statuses: list[str]) -> None:
+async def test_number_templates(returns: Returns, facade: Facade, own_statuses: list[str]) -> None:
     await facade.command("PUT", "/api/settings", {"returnNumberTemplate": "ALL{0:yyyy}-{1:D3}"})
     store = await facade.open_store(returnNumberTemplate="OWN{0:yyMMdd}/{1:D4}")
     numbers = []

@@ -1,4 +1,4 @@
-"""Returns that come before their order, and all that follows them: it waits, and takes effect in its turn."""
+"""Returns that arrive before their order, and the commands after them: they wait, and take effect in order."""
 
 import random
 from collections.abc import Collection
@@ -30,8 +30,8 @@ def creation(order: str, id: str, quantity: int = 1, **fields: Any) -> Message:
 
 
 def change(order: str, id: str, *, user: str | None = None, command: str | None = None, **changes: Any) -> Message:
-    told = {"user": user, "commandId": command}
-    return return_command("update", {"id": id, **changes}, order, **{n: v for n, v in told.items() if v})
+    optional = {"user": user, "commandId": command}
+    return return_command("update", {"id": id, **changes}, order, **{n: v for n, v in optional.items() if v})
 
 
 def deletion(order: str, id: str, **fields: Any) -> Message:
@@ -49,7 +49,7 @@ async def outcomes(service: Service, *keys: tuple[str, str]) -> list[Outcome]:
         return [found[key].outcome for key in keys]
 
 
-async def test_what_follows_takes_effect_in_its_turn(returns: Returns, service: Service) -> None:
+async def test_parked_commands_take_effect_in_order(returns: Returns, service: Service) -> None:
     order, canceled, deleted, resolved = new_id("order"), new_id("canceled"), new_id("deleted"), new_id("resolved")
     command = new_id("command")
     await service.publish(
@@ -83,7 +83,7 @@ async def test_what_follows_takes_effect_in_its_turn(returns: Returns, service: 
     assert await outcomes(service, (f"{command}-many", resolved)) == [Outcome.REFUSED]
 
 
-async def test_a_change_of_nothing_is_refused_at_once(returns: Returns, service: Service) -> None:
+async def test_change_of_unknown_return_is_refused_at_once(returns: Returns, service: Service) -> None:
     order, id, other = new_id("order"), new_id("return"), new_id("return")
     await service.publish(COMMANDS, change(order, id, orderId=order, status="Approved"), creation(order, id))
     await service.publish(COMMANDS, deletion(order, other))
@@ -95,12 +95,12 @@ async def test_a_change_of_nothing_is_refused_at_once(returns: Returns, service:
 
 
 @pytest.mark.long
-async def test_an_id_that_two_have_chosen(returns: Returns, service: Service) -> None:
-    """What waits is decided about when its order comes, also where later commands about the id have been applied."""
+async def test_id_chosen_by_two_senders(returns: Returns, service: Service) -> None:
+    """A parked command is decided when its order arrives, even if later commands about the id have been applied."""
     early, known, id = new_id("order"), await returns.ordered({"a": 3}), new_id("return")
     await service.publish(COMMANDS, creation(early, id, commandId=id))
     await parked(service, 1, orderId=early)
-    # By the key of the first, so that it stands behind it.
+    # With the key of the first command, so that it follows it.
     await service.publish(COMMANDS, return_command("create", wanted_return(known, {"a": 2}, id=id), early))
     await service.publish(COMMANDS, change(early, id, resolution="Repair"))
     await eventually(partial(returns.get, id), lambda row: row is not None and row["resolution"] == "Repair")
@@ -111,7 +111,7 @@ async def test_an_id_that_two_have_chosen(returns: Returns, service: Service) ->
     assert (await returns.existing(id))["order"]["id"] == known
 
 
-async def test_what_an_earlier_version_parked(returns: Returns, service: Service) -> None:
+async def test_commands_parked_by_earlier_version(returns: Returns, service: Service) -> None:
     order, ids, command = new_id("order"), [new_id("old"), new_id("older")], new_id("command")
     values = [orjson.dumps({"action": "create", "return": wanted_return(order, {"a": 1}, id=id)}) for id in ids]
     kept = {"orderId": order, "parkedAt": datetime.now(UTC)}
@@ -120,7 +120,7 @@ async def test_what_an_earlier_version_parked(returns: Returns, service: Service
         await database[PARKED].insert_many(
             [place | kept | {"value": values[0]}, {"_id": ids[1], "value": values[1], **kept}]
         )
-    # Told with its order, so that it is known whose it is.
+    # Sent with its order, which makes the owner known.
     await service.publish(COMMANDS, change(order, ids[0], orderId=order, status="Approved"))
     await parked(service, 3, orderId=order)
     await returns.ordered({"a": 2}, id=order)
@@ -157,18 +157,18 @@ async def test_redelivery_before_and_after_the_order(own_returns: Returns, own_s
     expected = [("Canceled", None), None, ("New", "third")]
     await eventually(shown, lambda found: found == expected)
     await own_service.idle(topics=FLOW_OF_RETURNS)
-    told = await eventually(partial(own_returns.events, *ids), lambda events: len(events) >= 8)
-    assert len(told) == 8
+    published = await eventually(partial(own_returns.events, *ids), lambda events: len(events) >= 8)
+    assert len(published) == 8
     await own_service.replay(topics=FLOW_OF_RETURNS)
     await parked(own_service, 0)
     assert await shown() == expected
-    assert await own_returns.events(*ids) == told
+    assert await own_returns.events(*ids) == published
     assert await own_returns.available(order) == {"a": 3}
 
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_what_is_overdue_is_refused_for_good(own_returns: Returns, own_service: Service) -> None:
+async def test_overdue_commands_are_refused_permanently(own_returns: Returns, own_service: Service) -> None:
     order, id, young = new_id("order"), new_id("return"), new_id("young")
     sent = [creation(order, id, commandId="create"), change(order, id, status="Approved"), deletion(order, id)]
     await own_service.publish(COMMANDS, *sent, creation(order, young))
@@ -176,7 +176,7 @@ async def test_what_is_overdue_is_refused_for_good(own_returns: Returns, own_ser
     async with own_service.mongo() as database:
         old = {"$set": {"parkedAt": datetime.now(UTC) - timedelta(hours=2)}}
         await database[PARKED].update_one({"commandId": "create"}, old)
-    # With the create goes what stands behind it.
+    # The commands behind the create expire with it.
     await own_returns.wait_for_events(id, *["ReturnRefused"] * 3)
     await parked(own_service, 1)
     assert await outcomes(own_service, ("create", id)) == [Outcome.REFUSED]
@@ -190,7 +190,7 @@ async def test_what_is_overdue_is_refused_for_good(own_returns: Returns, own_ser
 
 @pytest.mark.kafka
 @pytest.mark.slow
-async def test_two_workers_of_which_some_are_killed(own_returns: Returns, own_service: Service) -> None:
+async def test_killed_workers_lose_nothing(own_returns: Returns, own_service: Service) -> None:
     chance, service = random.Random(38), own_service
     service.start("worker", "worker-2")
     await service.until_ready()
@@ -219,38 +219,38 @@ async def test_two_workers_of_which_some_are_killed(own_returns: Returns, own_se
     shown = {o: row["status"] if (row := await own_returns.get(o)) else "deleted" for o in orders}
     assert shown == ends
 
-    async def untold() -> list[str]:
-        """The orders whose events are still owed by a worker that was killed: they come late."""
-        told = {o: {kind for kind, _ in await own_returns.events(o)} for o in orders}
-        return [o for o, kinds in told.items() if not {"ReturnCreated", "ReturnChanged"} <= kinds]
+    async def unpublished() -> list[str]:
+        """Return the orders whose events are still unpublished: those of a killed worker come late."""
+        kinds_by_order = {o: {kind for kind, _ in await own_returns.events(o)} for o in orders}
+        return [o for o, kinds in kinds_by_order.items() if not {"ReturnCreated", "ReturnChanged"} <= kinds]
 
-    await eventually(untold, lambda found: not found)
+    await eventually(unpublished, lambda found: not found)
 
 
-async def test_an_order_that_comes_meanwhile_is_seen(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever saw no order in its transaction is told of one that came, and parks nothing of it."""
+async def test_order_that_arrives_during_transaction_is_seen(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that found no order is informed of one that arrived, and parks nothing of it."""
     async with opened_desk(servers) as desk:
         order, id, looks = new_id("order"), new_id("return"), 0
         orders = desk.services.orders
         look = orders.of_ids
 
-        async def comes_behind(ids: Collection[str], session: Session, **options: Any) -> dict[str, Order]:
+        async def find_then_add_order(ids: Collection[str], session: Session, **options: Any) -> dict[str, Order]:
             nonlocal looks
             looks += 1
             found = await look(ids, session, **options)
             if looks == 1:
                 monkeypatch.setattr(orders, "of_ids", look)
                 await desk.order(an_order(order, {"a": 2}))
-                monkeypatch.setattr(orders, "of_ids", comes_behind)
+                monkeypatch.setattr(orders, "of_ids", find_then_add_order)
             return found
 
-        monkeypatch.setattr(orders, "of_ids", comes_behind)
+        monkeypatch.setattr(orders, "of_ids", find_then_add_order)
         wanted = {"action": "create", "return": wanted_return(order, {"a": 2}, id=id)}
         await desk.command_returns(desk.records(wanted))
         assert looks == 2
         assert [kind for kind, _ in desk.events()] == ["ReturnCreated"]
         assert await desk.database[PARKED].count_documents({}) == 0
-        # The places of orders that aren't there are free again.
+        # Placeholders of missing orders are removed again.
         others = [{"action": "create", "return": wanted_return(new_id("order"), {"a": 1})} for _ in range(2)]
         await desk.command_returns(desk.records(*others))
         assert await desk.database[PARKED].count_documents({}) == 2
@@ -258,7 +258,7 @@ async def test_an_order_that_comes_meanwhile_is_seen(servers: Servers, monkeypat
 
 
 @pytest.mark.long
-async def test_no_more_wait_for_one_order_than_there_is_room_for(servers: Servers) -> None:
+async def test_parked_commands_of_one_order_are_limited(servers: Servers) -> None:
     async with opened_desk(servers) as desk:
         order, other, small, large = new_id("order"), new_id("order"), "Small", "x" * 1_000
         for start in range(0, MOST_OF_ORDER, 500):
@@ -274,14 +274,14 @@ async def test_no_more_wait_for_one_order_than_there_is_room_for(servers: Server
             await desk.command_returns(too_many)
         assert await desk.database[PARKED].count_documents({"orderId": order}) == MOST_OF_ORDER
         assert await desk.database[PARKED].count_documents({"orderId": other}) == 1
-        told = [(kind, data["returnId"], data["reasons"][0]["code"]) for kind, data in desk.events()]
-        assert told == [("ReturnRefused", id, "unknown-order") for id in (late, last)]
+        refusals = [(kind, data["returnId"], data["reasons"][0]["code"]) for kind, data in desk.events()]
+        assert refusals == [("ReturnRefused", id, "unknown-order") for id in (late, last)]
         assert (await desk.services.outcomes.answers([("late", late)]))["late", late].outcome == Outcome.REFUSED
         await desk.order(an_order(order, {"a": MOST_OF_ORDER}))
         created = {data["returnId"] for kind, data in desk.events() if kind == "ReturnCreated"}
         assert created == {f"r-{number}" for number in range(MOST_OF_ORDER)}
         assert await desk.database[PARKED].count_documents({"orderId": order}) == 0
-        # Once there is room, it is taken.
+        # Room that becomes free is used.
         lines = [{"orderLineItemId": "a", "quantity": 1, "reason": large}] * 900
         wide = [
             {"action": "create", "return": {"id": f"w-{n}", "orderId": other, "lineItems": lines}} for n in range(3)

@@ -1,4 +1,4 @@
-"""Returns by Kafka, and the events that tell of them."""
+"""Returns by Kafka, and the events about them."""
 
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from tests.support.service import Service
 from tests.support.waiting import eventually
 
 
-async def test_events(returns: Returns) -> None:
+async def test_events_of_returns(returns: Returns) -> None:
     order = await returns.ordered({"a": 3})
     id = await returns.create(order, {"a": 1}, resolution="Refund")
     await returns.change(id, status="Approved", lineItems=lines_of({"a": 2}))
@@ -48,14 +48,14 @@ async def test_refused_by_kafka(returns: Returns) -> None:
     await eventually(partial(returns.get, ids["first"]))
     row = await returns.existing(ids["first"])
     assert (row["createdBy"], row["lineItems"][0]["createdBy"], row["modifiedBy"]) == ("first", "first", "first")
-    told = await eventually(partial(returns.events, *ids.values()), lambda told: len(told) == len(ids))
-    codes = {data["returnId"]: [reason["code"] for reason in data.get("reasons", ())] for _, data in told}
+    events = await eventually(partial(returns.events, *ids.values()), lambda events: len(events) == len(ids))
+    codes = {data["returnId"]: [reason["code"] for reason in data.get("reasons", ())] for _, data in events}
     assert codes == {ids["nothing"]: ["unknown-return"], **{ids[name]: codes for name, (_, codes) in cases.items()}}
     assert await returns.found(orderId=order) == [ids["first"]]
     assert await returns.available(order) == {"a": 1}
 
 
-async def test_invalid_returns_are_dead_letters(returns: Returns) -> None:
+async def test_invalid_returns_become_dead_letters(returns: Returns) -> None:
     order = await returns.ordered({"a": 3})
     good = new_id("return")
     lines: list[Any] = [{"orderLineItemId": "a", "quantity": quantity} for quantity in (0, -1, 1.5, "1", 2**31)]
@@ -69,7 +69,7 @@ async def test_invalid_returns_are_dead_letters(returns: Returns) -> None:
     assert await returns.found(orderId=order) == [good]
 
 
-async def test_a_return_before_its_order(returns: Returns, service: Service) -> None:
+async def test_return_before_its_order(returns: Returns, service: Service) -> None:
     order, id, command = new_id("order"), new_id("return"), new_id("command")
     wanted = wanted_return(order, {"a": 2}, id=id, resolution="Exchange")
     await service.publish("return-commands", return_command("create", wanted, commandId=command))
@@ -86,7 +86,7 @@ async def test_a_return_before_its_order(returns: Returns, service: Service) -> 
     await returns.wait_for_events(id, "ReturnCreated")
 
 
-async def test_a_return_is_read_by_any_id_that_it_may_have(returns: Returns) -> None:
+async def test_return_is_readable_by_any_valid_id(returns: Returns) -> None:
     order, name = await returns.ordered({"a": 3}), new_id("rma")
     ids = {f"{name}/2026": f"{name}%2F2026", f"{name}?#ä ": f"{name}%3F%23%C3%A4%20", f"{name}//x": f"{name}%2F%2Fx"}
     for id in ids:
@@ -94,7 +94,7 @@ async def test_a_return_is_read_by_any_id_that_it_may_have(returns: Returns) -> 
     assert [(await returns.existing(escaped))["id"] for escaped in ids.values()] == list(ids)
 
 
-async def test_a_smaller_order_takes_nothing_back(returns: Returns) -> None:
+async def test_smaller_order_does_not_reduce_returns(returns: Returns) -> None:
     order = await returns.ordered({"a": 3, "b": 1})
     id = await returns.create(order, {"a": 2, "b": 1})
     smaller = an_order(order, {"a": 1}, modifiedDate="2022-03-15T10:00:00Z")

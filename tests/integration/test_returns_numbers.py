@@ -1,4 +1,4 @@
-"""Numbers of returns: unique within their store, whatever its template was, and nobody else's business."""
+"""Numbers of returns: unique within their store under every template, and independent of other stores."""
 
 import asyncio
 from functools import partial
@@ -15,17 +15,17 @@ from tests.support.service import Servers, Service
 from tests.support.waiting import eventually
 
 MANY = 45
-"""More returns than a consumer would try numbers for, if it tried one after the other."""
+"""More returns than the attempts of a consumer that tries numbers one after the other."""
 
 
 def two_templates() -> tuple[str, str]:
-    """Templates that no other test has: one number for the same sequence of a year, and yet two series."""
+    """Return templates that no other test uses: the same numbers for one sequence of a year, but two series."""
     prefix = new_id("x")
     return prefix + "{date:%Y}-{sequence:05d}", prefix + "{date:%Y}-0{sequence:04d}"
 
 
 async def create_many(returns: Returns, store: str, count: int) -> list[str]:
-    """Returns by Kafka, of one order; all are there when this returns their numbers."""
+    """Create returns of one order by Kafka, and wait for all; returns their numbers."""
     order = await returns.ordered({"a": count}, storeId=store)
     wanted = [wanted_return(order, {"a": 1}, id=new_id("return")) for _ in range(count)]
     await returns.service.publish("return-commands", *(return_command("create", each) for each in wanted))
@@ -34,7 +34,7 @@ async def create_many(returns: Returns, store: str, count: int) -> list[str]:
 
 
 @pytest.mark.long
-async def test_no_store_takes_the_numbers_of_another(returns: Returns, facade: Facade) -> None:
+async def test_stores_do_not_share_numbers(returns: Returns, facade: Facade) -> None:
     mine, other = [await facade.open_store(returnNumberTemplate=template) for template in two_templates()]
     taken = await create_many(returns, other, MANY)
     order = await returns.ordered({"a": 2}, storeId=mine)
@@ -42,11 +42,11 @@ async def test_no_store_takes_the_numbers_of_another(returns: Returns, facade: F
         await returns.create(order, {"a": 1})
     numbers = await returns.found("number", orderId=order)
     assert len(set(numbers)) == 2
-    # They are the same text, each in its own store.
+    # The text is the same, each in its own store.
     assert set(numbers) < set(taken)
 
 
-async def test_after_a_change_of_the_template_free_numbers_are_found(returns: Returns, facade: Facade) -> None:
+async def test_free_numbers_are_found_after_template_change(returns: Returns, facade: Facade) -> None:
     before, after = two_templates()
     store = await facade.open_store(returnNumberTemplate=before)
     taken = await create_many(returns, store, MANY)
@@ -58,7 +58,9 @@ async def test_after_a_change_of_the_template_free_numbers_are_found(returns: Re
 
 
 @pytest.mark.slow
-async def test_many_at_once_by_several_workers(own_service: Service, own_facade: Facade, own_returns: Returns) -> None:
+async def test_concurrent_returns_by_several_workers_get_unique_numbers(
+    own_service: Service, own_facade: Facade, own_returns: Returns
+) -> None:
     own_service.start("worker", "worker2")
     await own_service.until_ready()
     templates = two_templates()
@@ -80,7 +82,7 @@ async def test_many_at_once_by_several_workers(own_service: Service, own_facade:
 
 
 @pytest.mark.long
-async def test_a_database_of_an_earlier_version_is_taken_over(servers: Servers, tmp_path: Path) -> None:
+async def test_index_of_earlier_version_is_replaced(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:
         unique = IndexModel(
@@ -107,7 +109,7 @@ async def test_a_database_of_an_earlier_version_is_taken_over(servers: Servers, 
         ("RET{date:-}{sequence:05d}", "has no date"),
     ],
 )
-async def test_a_template_that_runs_together_is_refused_wherever_it_comes_from(
+async def test_ambiguous_template_is_refused_by_http_and_kafka(
     facade: Facade, service: Service, template: str, hint: str
 ) -> None:
     store, change = await facade.open_store(), {"settings": {"returnNumberTemplate": template}}

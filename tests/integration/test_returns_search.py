@@ -1,4 +1,4 @@
-"""Lists of returns as a desk works through them: by status, customer, store and age, page by page."""
+"""Lists of returns for a service desk: by status, customer, store and age, page by page."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ async def test_filters(returns: Returns) -> None:
     )
     ids = [await returns.create(each, {"a": 1}) for each in (order, elsewhere, order)]
     await returns.change(ids[2], status="Completed")
-    # As a form has what nobody chose.
+    # As a form sends fields that were left empty.
     await returns.change(ids[1], status="", resolution="Refund")
     oldest = {"customerId": customer, "sort": "createdDate:asc"}
 
@@ -68,7 +68,7 @@ async def test_pages_follow_one_another(returns: Returns, http: httpx.AsyncClien
     assert errors_of(await http.post(f"{RETURNS}/search", json=other)) == [("/after", "unknown-page")]
 
 
-async def test_pages_in_the_usual_order_are_read_from_an_index(servers: Servers) -> None:
+async def test_pages_in_default_order_use_an_index(servers: Servers) -> None:
     async with own_database(servers) as database:
         await ensure_indexes(database, remember_days=7)
         kept: Json = {"orderId": "o", "status": "New", "createdDate": datetime.now(UTC), "lines": []}

@@ -1,4 +1,4 @@
-"""Review tokens: the links of reminders, and the one review that each is good for."""
+"""Review tokens: the links in reminders, each valid for one review."""
 
 import asyncio
 import re
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.long
 
 TEMPLATE = "https://shop.example/review?product={productId}&store={storeId}&token={token}"
 NOW = datetime.now(UTC)
-"""When these tests were collected: on a busy machine they run much later."""
+"""The time when these tests were collected: on a busy machine they run much later."""
 
 
 @pytest.fixture(scope="module")
 async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    """A service whose general settings are these tests' own."""
+    """A service whose general settings belong to these tests."""
     async with running_service(servers, tmp_path_factory.mktemp("tokens")) as service:
         yield service
 
@@ -49,7 +49,7 @@ async def facade(http: httpx.AsyncClient) -> Facade:
 
 @pytest.fixture
 async def shop(service: Service) -> AsyncIterator[Shop]:
-    """A store that takes reviews from buyers alone, and mails links to a page of its own."""
+    """A store that accepts reviews of buyers only, and mails links to a page of its own."""
     async with connected_job(service) as (database, job):
         shop = Shop(service, database, job)
         await shop.open()
@@ -59,7 +59,7 @@ async def shop(service: Service) -> AsyncIterator[Shop]:
 
 
 async def tokens_in_mail(shop: Shop, customer: str, *products: str) -> dict[str, str]:
-    """The tokens by product that the customer of an order gets."""
+    """Remind a customer of an order; returns the mailed tokens by product."""
     order = await shop.bought(customer, *products, at=NOW - 11 * DAY)
     assert (await shop.job.run(NOW)).reminders >= 1
     (mail,) = await shop.mails(order)
@@ -74,7 +74,7 @@ async def tokens_in_mail(shop: Shop, customer: str, *products: str) -> dict[str,
 
 
 def review(shop: Shop, product: str, token: str, **fields: Any) -> Json:
-    """A review without a login."""
+    """Return a review without a login."""
     given = submission(product, storeId=shop.id, token=token, **fields)
     return {name: value for name, value in given.items() if name != "userId" or "userId" in fields}
 
@@ -84,13 +84,13 @@ async def refusal(http: httpx.AsyncClient, *reviews: Json) -> list[tuple[str, st
 
 
 async def submitted(http: httpx.AsyncClient, given: Json, headers: Mapping[str, str]) -> list[str]:
-    """The ids of a review that must be taken."""
+    """Submit a review that must be accepted; returns its ids."""
     response = await decided(partial(http.post, REVIEWS, json=[given], headers=headers))
     assert response.status_code == 200, response.text
     return list(response.json()["ids"])
 
 
-async def test_a_link_is_good_for_one_review_of_its_order_line(
+async def test_token_is_valid_for_one_review_of_its_order_line(
     shop: Shop, http: httpx.AsyncClient, facade: Facade
 ) -> None:
     tokens = await tokens_in_mail(shop, customer := new_id("anna"), "camera", "tripod")
@@ -110,19 +110,19 @@ async def test_a_link_is_good_for_one_review_of_its_order_line(
     assert stored is not None
     assert (stored["userId"], stored["storeId"]) == (customer, shop.id)
     assert camera not in str(stored)
-    # Nor are they asked again for what was reviewed, even where that was deleted.
+    # Nor do reminders ask again for a reviewed product, even if the review was deleted.
     await facade.command("DELETE", REVIEWS, {"ids": [id]})
     assert (await shop.job.run(NOW + 10 * DAY)).reminders == 1
     mails = [mail for mail in await shop.service.values("mail-commands") if mail["customerId"] == customer]
     assert [[item["productId"] for item in mail["items"]] for mail in mails] == [["camera", "tripod"], ["tripod"]]
-    # Its older link is as good as the newer one, and both together for one review.
+    # Its older link is as valid as the newer one, and both together are valid for one review.
     await submitted(http, review(shop, "tripod", tripod), once())
     again = parse_qs(urlsplit(re.findall(r"https://\S+", mails[1]["text"])[0]).query)["token"][0]
     assert again != tripod
     assert await refusal(http, review(shop, "tripod", again)) == [("/0", "token-used")]
 
 
-async def test_ninety_days_and_keys(shop: Shop, http: httpx.AsyncClient) -> None:
+async def test_token_expiry_and_keys(shop: Shop, http: httpx.AsyncClient) -> None:
     key = await ReviewTokenRepository(shop.database).signing_key()
     assert await ReviewTokenRepository(shop.database).signing_key() == key
     token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + DAY)
@@ -132,7 +132,7 @@ async def test_ninety_days_and_keys(shop: Shop, http: httpx.AsyncClient) -> None
     await submitted(http, review(shop, "camera", sign_token(token, key)), once())
 
 
-async def test_the_job_signs_by_the_first_key_for_ninety_days(shop: Shop) -> None:
+async def test_reminders_sign_with_first_key_for_ninety_days(shop: Shop) -> None:
     first, second = b"first-key-of-the-configuration-0", b"second-key-of-the-configuration-"
     order = await shop.bought(customer := new_id("anna"), "camera", at=NOW - 11 * DAY)
     async with connected_job(shop.service, [first, second]) as (_, job):
@@ -142,8 +142,9 @@ async def test_the_job_signs_by_the_first_key_for_ninety_days(shop: Shop) -> Non
     assert sign_token(expected, first) in mail["text"]
 
 
-async def test_many_at_once_by_kafka_are_one_review(shop: Shop) -> None:
-    """Racing submissions in many partitions, each delivered twice, and forged, old and foreign ones between them."""
+async def test_concurrent_submissions_with_one_token_are_one_review(shop: Shop) -> None:
+    """Concurrent submissions to many partitions, each delivered twice, with forged, expired and foreign ones among
+    them."""
     key = await ReviewTokenRepository(shop.database).signing_key()
     product = new_id("camera")
     token = ReviewToken(shop.id, new_id("order"), "1", product, new_id("anna"), NOW + DAY)
@@ -174,7 +175,7 @@ async def test_many_at_once_by_kafka_are_one_review(shop: Shop) -> None:
         return [d async for d in shop.database["reviews"].find({"entityId": product, "storeId": shop.id})]
 
     await eventually(decided)
-    # The others may be told that the token is used before the review that it was used for is stored.
+    # The others may be refused for the used token before its review is stored.
     stored = await eventually(stored_reviews)
     assert len(stored) == 1
     assert stored[0]["userId"] == token.customer_id
@@ -183,7 +184,7 @@ async def test_many_at_once_by_kafka_are_one_review(shop: Shop) -> None:
     assert not any(sign_token(token, key) in str(event) for event in await shop.service.values("events"))
 
 
-async def test_a_token_whose_review_cannot_be_stored_stays_good(shop: Shop, facade: Facade) -> None:
+async def test_token_of_refused_review_stays_valid(shop: Shop, facade: Facade) -> None:
     key = await ReviewTokenRepository(shop.database).signing_key()
     taken = new_id("review")
     await facade.submit(submission(new_id("tripod"), id=taken))
@@ -191,39 +192,38 @@ async def test_a_token_whose_review_cannot_be_stored_stays_good(shop: Shop, faca
     text = sign_token(token, key)
     await shop.service.publish("review-submissions", message(review(shop, "camera", text, id=taken), "Product:camera"))
 
-    async def told() -> bool:
+    async def is_refused() -> bool:
         return any(event.get("reviewId") == taken and "code" in event for event in await shop.service.values("events"))
 
-    await eventually(told)
+    await eventually(is_refused)
     assert await shop.database["usedReviewTokens"].find_one({"_id.orderId": token.order_id}) is None
     await facade.submit(review(shop, "camera", text))
 
 
-async def test_a_token_stays_used_when_an_edit_that_brings_it_again_is_refused(
-    shop: Shop, http: httpx.AsyncClient
-) -> None:
+async def test_token_stays_used_when_edit_with_it_is_refused(shop: Shop, http: httpx.AsyncClient) -> None:
     key = await ReviewTokenRepository(shop.database).signing_key()
     token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + DAY)
     image = await Images(http).upload()
     other = submission("camera", id=new_id("review"), images=[image])
     first = review(shop, "camera", sign_token(token, key), id=new_id("review"))
     edit = {**first, "review": "Blurred.", "images": [image]}
-    # In one batch of the consumer, where only the transaction tells that the image is the other review's by then.
+    # In one batch of the consumer, where only the transaction detects that the image belongs to the other review by
+    # then.
     messages = [message(each, "Product:camera") for each in (other, first, edit)]
     await shop.service.publish("review-submissions", *messages)
 
-    async def told() -> bool:
+    async def is_refused() -> bool:
         events = await shop.service.values("events")
         return any((e.get("reviewId"), e.get("code")) == (first["id"], "image-of-another") for e in events)
 
-    await eventually(told)
+    await eventually(is_refused)
     await shop.service.idle()
     used = await shop.database["usedReviewTokens"].find_one({"_id.orderId": token.order_id})
     assert used is not None
     assert used["reviewId"] == first["id"]
 
 
-async def test_a_request_that_was_seen(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_viewed_request_gets_no_reminder(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
     customer = new_id("gerd")
     order = await shop.bought(customer, "camera", at=NOW - 11 * DAY)
     path = f"{REVIEWS}/viewedRequestReview"
@@ -231,55 +231,55 @@ async def test_a_request_that_was_seen(shop: Shop, http: httpx.AsyncClient, faca
         seen = {"customerOrderId": order, "storeId": shop.id}
         assert await facade.command("POST", path, seen) == [{"id": order, "outcome": outcome}]
     unknown = new_id("order")
-    told = await facade.command("POST", path, {"customerOrderId": unknown}, once())
-    assert told == [{"id": unknown, "outcome": "not-found"}]
+    results = await facade.command("POST", path, {"customerOrderId": unknown}, once())
+    assert results == [{"id": unknown, "outcome": "not-found"}]
     assert errors_of(await http.post(path, json={"storeId": shop.id})) == [("/customerOrderId", "missing")]
     assert (await http.post(path, json={"customerOrderId": order})).status_code == 202
     await shop.job.run(NOW)
     assert await shop.mails(order) == []
 
 
-async def test_objects_that_take_no_reviews(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_objects_with_disabled_reviews(shop: Shop, http: httpx.AsyncClient, facade: Facade) -> None:
     closed, open_ = new_id("lamp"), new_id("camera")
 
-    async def tell(**facts: Any) -> None:
+    async def publish_facts(**facts: Any) -> None:
         value = {"entityType": "Product", "entityId": closed, **facts}
         await shop.service.publish("object-updates", message(value, f"Product:{closed}"))
 
         async def known() -> bool:
             id = {"entityType": "Product", "entityId": closed, "storeId": facts.get("storeId")}
             stored = await shop.database["objects"].find_one({"_id": id}) or {}
-            told = {name: fact for name, fact in facts.items() if name != "storeId" and fact is not None}
-            return {**stored.get("facts", {}), **told} == stored.get("facts")
+            expected = {name: fact for name, fact in facts.items() if name != "storeId" and fact is not None}
+            return {**stored.get("facts", {}), **expected} == stored.get("facts")
 
         await eventually(known)
 
-    await tell(name="Lamp", reviewsEnabled=False, gtins=["4006381333931"])
-    await tell(name="Lamp 2", reviewsEnabled=None)
+    await publish_facts(name="Lamp", reviewsEnabled=False, gtins=["4006381333931"])
+    await publish_facts(name="Lamp 2", reviewsEnabled=None)
     one = submission(closed, userId=new_id("anna"))
     del one["EntityName"]
-    # A facade knows within a second that there is an object that takes no reviews.
+    # The API knows within a second that an object accepts no reviews.
     posted = await eventually(lambda: http.post(REVIEWS, json=[one]), lambda answer: answer.status_code == 403)
     assert errors_of(posted, 403) == [("/0", "reviews-disabled")]
     query = {"storeId": shop.id, "userId": "x", "entityType": "Product", "entityId": closed}
     assert "reviews-disabled" in (await facade.get(f"{REVIEWS}/canLeaveFeedback", **query))["reasons"]
-    # Upstream systems are told by an event.
+    # Upstream systems learn of the refusal by an event.
     by_kafka = new_id("review")
     await shop.service.publish("review-submissions", message({**one, "id": by_kafka}, f"Product:{closed}"))
 
-    async def told() -> bool:
+    async def is_refused() -> bool:
         events = await shop.service.values("events")
         return any((e.get("reviewId"), e.get("code")) == (by_kafka, "reviews-disabled") for e in events)
 
-    await eventually(told)
+    await eventually(is_refused)
     only = await shop.bought(new_id("emil"), closed, at=NOW - 11 * DAY)
     both = await shop.bought(new_id("fritz"), closed, open_, at=NOW - 11 * DAY)
     report = await shop.job.run(NOW)
     assert (report.reminders, dict(report.skipped)) == (1, {"products-disabled": 1})
     (mail,) = await shop.mails(only, both)
     assert [item["productId"] for item in mail["items"]] == [open_]
-    await tell(storeId=shop.id, reviewsEnabled=True)
+    await publish_facts(storeId=shop.id, reviewsEnabled=True)
     assert "reviews-disabled" not in (await facade.get(f"{REVIEWS}/canLeaveFeedback", **query))["reasons"]
-    await tell(reviewsEnabled=True)
+    await publish_facts(reviewsEnabled=True)
     (id,) = await facade.submit(one)
     assert (await facade.get(f"{REVIEWS}/{id}"))["entityName"] == "Lamp 2"

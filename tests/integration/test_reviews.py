@@ -22,15 +22,15 @@ LISTED_FIELDS = [
 RATING_FIELDS = ["storeName", "storeId", "entityId", "entityType", "value", "reviewCount"]
 
 
-async def test_the_samples_of_the_specification(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
+async def test_samples_of_the_specification(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
     store = await facade.open_store(new_id("Electronics"))
-    said = {"title": "Flies well", "review": "Steady in the wind.", "rating": 5, "userName": "Anna Berg"}
+    texts = {"title": "Flies well", "review": "Steady in the wind.", "rating": 5, "userName": "Anna Berg"}
     of = {"storeId": store, "userId": "6f1c8b2e", "EntityId": product, "EntityType": "Product", "EntityName": "Solo"}
-    (id,) = body_of(await http.post(REVIEWS, json=[{**said, **of}]), dict, 202)["ids"]
+    (id,) = body_of(await http.post(REVIEWS, json=[{**texts, **of}]), dict, 202)["ids"]
 
     async def listed() -> list[Json]:
         page = await facade.page(reviewStatus=None, sort="", take=1_000, skip=0)
-        page.pop("next", None)  # where other tests have written more than a page
+        page.pop("next", None)  # if other tests have written more than a page
         assert list(page) == ["totalCount", "results"]
         return [row for row in page["results"] if row["id"] == id]
 
@@ -39,7 +39,7 @@ async def test_the_samples_of_the_specification(facade: Facade, http: httpx.Asyn
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row.pop("createdDate"))
     status = {"reviewStatus": "New", "reviewStatusId": 0}
     entity = {"entityId": product, "entityType": "Product", "entityName": "Solo"}
-    assert row == {"id": str(uuid.UUID(id)), **said, **status, **entity, "storeName": store}
+    assert row == {"id": str(uuid.UUID(id)), **texts, **status, **entity, "storeName": store}
     waiting = {"reviewStatus": "New", "entityType": "Product", "searchPhrase": "wind", "sort": "createdDate:desc"}
     assert id in await facade.listed(**waiting, take=20, skip=0)
 
@@ -105,7 +105,7 @@ async def test_filters(facade: Facade) -> None:
     assert await found(startDate=created, endDate="2999-01-01") == {a, b, c, d}
     assert await found(startDate="", endDate="") == {a, b, c, d}
     assert await found(endDate=created, startDate=created) >= {a}
-    # Between its millisecond and the next one, as clients with finer clocks ask.
+    # Between its millisecond and the next one, as requested by clients with finer clocks.
     (exactly,) = await facade.listed("createdDate", **both, ids=[a])
     assert a in await found(startDate=exactly.replace("Z", "0000Z"))
     assert a not in await found(startDate=exactly.replace("Z", "0010Z"))
@@ -139,7 +139,7 @@ async def test_sorts_by_several_fields_and_by_date(facade: Facade, product: str)
 
 
 @pytest.mark.long
-async def test_sorts_everything(facade: Facade, product: str) -> None:
+async def test_sorts_all_reviews(facade: Facade, product: str) -> None:
     await facade.submit_approved(*(submission(product, n, title=product) for n in (2, 5, 1)))
     for status in (None, "Approved"):
         page = await facade.page(sort="rating:desc", take=1_000, reviewStatus=status)
@@ -154,7 +154,7 @@ async def test_sorts_everything(facade: Facade, product: str) -> None:
 
 
 @pytest.mark.parametrize("sort", ["", "rating", "title:desc;rating", "storeId:desc"])
-async def test_pages_of_equals_never_overlap(facade: Facade, sort: str, product: str) -> None:
+async def test_pages_of_equal_reviews_do_not_overlap(facade: Facade, sort: str, product: str) -> None:
     ids = set(await facade.submit(*(submission(product) for _ in range(25))))
     pages = [
         await facade.page(entityIds=[product], sort=sort, take=take, skip=skip)
@@ -190,7 +190,7 @@ async def test_one_review(facade: Facade, http: httpx.AsyncClient) -> None:
     problem_of(await http.get(f"{REVIEWS}/{uuid.uuid4()}"), 404)
 
 
-async def test_what_may_be_missing(facade: Facade, product: str) -> None:
+async def test_optional_fields_may_be_missing(facade: Facade, product: str) -> None:
     least = {"EntityId": product, "EntityType": "Product", "review": "Good", "rating": 2}
     lower = {"entityId": product, "entityType": "Product", "entityName": "A", "review": "Good", "rating": 4.75}
     nothing = {**least, "storeId": "", "userId": "", "userName": None, "title": None, "more": {"unknown": [1]}}
@@ -212,14 +212,16 @@ async def test_ids_given_by_the_sender(facade: Facade) -> None:
 
 
 @pytest.mark.long
-async def test_a_deleted_review_never_comes_back(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_deleted_review_never_comes_back(facade: Facade, http: httpx.AsyncClient) -> None:
     product, id = new_id(), new_id("review")
     await facade.submit_approved(submission(product, id=id, review="spam spam spam"))
     assert await facade.moderate("delete", id) == ["applied"]
     assert await facade.moderate("approve", id) == ["not-found"]
-    # While the database is too slow to tell, it is accepted: then a consumer refuses it.
+    # While the database is too slow for the check, it is accepted, and a consumer refuses it.
     again = partial(http.post, REVIEWS, json=[submission(product, id=id)])
-    assert errors_of(await eventually(again, lambda told: told.status_code != 202), 409) == [("/0/id", "id-taken")]
+    assert errors_of(await eventually(again, lambda response: response.status_code != 202), 409) == [
+        ("/0/id", "id-taken")
+    ]
     assert await facade.listed(entityIds=[product]) == []
     assert await facade.ratings(product) == []
     assert (await http.get(f"{REVIEWS}/{id}")).status_code == 404
@@ -237,14 +239,14 @@ async def test_delete_by_body_by_query_and_by_both(facade: Facade, http: httpx.A
         assert (await http.request("DELETE", REVIEWS, **nothing)).status_code == 422
 
 
-async def test_everything_the_person_wrote_is_gone_after_delete(facade: Facade, service: Service, product: str) -> None:
+async def test_deletion_removes_everything_the_author_wrote(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit_approved(submission(product, review="secret", userName="My Name", title="My title"))
     await facade.moderate("delete", id)
     assert set(await service.find("reviews", id)) == {"_id", "submittedAt", "goneAt"}
 
 
 @pytest.mark.slow
-async def test_an_id_is_free_again_when_it_need_not_be_remembered(
+async def test_id_of_deleted_review_is_free_after_retention(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
     old, new = new_id("review"), new_id("review")
@@ -260,7 +262,7 @@ async def test_an_id_is_free_again_when_it_need_not_be_remembered(
     assert await own_facade.listed(entityIds=[product]) == [old]
 
 
-async def test_objects_that_changed(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_changed_objects(facade: Facade, http: httpx.AsyncClient) -> None:
     old, submitted, moderated, gone = (new_id() for _ in range(4))
     oldest, first, second = await facade.submit(submission(old), submission(moderated), submission(gone))
 
@@ -280,15 +282,13 @@ async def test_objects_that_changed(facade: Facade, http: httpx.AsyncClient) -> 
 
 
 @pytest.mark.long
-async def test_an_object_changes_when_its_review_is_stored(
-    own_service: Service, own_facade: Facade, product: str
-) -> None:
+async def test_object_changes_when_its_review_is_stored(own_service: Service, own_facade: Facade, product: str) -> None:
     changes = partial(own_facade.http.post, f"{REVIEWS}/changes")
     await own_service.end("worker")
     body_of(await own_facade.http.post(REVIEWS, json=[submission(product)]), dict, 202)
-    await asyncio.sleep(3)  # longer than what counts as at once
-    asked = datetime.now(UTC).isoformat()
-    assert body_of(await changes(json={"modifiedDate": asked}), list) == []
+    await asyncio.sleep(3)  # longer than the tolerance for simultaneous changes
+    since = datetime.now(UTC).isoformat()
+    assert body_of(await changes(json={"modifiedDate": since}), list) == []
     own_service.start("worker")
     await own_facade.until_listed(product, 1)
-    assert body_of(await changes(json={"modifiedDate": asked}), list) == [product]
+    assert body_of(await changes(json={"modifiedDate": since}), list) == [product]

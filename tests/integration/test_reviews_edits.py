@@ -1,4 +1,4 @@
-"""Reviews are edited by submitting their ids: by their authors and by moderators, and no older text wins."""
+"""Reviews are edited by submitting their ids: by authors and moderators, and no older text wins."""
 
 import asyncio
 import json
@@ -30,13 +30,13 @@ SHOWN = ("title", "review", "rating", "userName", "entityName", "reviewStatus")
 
 
 async def edit(facade: Facade, review: Json, **headers: str) -> Json:
-    """Submit a review whose id is known; returns its result."""
+    """Submit a review with a known id; returns its result."""
     (result,) = await facade.command("POST", REVIEWS, [review], headers)
     return {name: value for name, value in result.items() if name != "id"}
 
 
-async def told(service: Service, kind: str, id: str) -> list[Json]:
-    """The events of this kind about a review: each once."""
+async def events_of(service: Service, kind: str, id: str) -> list[Json]:
+    """Return the events of this kind about a review, without repeats."""
     found: dict[bytes, Json] = {}
     for record in await service.records("events"):
         if kind_of(record) == kind and (data := json.loads(record.value))["reviewId"] == id:
@@ -44,8 +44,8 @@ async def told(service: Service, kind: str, id: str) -> list[Json]:
     return list(found.values())
 
 
-async def one_told(service: Service, kind: str, id: str) -> Json:
-    (event,) = await eventually(partial(told, service, kind, id))
+async def one_event(service: Service, kind: str, id: str) -> Json:
+    (event,) = await eventually(partial(events_of, service, kind, id))
     return event
 
 
@@ -55,7 +55,7 @@ async def shown(facade: Facade, id: str) -> Json:
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-async def test_an_author_edits(facade: Facade, service: Service, product: str, keeps: bool) -> None:
+async def test_author_edits_review(facade: Facade, service: Service, product: str, keeps: bool) -> None:
     store = await facade.open_store(editsKeepStatus=keeps)
     first = submission(product, 4, id=new_id("review"), storeId=store)
     await facade.submit_approved(first)
@@ -72,7 +72,7 @@ async def test_an_author_edits(facade: Facade, service: Service, product: str, k
         "reviewStatus": status,
     }
     assert await facade.rating(product) == ((2.0, 1) if keeps else (0, 0))
-    event = await one_told(service, "ReviewEdited", first["id"])
+    event = await one_event(service, "ReviewEdited", first["id"])
     assert event | {"at": ""} == {
         "reviewId": first["id"],
         "entityType": "Product",
@@ -93,7 +93,7 @@ async def test_an_author_edits(facade: Facade, service: Service, product: str, k
     assert await edit(facade, changed) == {"outcome": "unchanged"}
 
 
-async def test_a_moderator_sends_back_the_row_of_a_list(facade: Facade, service: Service, product: str) -> None:
+async def test_moderator_edits_row_of_a_list(facade: Facade, service: Service, product: str) -> None:
     store = await facade.open_store()
     (id,) = await facade.submit_approved(submission(product, 4, storeId=store))
     (row,) = (await facade.page(entityIds=[product]))["results"]
@@ -103,7 +103,7 @@ async def test_a_moderator_sends_back_the_row_of_a_list(facade: Facade, service:
     assert (after["title"], after["reviewStatus"], after["storeName"]) == ("Corrected", "Approved", store)
     assert after["createdDate"] == row["createdDate"]
     assert await facade.rating(product) == (5.0, 1)
-    event = await one_told(service, "ReviewEdited", id)
+    event = await one_event(service, "ReviewEdited", id)
     assert (event["editedBy"], event["fields"], event["statusAfter"]) == ("moderator", ["rating", "title"], "Approved")
     await facade.command("PUT", f"/api/stores/{store}", {"settings": {"reviewsEnabled": False}}, once())
     assert await edit(facade, {**row, "title": "Corrected again"}) == {"outcome": "applied"}
@@ -118,16 +118,18 @@ async def test_edits_by_kafka(facade: Facade, service: Service, product: str) ->
     second, third = {**first, "review": "Second"}, {**first, "review": "Third", "rating": 1}
     await service.publish("review-submissions", *map(review_message, (first, second, third)))
     await eventually(partial(facade.listed, "review", entityIds=[product]), lambda texts: texts == ["Third"])
-    # The same messages once more, under new offsets, whatever their order: none is new.
+    # The same messages again, at new offsets and in another order: none is new.
     again = [review_message(each) for each in (second, first, second, third, first)]
     await service.publish("review-submissions", *again)
     await service.idle()
     assert (await shown(facade, first["id"]))["review"] == "Third"
-    assert len(await told(service, "ReviewEdited", first["id"])) == 2
+    assert len(await events_of(service, "ReviewEdited", first["id"])) == 2
     assert await facade.moderate("approve", first["id"]) == ["applied"]
     rivals = [{**third, "userId": "bert", "review": "Not mine"}, {**third, "storeId": new_id(), "review": "Elsewhere"}]
     await service.publish("review-submissions", *map(review_message, rivals))
-    refusals = await eventually(partial(told, service, "SubmissionRefused", first["id"]), lambda found: len(found) > 1)
+    refusals = await eventually(
+        partial(events_of, service, "SubmissionRefused", first["id"]), lambda found: len(found) > 1
+    )
     assert {refusal["code"] for refusal in refusals} <= {"id-taken", "unknown-store"}
     assert (await shown(facade, first["id"]))["review"] == "Third"
     assert await facade.rating(product) == (1.0, 1)
@@ -139,14 +141,14 @@ async def test_several_in_one_record(facade: Facade, service: Service, product: 
     several = [first, other, {**first, "review": "The last one counts", "title": None}]
     await service.publish("review-submissions", message(several, f"Product:{product}"))
     await facade.until_listed(product, 2)
-    # It is stored first, and edited then.
+    # It is stored first, and then edited.
     row = await eventually(partial(facade.review, first["id"]), lambda row: row["review"] != first["review"])
     assert (row["review"], row["title"]) == ("The last one counts", first["title"])
 
 
-async def test_a_stored_review_is_told(facade: Facade, service: Service, product: str) -> None:
+async def test_stored_review_is_published(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit(submission(product, 4.5))
-    event = await one_told(service, "ReviewSubmitted", id)
+    event = await one_event(service, "ReviewSubmitted", id)
     assert event == {
         "reviewId": id,
         "entityType": "Product",
@@ -159,7 +161,7 @@ async def test_a_stored_review_is_told(facade: Facade, service: Service, product
 
 
 @pytest.mark.long
-async def test_a_command_never_edits_twice(facade: Facade, service: Service, product: str) -> None:
+async def test_command_never_edits_twice(facade: Facade, service: Service, product: str) -> None:
     id, key = new_id("review"), once()
     first = submission(product, 4, id=id)
     assert (await edit(facade, first, **key))["outcome"] == "applied"
@@ -176,7 +178,7 @@ async def test_a_command_never_edits_twice(facade: Facade, service: Service, pro
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_a_replay_changes_nothing(own_service: Service, own_facade: Facade, product: str) -> None:
+async def test_replay_changes_nothing(own_service: Service, own_facade: Facade, product: str) -> None:
     first = submission(product, 4, id=new_id("review"))
     await own_facade.submit(first)
     for n in range(3):
@@ -186,13 +188,13 @@ async def test_a_replay_changes_nothing(own_service: Service, own_facade: Facade
     await own_service.replay()
     assert await own_facade.review(first["id"]) == before
     assert await own_facade.rating(product) == (3.0, 1)
-    assert len(await told(own_service, "ReviewEdited", first["id"])) == 3
-    assert len(await told(own_service, "ReviewSubmitted", first["id"])) == 1
+    assert len(await events_of(own_service, "ReviewEdited", first["id"])) == 3
+    assert len(await events_of(own_service, "ReviewSubmitted", first["id"])) == 1
 
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_who_may_edit(servers: Servers, tmp_path: Path, product: str) -> None:
+async def test_permissions_to_edit(servers: Servers, tmp_path: Path, product: str) -> None:
     async with running_secured(servers, tmp_path) as secured:
         async with secured.facade() as admin:
             store, other = [await admin.open_store() for _ in range(2)]
@@ -227,10 +229,10 @@ async def test_who_may_edit(servers: Servers, tmp_path: Path, product: str) -> N
 
 @pytest.mark.slow
 @pytest.mark.kafka
-async def test_edits_that_race_with_everything(facade: Facade, service: Service, product: str) -> None:
-    """1,000 edits by both ways, approvals, deletions and redeliveries of the first submissions, all at once."""
+async def test_concurrent_edits_moderations_and_redeliveries(facade: Facade, service: Service, product: str) -> None:
+    """1,000 edits by HTTP and Kafka, with concurrent approvals, deletions and redeliveries of the first submissions."""
     reviews = [submission(product, 3, id=new_id("review"), userId=f"user{n}") for n in range(50)]
-    # As they are sent again: a message from elsewhere with the same text would be an edit.
+    # Redelivered as sent: another message with the same text would be an edit.
     await service.publish("review-submissions", *map(review_message, reviews))
     await facade.until_listed(product, len(reviews))
     chance, last = random.Random(7), {review["id"]: review for review in reviews}
@@ -264,7 +266,7 @@ async def test_edits_that_race_with_everything(facade: Facade, service: Service,
     assert set(rows) == set(last) - deleted
     wrong = {id: (row["review"], last[id]["review"]) for id, row in rows.items() if row["review"] != last[id]["review"]}
     assert not wrong
-    # That some still are is no promise: an author's edit has a review wait again.
+    # Some may not stay approved: an author's edit sets a review back to New.
     events = await service.records("events")
     assert {json.loads(each.value)["reviewId"] for each in events if kind_of(each) == "ReviewApproved"} & set(last)
     approved = [row["rating"] for row in rows.values() if row["reviewStatus"] == "Approved"]
@@ -273,8 +275,8 @@ async def test_edits_that_race_with_everything(facade: Facade, service: Service,
     assert await facade.rating(product) == (float(rounded), len(approved))
 
 
-async def senders(facade: Facade, service: Service, reviews: Sequence[Json]) -> None:
-    """Send reviews at once, by HTTP and by Kafka with keys of their own in turns."""
+async def send_concurrently(facade: Facade, service: Service, reviews: Sequence[Json]) -> None:
+    """Send reviews concurrently, alternating HTTP and Kafka, with distinct keys."""
     by_kafka = [message(review, new_id("key")) for review in reviews[1::2]]
     posts = [facade.http.post(REVIEWS, json=[review], headers=once()) for review in reviews[::2]]
     await asyncio.gather(service.publish("review-submissions", *by_kafka), *posts)
@@ -293,11 +295,11 @@ async def test_one_review_for_each_customer(facade: Facade, service: Service, pr
     store = await facade.open_store(oneReviewPerCustomer=True)
     assert await refused(facade, store, product) == []
     reviews = [submission(product, 4, id=new_id("review"), storeId=store, title=f"{n}") for n in range(50)]
-    await senders(facade, service, reviews)
+    await send_concurrently(facade, service, reviews)
     (row,) = await facade.until_listed(product, 1)
     assert await refused(facade, store, product) == ["duplicate-review"]
     assert await refused(facade, store, product, "bert") == []
-    # Each that Kafka had acknowledged is told, with the reason; the one that is there isn't.
+    # Each one acknowledged by Kafka is reported as refused, with the reason; the stored one isn't.
     lost = {review["id"] for review in reviews[1::2]} - {row["id"]}
 
     async def reasons() -> dict[str, str]:
@@ -323,35 +325,35 @@ async def test_one_review_for_each_customer(facade: Facade, service: Service, pr
 
 @pytest.mark.kafka
 @pytest.mark.long
-async def test_reviews_from_before_the_setting_count(facade: Facade, service: Service, product: str) -> None:
+async def test_reviews_older_than_the_setting_count(facade: Facade, service: Service, product: str) -> None:
     store = await facade.open_store()
     await facade.submit(*[submission(product, 4, storeId=store) for _ in range(2)])
     await facade.open_store(store, oneReviewPerCustomer=True)
     id = new_id("review")
     await service.publish("review-submissions", review_message(submission(product, id=id, storeId=store)))
-    assert (await one_told(service, "SubmissionRefused", id))["code"] == "duplicate-review"
-    # Whoever was refused may send it again once the place is free.
+    assert (await one_event(service, "SubmissionRefused", id))["code"] == "duplicate-review"
+    # A refused author may send it again once the place is free.
     await facade.moderate("delete", *await facade.listed(entityIds=[product]))
     again: Message = review_message(submission(product, id=id, storeId=store))
     await service.publish("review-submissions", again, again)
     await facade.until_listed(product, 1)
 
 
-async def test_a_store_that_is_not_registered(facade: Facade, service: Service, product: str) -> None:
+async def test_unregistered_store_is_refused(facade: Facade, service: Service, product: str) -> None:
     store, id = new_id("store"), new_id("review")
     assert await refused(facade, store, product) == ["unknown-store"]
     review = submission(product, id=id, storeId=store)
     assert errors_of(await facade.http.post(REVIEWS, json=[review]), 403) == [("/0", "unknown-store")]
     await service.publish("review-submissions", review_message(review))
-    event = await one_told(service, "SubmissionRefused", id)
+    event = await one_event(service, "SubmissionRefused", id)
     assert (event["code"], "No store is registered" in event["message"]) == ("unknown-store", True)
 
 
-async def test_a_damaged_holder_of_an_id_is_no_fault_of_requests_about_others(servers: Servers) -> None:
+async def test_damaged_review_does_not_affect_lookups_of_others(servers: Servers) -> None:
     async with own_database(servers) as database:
         of = Repositories(database)
         lookups = Lookups(of.ratings, of.stores, of.objects, of.reviews, DecisionCounts(database), Extents(database))
         await database["reviews"].insert_one({"_id": "damaged", "writtenAt": 5})
-        asked = [lookups.holders(["free"]), lookups.holders(["damaged"])]
-        free, damaged = await asyncio.gather(*asked, return_exceptions=True)
+        requests = [lookups.holders(["free"]), lookups.holders(["damaged"])]
+        free, damaged = await asyncio.gather(*requests, return_exceptions=True)
         assert (free, type(damaged)) == ({}, StoredDocumentError)

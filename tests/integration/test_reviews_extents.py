@@ -1,4 +1,4 @@
-"""The size of a store's feed, before it is written."""
+"""The size of a store's feed, estimated before it is written."""
 
 from collections.abc import AsyncIterator
 
@@ -19,7 +19,7 @@ async def desk(servers: Servers) -> AsyncIterator[Desk]:
         yield opened
 
 
-async def test_what_is_told_of_objects_counts_with_each_of_their_reviews(desk: Desk) -> None:
+async def test_object_facts_count_with_each_review_of_the_object(desk: Desk) -> None:
     store, other = await desk.open_store(), new_id()
     given = [desk.review(storeId=store, userId=f"u-{n}") for n in range(3)]
     given.append(desk.review(storeId=store, userId="v", EntityId=other))

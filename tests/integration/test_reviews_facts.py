@@ -1,4 +1,4 @@
-"""Facts about reviews: purchases that verify them, and where they come from."""
+"""Facts about reviews: the purchases that verify them, and their sources."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ async def store(facade: Facade) -> str:
 
 
 async def until(facade: Facade, id: str, **facts: Any) -> Json:
-    """Wait until a review has these facts."""
+    """Wait until a review has these facts; returns it."""
 
     async def review() -> Json:
         answer = await facade.http.get(f"{REVIEWS}/{id}")
@@ -37,7 +37,7 @@ async def until(facade: Facade, id: str, **facts: Any) -> Json:
     return await eventually(review, lambda shown: facts.items() <= shown.items())
 
 
-async def test_what_http_clients_say_of_facts(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
+async def test_facts_claimed_by_http_clients_are_ignored(facade: Facade, http: httpx.AsyncClient, product: str) -> None:
     claimed: Json = {"verifiedPurchase": True, "source": "import", "writtenDate": LONG_AGO, "incentivized": True}
     answer = await decided(partial(http.post, REVIEWS, json=[submission(product, **claimed)], headers=once()))
     assert answer.headers["plaudit-ignored"] == "verifiedPurchase, source, writtenDate"
@@ -48,9 +48,9 @@ async def test_what_http_clients_say_of_facts(facade: Facade, http: httpx.AsyncC
 
 
 @pytest.mark.long
-async def test_languages_are_said_or_detected(facade: Facade) -> None:
+async def test_languages_are_given_or_detected(facade: Facade) -> None:
     product, english, german = new_id(), "Sharp pictures, and it lasts.", "Scharfe Bilder, und der Akku hält lange."
-    detected, said, short, joined = await facade.submit(
+    detected, given, short, joined = await facade.submit(
         submission(product, title=None, review=english),
         submission(product, title=None, review=english, language="DE_at"),
         submission(product, title=None, review="x" * 20),
@@ -58,24 +58,24 @@ async def test_languages_are_said_or_detected(facade: Facade) -> None:
     )
 
     async def languages() -> list[str | None]:
-        return [(await facade.review(id))["language"] for id in (detected, said, short, joined)]
+        return [(await facade.review(id))["language"] for id in (detected, given, short, joined)]
 
     assert await languages() == ["en", "de-AT", None, "de"]
-    for id in (detected, said, short):
+    for id in (detected, given, short):
         await facade.command("POST", REVIEWS, [submission(product, title=None, review=german, id=id)])
     assert await languages() == ["de", "de-AT", "de", "de"]
-    # Other words are detected together with what the edit leaves out; too few of them have no language.
+    # An edited text is detected together with the fields that the edit leaves out; too short ones have no language.
     edit = {"EntityId": product, "EntityType": "Product", "userId": "anna", "rating": 4}
     await facade.command("POST", REVIEWS, [{**edit, "review": "ist gut", "id": joined}])
     await facade.command("POST", REVIEWS, [{**edit, "review": "Gut", "id": short}])
     assert await languages() == ["de", "de-AT", None, "de"]
-    assert set(await facade.listed(entityIds=[product], language="DE")) == {detected, said, joined}
-    assert await facade.listed(entityIds=[product], language="de-at") == [said]
+    assert set(await facade.listed(entityIds=[product], language="DE")) == {detected, given, joined}
+    assert await facade.listed(entityIds=[product], language="de-at") == [given]
     assert await facade.listed(entityIds=[product], language="deu") == []
 
 
 @pytest.mark.long
-async def test_an_import_keeps_the_date_that_it_was_written(facade: Facade, service: Service, product: str) -> None:
+async def test_import_keeps_written_date(facade: Facade, service: Service, product: str) -> None:
     imported, plain, future = (new_id("review") for _ in range(3))
     written: Json = {"writtenDate": LONG_AGO}
     messages = [
@@ -92,19 +92,19 @@ async def test_an_import_keeps_the_date_that_it_was_written(facade: Facade, serv
         "createdDate"
     ] < f"{began + timedelta(minutes=5):%Y-%m-%dT%H}:99"
     assert await facade.listed(entityIds=[product], sort="createdDate", take=1) == [imported]
-    # It has changed now, although it was written long ago.
+    # The object has changed now, although its review was written long ago.
     other = new_id()
     await service.publish("review-submissions", review_message(submission(other, source="import", **written)))
     changes = partial(facade.http.post, f"{REVIEWS}/changes", json={"modifiedDate": began.isoformat()})
     await eventually(changes, lambda answer: other in answer.json())
-    # The record is known by its own time, also once the review is deleted.
+    # The record keeps its own time, even once the review is deleted.
     stored = await service.find("reviews", imported)
     await facade.moderate("delete", imported)
     assert (await service.find("reviews", imported))["submittedAt"] == stored["submittedAt"] > began
 
 
 @pytest.mark.long
-async def test_orders_verify_reviews_whichever_comes_first(
+async def test_orders_verify_reviews_in_any_order_of_arrival(
     facade: Facade, service: Service, returns: Returns, store: str
 ) -> None:
     product, customer = new_id(), new_id("customer")
@@ -124,7 +124,7 @@ async def test_orders_verify_reviews_whichever_comes_first(
     assert [(await facade.review(id))["verifiedPurchase"] for id in (other, elsewhere)] == [False, False]
     listed = {v: set(await facade.listed(entityIds=[product], verifiedPurchase=v)) for v in (True, False)}
     assert listed == {True: {first, second}, False: {elsewhere}}
-    # An edit and an older event leave it; a cancellation doesn't, and another order brings it back.
+    # An edit and an older event don't change it; a cancellation does, and another order restores it.
     await facade.command("POST", REVIEWS, [{**submission(product, 2, userId=customer, storeId=store), "id": first}])
     assert (await facade.review(first))["verifiedPurchase"] is True
     cancelled = an_order(order, {product: 1}, **bought, status="Cancelled", modifiedDate=LATER)
@@ -136,7 +136,7 @@ async def test_orders_verify_reviews_whichever_comes_first(
     assert (await facade.review(first))["verifiedPurchase"] is False
     given_away = await returns.ordered({product: 1}, **bought)
     await until(facade, first, verifiedPurchase=True)
-    # An order that turns out to be another customer's.
+    # An order that turns out to belong to another customer.
     news = an_order(given_away, {product: 1}, storeId=store, customerId=new_id("customer"), modifiedDate=LATER)
     await service.publish("order-events", order_event(news))
     for id in (first, second):
@@ -158,7 +158,7 @@ async def test_orders_without_a_store_verify_reviews_without_one(facade: Facade,
 
 
 @pytest.mark.long
-async def test_a_token_verifies_for_good(facade: Facade, service: Service, returns: Returns, store: str) -> None:
+async def test_token_verifies_permanently(facade: Facade, service: Service, returns: Returns, store: str) -> None:
     product, customer = new_id(), new_id("customer")
     bought: Json = {"storeId": store, "customerId": customer}
     order = await returns.ordered({product: 2}, **bought)
@@ -179,14 +179,14 @@ async def test_a_token_verifies_for_good(facade: Facade, service: Service, retur
     await service.publish("order-events", order_event(cancelled))
     await until(facade, by_order, verifiedPurchase=False)
     assert (await facade.review(by_token))["verifiedPurchase"] is True
-    # One that comes with an edit, also where a worker died before it noted that.
+    # A token sent with an edit counts, even if a worker died before it recorded that.
     edit = submission(product, 3, storeId=store, userId=customer, id=by_order, token=await token("b"))
     await service.publish("review-submissions", review_message(edit))
     await until(facade, by_order, rating=3, verifiedPurchase=True, source="api")
     async with service.mongo() as database:
         proof = {"verifiedPurchase": "", "provenByToken": ""}
         assert (await database["reviews"].update_one({"_id": by_order}, {"$unset": proof})).modified_count == 1
-    # The same words with a token that was used for another review prove nothing.
+    # The same text with a token used for another review proves nothing.
     await service.publish("review-submissions", review_message({**edit, "token": await token("a")}))
     await service.idle()
     assert (await facade.review(by_order))["verifiedPurchase"] is False
@@ -195,8 +195,8 @@ async def test_a_token_verifies_for_good(facade: Facade, service: Service, retur
 
 
 @pytest.mark.long
-async def test_reviews_and_orders_that_race(facade: Facade, service: Service, store: str) -> None:
-    """Reviews, orders and cancellations of many customers at the same moment, each repeated."""
+async def test_concurrent_reviews_and_orders(facade: Facade, service: Service, store: str) -> None:
+    """Concurrent reviews, orders and cancellations of many customers, each repeated."""
     chance, product = random.Random(7), new_id()
     reviews: list[Message] = []
     orders: list[Message] = []

@@ -1,4 +1,4 @@
-"""The rating of an object by each decision about a review, also where another decides meanwhile."""
+"""An object's rating after each possible decision about a review, also with a concurrent decision."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.support.consumers import TOPICS, opened_desk
 from tests.support.service import Servers
 
 
-async def test_a_decision_between_two_reads_counts_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_decision_between_two_reads_counts_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened_desk(servers) as desk:
         review = desk.review(rating=4)
         await desk.submit(desk.records(review))
@@ -20,8 +20,8 @@ async def test_a_decision_between_two_reads_counts_once(servers: Servers, monkey
         services = Services(desk.database, desk.kafka, TOPICS, version="1.2.3")
         read = ReviewRepository.get
 
-        async def get(reviews: ReviewRepository, *asked: Any) -> Any:
-            found = await read(reviews, *asked)
+        async def get(reviews: ReviewRepository, *arguments: Any) -> Any:
+            found = await read(reviews, *arguments)
             await desk.moderate(("reject", review["id"]))
             return found
 
@@ -37,7 +37,7 @@ async def test_a_decision_between_two_reads_counts_once(servers: Servers, monkey
         assert await services.ratings.of_entities("Product", [desk.product]) == {}
 
 
-async def test_a_damaged_tally_has_no_fewer_reviews_than_none(servers: Servers) -> None:
+async def test_damaged_tally_never_shows_negative_counts(servers: Servers) -> None:
     async with opened_desk(servers) as desk:
         review = desk.review(rating=4)
         await desk.submit(desk.records(review))
@@ -45,5 +45,5 @@ async def test_a_damaged_tally_has_no_fewer_reviews_than_none(servers: Servers) 
         await desk.database["ratings"].update_one({"entityId": desk.product}, {"$set": {"count": "1"}})
         services = Services(desk.database, desk.kafka, TOPICS, version="1.2.3")
         async with client_of(create_app(services)) as http:
-            told = (await http.get(f"/api/customerReviews/{review['id']}/impact")).json()
-        assert told["ifNotApproved"] == {"value": 0.0, "reviewCount": 0}
+            impact = (await http.get(f"/api/customerReviews/{review['id']}/impact")).json()
+        assert impact["ifNotApproved"] == {"value": 0.0, "reviewCount": 0}

@@ -20,7 +20,7 @@ REVIEWS = "/api/customerReviews"
 
 
 async def pages_of(facade: Facade, **search: Any) -> list[Json]:
-    """Every page of a list, each behind the one before."""
+    """Return every page of a list, following `next`."""
     pages = [await facade.page(**search)]
     while "next" in pages[-1]:
         pages.append(await facade.page(**search, after=pages[-1]["next"]))
@@ -32,7 +32,7 @@ def ids_of(pages: list[Json]) -> list[str]:
 
 
 async def some_reviews(facade: Facade) -> tuple[str, list[str]]:
-    """An object with 11 reviews in several states, with ties and empty fields; its id, and theirs."""
+    """Create an object with 11 reviews in several states, with ties and empty fields; returns its id, and theirs."""
     entity, store = new_id(), await facade.open_store()
     reviews = [
         submission(
@@ -64,7 +64,7 @@ SORTS = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("sort", SORTS)
-async def test_pages_are_the_list_in_parts(facade: Facade, reviewed: tuple[str, list[str]], sort: str) -> None:
+async def test_pages_add_up_to_the_list(facade: Facade, reviewed: tuple[str, list[str]], sort: str) -> None:
     entity, ids = reviewed
     whole = await facade.listed(entityIds=[entity], sort=sort, take=1_000)
     assert sorted(whole) == sorted(ids)
@@ -77,7 +77,7 @@ async def test_pages_are_the_list_in_parts(facade: Facade, reviewed: tuple[str, 
 
 
 @pytest.mark.parametrize(("take", "sizes"), [(11, [11]), (12, [11]), (10, [10, 1]), (1_000, [11])])
-async def test_the_last_page_has_no_next_one(
+async def test_last_page_has_no_next(
     facade: Facade, reviewed: tuple[str, list[str]], take: int, sizes: list[int]
 ) -> None:
     pages = await pages_of(facade, entityIds=[reviewed[0]], take=take)
@@ -88,8 +88,8 @@ async def test_the_last_page_has_no_next_one(
 @pytest.mark.long
 async def test_pages_and_counts_by_every_filter(facade: Facade, reviewed: tuple[str, list[str]]) -> None:
     entity, ids = reviewed
-    for said in ([0], 0, "new", ["NEW"]):
-        found = ids_of(await pages_of(facade, entityIds=[entity], reviewStatus=said, take=2))
+    for status in ([0], 0, "new", ["NEW"]):
+        found = ids_of(await pages_of(facade, entityIds=[entity], reviewStatus=status, take=2))
         assert sorted(found) == sorted(ids[5:])
     found = ids_of(await pages_of(facade, entityIds=[entity], reviewStatus=[1, "Rejected"], keyword="ann", take=1))
     assert sorted(found) == sorted(ids[1:5:2])
@@ -114,7 +114,9 @@ async def test_pages_while_others_write(facade: Facade) -> None:
     assert "next" not in third
 
 
-async def test_a_page_of_another_list(facade: Facade, http: httpx.AsyncClient, reviewed: tuple[str, list[str]]) -> None:
+async def test_page_of_another_list_is_refused(
+    facade: Facade, http: httpx.AsyncClient, reviewed: tuple[str, list[str]]
+) -> None:
     after = (await facade.page(entityIds=[reviewed[0]], take=1))["next"]
     for wrong in ({"after": after}, {"after": "x"}, {"entityIds": [reviewed[0]], "sort": "title", "after": after}):
         assert errors_of(await http.post(f"{REVIEWS}/reviewList", json=wrong)) == [("/after", "unknown-page")]
@@ -199,11 +201,11 @@ async def test_objects_without_a_type_are_found_by_indexes(servers: Servers) -> 
         await database.command("profile", 0)
         assert [[review.id for review in page.reviews] for page in pages] == [["lost", "023", "022", "021"]] * 2
         looks = await database["system.profile"].find({"ns": {"$ne": f"{database.name}.system.profile"}}).to_list()
-        told = {(look.get("planSummary"), look["docsExamined"] < 10, look["keysExamined"] < 30) for look in looks}
-        assert {look[1:] for look in told} == {(True, True)}, told
+        examined = {(look.get("planSummary"), look["docsExamined"] < 10, look["keysExamined"] < 30) for look in looks}
+        assert {look[1:] for look in examined} == {(True, True)}, examined
 
 
-async def test_an_image_counts_once_it_is_there(servers: Servers) -> None:
+async def test_images_count_once_available(servers: Servers) -> None:
     async with own_database(servers) as database:
         images: Json = {"there": [{"id": "a", "pending": True}, {"id": "b"}], "hidden": [{"id": "a", "hidden": True}]}
         images |= {"awaited": [{"id": "a", "pending": True}], "none": []}

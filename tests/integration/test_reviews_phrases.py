@@ -1,4 +1,4 @@
-"""The phrase that reviews are searched for."""
+"""Search of reviews by phrase."""
 
 import pytest
 
@@ -10,7 +10,7 @@ async def found(facade: Facade, product: str, phrase: str) -> set[str]:
 
 
 @pytest.mark.long
-async def test_search_phrase_is_taken_literally_and_in_any_case(facade: Facade, product: str) -> None:
+async def test_search_phrase_is_literal_and_case_insensitive(facade: Facade, product: str) -> None:
     texts = ["50% off [a-z]* (really)", "C:\\dir ^start$ | end", "Große ÉCOLE, ŁÓDŹ und Ωμέγα", "plain .* text {2,3}?"]
     by_text = dict(zip(texts, await facade.submit(*(submission(product, review=t) for t in texts)), strict=True))
 
@@ -27,13 +27,13 @@ async def test_search_phrase_is_taken_literally_and_in_any_case(facade: Facade, 
     assert await found(facade, product, "CAMERA CAMERA-") == set(by_text.values())
     assert await found(facade, product, "as GOOD") == set(by_text.values())
     assert await found(facade, product, "no such words") == set()
-    # What most patterns are longest for, and one that a part of a run of letters hid.
+    # The text with the longest patterns, and one that is found within a run of letters.
     (sharp,) = await facade.submit(submission(product, review="ß" * 64))
     assert await found(facade, product, "ß" * 64) == await found(facade, product, "sẞS") == {sharp}
 
 
 @pytest.mark.long
-async def test_search_phrase_in_letter_cases_that_differ_in_length(facade: Facade, product: str) -> None:
+async def test_search_phrase_with_case_mappings_of_different_length(facade: Facade, product: str) -> None:
     texts = ["Hauptstraße 5", "İstanbul", "OFFICE", "οδός"]
     by_text = dict(zip(texts, await facade.submit(*(submission(product, review=t) for t in texts)), strict=True))
 

@@ -1,4 +1,4 @@
-"""The queue: lists of unapproved reviews, by an index that approvals leave alone."""
+"""The moderation queue: lists of unapproved reviews, by an index that approvals don't write to."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 
 
 async def queued(service: Service, product: str) -> dict[str, int]:
-    """The reviews of a product that are in the queue, with the status that they have there."""
+    """Return the reviews of a product in the queue, with their queued statuses."""
     async with service.mongo() as database:
         found = database["reviews"].find({"entityId": product, "queued": {"$gte": 0}})
         return {document["_id"]: document["queued"] async for document in found}
@@ -46,12 +46,12 @@ async def test_lists_follow_decisions_at_once(facade: Facade, service: Service, 
     await facade.moderate("delete", fourth)
     assert await listed(facade, product, "New", "Rejected") == {first, third}
     assert await listed(facade, product, "New", "Rejected", "Approved") == {first, second, third}
-    # The relay takes out what was approved.
+    # The relay removes approved reviews.
     await eventually(partial(queued, service, product), {first: 0, third: 0}.__eq__)
 
 
 @pytest.mark.long
-async def test_the_relay_leaves_alone_what_was_decided_again(facade: Facade, service: Service, product: str) -> None:
+async def test_relay_ignores_reviews_decided_again(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit_approved(submission(product))
     await eventually(partial(queued, service, product), {}.__eq__)
     before = len(await service.keyed("reviews", id))
@@ -62,19 +62,19 @@ async def test_the_relay_leaves_alone_what_was_decided_again(facade: Facade, ser
     (last,) = await facade.submit(marker)
     await eventually(partial(service.keyed, "reviews", last))
     assert await queued(service, product) == {id: 2, last: 0}
-    # Whatever leaves the queue alone is no change of a review.
+    # Removing a review from the queue is not a change of the review.
     assert len(await service.keyed("reviews", id)) <= before + 5
 
 
 @pytest.mark.long
-async def test_a_list_of_the_queue_reads_its_index(own_service: Service, own_facade: Facade, product: str) -> None:
+async def test_queue_list_uses_its_index(own_service: Service, own_facade: Facade, product: str) -> None:
     await own_facade.submit_approved(submission(product))
     await own_facade.submit(*(submission(product, title=f"{number}") for number in range(3)))
     async with own_service.mongo() as database:
         reviews = database["reviews"]
         approved = await reviews.find_one({"status": int(ReviewStatus.APPROVED)})
         assert approved
-        approved.pop("queued", None)  # where the relay hasn't taken it out yet
+        approved.pop("queued", None)  # if the relay hasn't removed it yet
         later = datetime.now(UTC) + timedelta(hours=1)
         await reviews.insert_many([{**approved, "_id": f"later{n}", "createdDate": later} for n in range(1_000)])
         for statuses in ([ReviewStatus.NEW], [ReviewStatus.NEW, ReviewStatus.REJECTED]):
@@ -89,7 +89,7 @@ async def test_a_list_of_the_queue_reads_its_index(own_service: Service, own_fac
         plan = json.dumps((await reviews.find(conditions, {"_id": 1}).explain())["queryPlanner"]["winningPlan"])
         assert "queued_newest" in plan
         assert '"stage": "FETCH"' not in plan
-        # Small counts are exact, large ones as old as the relay, which won't see this one.
+        # Small counts are exact; large ones are as old as the relay, which won't see this one.
         await eventually(partial(queued, own_service, product), lambda found: len(found) == 3)
         await own_service.end("worker")
         await reviews.insert_one({**approved, "_id": "stays", "queued": 0})
@@ -99,9 +99,7 @@ async def test_a_list_of_the_queue_reads_its_index(own_service: Service, own_fac
 
 
 @pytest.mark.long
-async def test_a_database_of_before_gets_its_queue_while_the_service_runs(
-    servers: Servers, tmp_path: Path, product: str
-) -> None:
+async def test_older_database_gets_queue_while_service_runs(servers: Servers, tmp_path: Path, product: str) -> None:
     service = Service(servers, tmp_path)
     async with service.mongo() as database:
         await database["schema"].insert_one({"_id": "mark", "version": 2, "runsFrom": 2})
@@ -114,11 +112,11 @@ async def test_a_database_of_before_gets_its_queue_while_the_service_runs(
         )
         await facade.moderate("approve", approved)
         await facade.moderate("reject", rejected)
-        async with service.mongo() as database:  # as the version before has them
+        async with service.mongo() as database:  # as stored by the earlier version
             await database["reviews"].update_many({}, {"$unset": {"queued": ""}})
         assert await listed(facade, product, "New") == {former}
-        told = json.loads((await service.run("migrate", "--json")).stdout)
-        assert [step["documents"] for step in told["steps"]] == [2]
+        report = json.loads((await service.run("migrate", "--json")).stdout)
+        assert [step["documents"] for step in report["steps"]] == [2]
         await service.publish("review-submissions", review_message(submission(product, id=f"late-{product}")))
         await facade.until_listed(product, 4)
         await service.run("init")

@@ -1,4 +1,4 @@
-"""The compacted topic `reviews` equals the database in the end, whatever happens to the relay."""
+"""The compacted topic `reviews` eventually equals the database, whatever happens to the relay."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ RELAY = {"_id": "reviews"}
 
 @pytest.fixture
 async def service(servers: Servers, tmp_path: Path) -> AsyncIterator[Service]:
-    """A service of its own with two workers, of which one relays."""
+    """A service of its own with two workers, one of which relays."""
     async with Service(servers, tmp_path).running(("worker-1", "worker-2")) as service:
         yield service
 
@@ -38,7 +38,7 @@ async def facade(service: Service) -> AsyncIterator[Facade]:
 
 
 async def active(service: Service) -> str:
-    """The worker that relays, once there is one."""
+    """Return the worker that relays, once there is one."""
 
     def names() -> list[str]:
         return [name for name in service.processes if ACTIVE in service.log(name)]
@@ -51,12 +51,12 @@ async def state(service: Service, id: str) -> dict[str, Any]:
 
 
 async def until_status(service: Service, id: str, status: str) -> dict[str, Any]:
-    """Wait until a review is told in this status."""
+    """Wait until a review is published with this status; returns it."""
 
-    def is_told(found: dict[str, Any]) -> bool:
+    def is_published(found: dict[str, Any]) -> bool:
         return found.get("reviewStatus") == status
 
-    return await eventually(partial(state, service, id), is_told)
+    return await eventually(partial(state, service, id), is_published)
 
 
 async def load(facade: Facade, requests: int = 12, each: int = 40) -> None:
@@ -69,7 +69,7 @@ async def load(facade: Facade, requests: int = 12, each: int = 40) -> None:
 
 
 @pytest.mark.long
-async def test_each_change_is_told(facade: Facade, service: Service) -> None:
+async def test_each_change_is_published(facade: Facade, service: Service) -> None:
     fields = {"title": None, "userName": "Ann", "EntityName": "Lens", "userId": "u-1"}
     (id,) = await facade.submit(submission(new_id(), 3.25, **fields))
     for action, status in (("approve", "Approved"), ("reject", "Rejected"), ("reset", "New")):
@@ -83,7 +83,7 @@ async def test_each_change_is_told(facade: Facade, service: Service) -> None:
 
 
 @pytest.mark.long
-async def test_an_erased_person_leaves_tombstones(facade: Facade, service: Service) -> None:
+async def test_erasure_publishes_tombstones(facade: Facade, service: Service) -> None:
     person = new_id("person")
     ids = await facade.submit(*(submission(new_id(), userId=person) for _ in range(3)))
     await until_equal(service)
@@ -95,7 +95,7 @@ async def test_an_erased_person_leaves_tombstones(facade: Facade, service: Servi
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_reviews_are_compared_with_what_they_were(facade: Facade, service: Service) -> None:
+async def test_reviews_are_compared_with_an_earlier_state(facade: Facade, service: Service) -> None:
     kept, approved, rejected, deleted, gone = await facade.submit(*(submission(new_id()) for _ in range(5)))
     assert await facade.moderate("approve", approved) == ["applied"]
     assert await facade.moderate("delete", gone) == ["applied"]
@@ -108,18 +108,18 @@ async def test_reviews_are_compared_with_what_they_were(facade: Facade, service:
     async with service.mongo() as database:
         await database["reviews"].update_one({"_id": kept}, {"$set": {"review": "Another text."}})
     await until_equal(service)
-    told = json.loads((await service.run("reviews", "compare", "--at", at, "--json", code=1)).stdout)
-    changes = {each["id"]: (each["before"], each["now"]) for each in told["differences"]}
+    report = json.loads((await service.run("reviews", "compare", "--at", at, "--json", code=1)).stdout)
+    changes = {each["id"]: (each["before"], each["now"]) for each in report["differences"]}
     assert changes == {
         **{kept: ("New", "New"), approved: ("Approved", "New")},
         **{rejected: ("New", "Rejected"), deleted: ("New", None)},
     }
-    assert [each["fields"] for each in told["differences"] if each["id"] == kept] == [["review"]]
-    assert told["compared"] == 5
-    said = (await service.run("reviews", "compare", "--at", at, code=1)).stdout
-    assert {f"{deleted}  New, now gone", f"{kept}  New; other review"} <= set(said.splitlines())
+    assert [each["fields"] for each in report["differences"] if each["id"] == kept] == [["review"]]
+    assert report["compared"] == 5
+    output = (await service.run("reviews", "compare", "--at", at, code=1)).stdout
+    assert {f"{deleted}  New, now gone", f"{kept}  New; other review"} <= set(output.splitlines())
     await service.run("reviews", "compare", "--at", datetime.now(UTC).isoformat())
-    # The present, and nothing, are as they are.
+    # A comparison with the present finds nothing; a future time is refused, and an early one has no reviews.
     await service.run("reviews", "compare", "--at", (datetime.now(UTC) + timedelta(hours=2)).isoformat(), code=2)
     assert "has no reviews" in (await service.run("reviews", "compare", "--at", "2000-01-01", code=1)).stderr
 
@@ -128,7 +128,8 @@ async def test_reviews_are_compared_with_what_they_were(facade: Facade, service:
 @pytest.mark.kafka
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
 async def test_another_worker_takes_over(facade: Facade, service: Service, number: signal.Signals) -> None:
-    """Killed, stopped in order, or frozen with a batch in hand and awake again when another one has taken over."""
+    """The first worker is killed, stopped, or frozen with a batch in progress and resumed after another one took
+    over."""
     first = await active(service)
     loading = asyncio.create_task(load(facade))
     await eventually(partial(service.records, "reviews"), lambda records: len(records) > 100)
@@ -158,7 +159,7 @@ async def unreadable_token(service: Service) -> None:
 
 
 async def collection_put_back(service: Service) -> None:
-    """As `mongorestore --drop` does, to an earlier state."""
+    """Simulate `mongorestore --drop` of an earlier state."""
     async with service.mongo() as database:
         reviews = await database["reviews"].find().sort("_id").to_list()
         await database["reviews"].drop()
@@ -167,7 +168,7 @@ async def collection_put_back(service: Service) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [no_token, unreadable_token, collection_put_back])
-async def test_all_is_published_anew_when_changes_cannot_be_told(
+async def test_all_reviews_are_published_again_when_changes_are_lost(
     facade: Facade, service: Service, loss: Callable[[Service], Awaitable[None]]
 ) -> None:
     await load(facade, requests=2)
@@ -176,7 +177,7 @@ async def test_all_is_published_anew_when_changes_cannot_be_told(
     for name in workers:
         await service.stop(name)
     async with service.mongo() as database:
-        # What changes while nobody looks, and what the topic holds beyond the database.
+        # Unobserved changes, and records of the topic that are no longer in the database.
         await database["reviews"].update_many({"status": 1}, {"$set": {"title": "Changed"}})
         await database["reviews"].delete_many({"status": 2})
     await loss(service)
@@ -204,12 +205,12 @@ async def test_republication(facade: Facade, service: Service, is_running: bool)
 
 
 @pytest.mark.long
-async def test_republication_after_a_clock_was_ahead(facade: Facade, service: Service) -> None:
+async def test_republication_after_clock_was_ahead(facade: Facade, service: Service) -> None:
     await load(facade, requests=1)
     await until_equal(service)
     for name in [name for name in service.processes if name.startswith("worker")]:
         await service.stop(name)
-    # As a worker whose clock is a day ahead notes that all reviews were published.
+    # As noted by a worker whose clock is a day ahead when it had published all reviews.
     tomorrow = str(uuid7(nanoseconds=time_ns() + 86_400 * 10**9))
     async with service.mongo() as database:
         await database["relays"].update_one(RELAY, {"$set": {"done": tomorrow, "wanted": tomorrow}})
