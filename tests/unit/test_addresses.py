@@ -1,4 +1,4 @@
-"""Mail addresses: what is one, and that no text makes anything but an address or a refusal."""
+"""Parsing of mail addresses: every text either parses or is refused."""
 
 from itertools import count
 
@@ -18,7 +18,7 @@ def domain_of(length: int) -> str:
 
 
 def named(characters: int) -> str:
-    """An address with a name, of so many characters."""
+    """An address with a display name, `characters` long in total."""
     return f"{'A' * (characters - len(ANNA) - 3)} <{ANNA}>"
 
 
@@ -56,7 +56,7 @@ def test_one_address_is_taken_apart(text: str, name: str, user: str, domain: str
         *(f"\t{ANNA}", f"Anna\tBerg <{ANNA}>", f"Anna\nBerg <{ANNA}>", f"Anna\x1fBerg <{ANNA}>"),
         *("a\u200bb@example.com", "anna@\u200b", "anna@☃.example"),
         *("anna@" + "é" * 64, f"anna@{domain_of(256)}", named(641)),
-        # Characters that a look-up of the domain turns into others, which addresses are taken apart by.
+        # IDNA maps these characters of the domain to delimiters of addresses.
         *("anna@x.example\uff0cbob\uff20evil.example", "anna@x\uff20evil.example"),
         *("anna@x\uff08y.example", "anna@⑴.example", "anna@x.example\uff1e", "anna@ä\uff0e\uff0eexample"),
         *("anna@x\uff1cy.example", "anna@x\uff0fy.example", "anna@x\uff1a25.example"),

@@ -1,4 +1,4 @@
-"""The private parts of aiokafka that we use: there, of the shape that we expect, and missed where they are renamed."""
+"""The private parts of aiokafka that we use work as expected, and renamed ones raise AttributeError."""
 
 import asyncio
 import gc
@@ -44,7 +44,7 @@ from tests.support.waiting import eventually
 
 PLACE = aiokafka.TopicPartition("topic", 0)
 TOLD = [("topic", [(0, 7, "", 0)])]
-"""The offset of that, as a broker tells it."""
+"""A committed offset of 7, as a broker returns it."""
 SUBSCRIBED = SimpleNamespace(assignment=[PLACE])
 Check = Callable[[Any], Awaitable[None]]
 
@@ -57,7 +57,7 @@ async def filled_producer(ours: Any) -> tuple[Any, asyncio.Future[Any]]:
 
 
 async def check_queue(ours: Any) -> None:
-    """Batches stand in line for one partition, and fail or end with the producer."""
+    """Batches of one partition are queued, and fail or end with the producer."""
     producer, first = await filled_producer(ours)
     second = ours.queue_batch(producer, producer.create_batch(), PLACE)
     with pytest.raises(TimeoutError):
@@ -80,19 +80,19 @@ async def check_closed_queue(ours: Any) -> None:
 
 
 async def check_close(ours: Any) -> None:
-    """A producer is closed at once, whatever it holds, and its sender and client with it."""
+    """A producer is closed at once with its sender and client, even if batches are buffered."""
     producer, waiting = await filled_producer(ours)
     with patch.object(Sender, "close") as close:
         async with asyncio.timeout(30):
             await ours.close_without_flush(producer)
             await ours.close_without_flush(producer)
-            await producer.stop()  # which would wait for the buffer
+            await producer.stop()  # would wait for the buffer of an open producer
     close.assert_awaited_once()
     assert not waiting.done()
 
 
 async def check_connection(ours: Any) -> None:
-    """A write that the event loop refuses is a lost connection."""
+    """A write that the event loop refuses counts as a lost connection."""
     before = conn.AIOKafkaConnection.send
     try:
         ours.recover_lost_connections()
@@ -113,14 +113,14 @@ class _ClosedWriter:
         raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
 
     def close(self) -> None:
-        """It is."""
+        """Do nothing: the writer is closed already."""
 
 
 async def check_batches(ours: Any) -> None:
-    """A fetch is read by the class that was put in, as far as aiokafka asks it."""
+    """Fetched batches are read by the replacement class, which may be set twice."""
     fetcher = aiokafka.consumer.fetcher
     before = fetcher.MemoryRecords
-    if before is ReadableBatches:  # another test has read records in this process
+    if before is ReadableBatches:  # replaced by an earlier test in this process
         fetcher.MemoryRecords = MemoryRecords
     try:
         ours.replace_batch_reader(_Reader)
@@ -137,13 +137,13 @@ class _Reader:
 
 
 async def check_fetches(ours: Any) -> None:
-    """A consumer that has started sends the wait that was set last with its fetches."""
+    """Fetch requests of a started consumer carry the maximum wait that was set last."""
     at_its_beginning = SimpleNamespace(has_valid_position=True, paused=False, position=0)
     assignment = SimpleNamespace(tps=[PLACE], state_value=lambda _: at_its_beginning)
     with patch.object(aiokafka.client.AIOKafkaClient, "bootstrap"):
         consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
         await consumer.start()
-    await asyncio.sleep(0)  # its tasks begin
+    await asyncio.sleep(0)  # let its tasks start
     try:
         for wait in (2_000, 250):
             ours.wait_in_fetches(consumer, wait)
@@ -155,7 +155,7 @@ async def check_fetches(ours: Any) -> None:
 
 
 async def check_brokers(ours: Any) -> None:
-    """Where no broker answers that is known, the configured addresses tell of others; the topics stay known."""
+    """If no known broker answers, brokers are looked up at the bootstrap addresses; known topics are kept."""
     before = aiokafka.client.AIOKafkaClient._metadata_update
     moved = BrokerMetadata(7, "127.0.0.1", 1, None)
     asked: list[Any] = []
@@ -184,7 +184,7 @@ async def check_brokers(ours: Any) -> None:
 
 
 async def check_questions(ours: Any) -> None:
-    """Clients ask for topics, and no broker makes one for that."""
+    """Metadata requests of clients don't let brokers create topics."""
     modules = aiokafka.client, aiokafka.admin.client
     before = [module.MetadataRequest for module in modules]
     for module in modules:
@@ -201,7 +201,7 @@ async def check_questions(ours: Any) -> None:
 
 
 async def check_assignment(ours: Any) -> None:
-    """What is assigned ends with the next assignment, also where that has the same partitions."""
+    """An assignment ends with the next one, even if that has the same partitions."""
     consumer = aiokafka.AIOKafkaConsumer("topic", bootstrap_servers="127.0.0.1:1")
     try:
         consumer._subscription.assign_from_subscribed([PLACE])
@@ -215,7 +215,7 @@ async def check_assignment(ours: Any) -> None:
 
 
 async def check_commits(ours: Any) -> None:
-    """The error of a commit that was given up is told to nobody, others are raised. One that may not be isn't sent."""
+    """Errors of cancelled commits are dropped, others are raised. Forbidden commits aren't sent."""
     reported: list[dict[str, Any]] = []
     loop, goes_on, may_commit = asyncio.get_running_loop(), asyncio.Event(), [True]
     loop.set_exception_handler(lambda _, context: reported.append(context))
@@ -227,13 +227,13 @@ async def check_commits(ours: Any) -> None:
         raise OffsetMetadataTooLargeError
 
     coordinator._send_req, coordinator.ensure_coordinator_known = refused, AsyncMock()
-    if hasattr(consumer, "_coordinator"):  # as once it has started
+    if hasattr(consumer, "_coordinator"):  # as after its start
         consumer._coordinator = coordinator
     try:
         ours.guard_commits(consumer, lambda: may_commit[-1])
         offsets = {PLACE: OffsetAndMetadata(1, "")}
         given_up = asyncio.create_task(coordinator.commit_offsets(None, offsets))
-        await asyncio.sleep(0)  # it begins
+        await asyncio.sleep(0)  # let it start
         given_up.cancel()
         with pytest.raises(asyncio.CancelledError):
             await given_up
@@ -243,7 +243,7 @@ async def check_commits(ours: Any) -> None:
         may_commit.append(False)
         with pytest.raises(CommitFailedError):
             await coordinator.commit_offsets(None, offsets)
-        gc.collect()  # also of what tests before have left
+        gc.collect()  # also collects leftovers of earlier tests
         assert OffsetMetadataTooLargeError not in {type(context.get("exception")) for context in reported}
     finally:
         loop.set_exception_handler(None)
@@ -252,13 +252,13 @@ async def check_commits(ours: Any) -> None:
 
 
 async def check_generation(ours: Any) -> None:
-    """A consumer that is in no group yet, or any more, has a negative generation."""
+    """A consumer that isn't in a group has a negative generation."""
     async with coordinated() as (consumer, _):
         assert ours.generation(consumer) < 0
 
 
 async def check_offsets(ours: Any) -> None:
-    """Offsets that a broker can't tell for now are asked for again, of another one where it isn't the right one."""
+    """Offset fetches are retried while a coordinator loads, and at another broker if the coordinator has moved."""
     loading, moved, there = (
         OffsetFetchResponse_v3(0, topics, code) for code, topics in ((14, []), (16, []), (0, TOLD))
     )
@@ -278,7 +278,7 @@ async def check_offsets(ours: Any) -> None:
 
 
 async def check_join(ours: Any) -> None:
-    """A member whose heartbeat was answered by an unforeseen code is told so at each poll, until it joins anew."""
+    """An unknown error code of a heartbeat is raised at each poll until the member rejoins."""
     beats = iter([999])
     joined: list[Any] = []
     assigned = ConsumerProtocol.ASSIGNMENT(0, [("topic", [0])], b"").encode()
@@ -306,7 +306,7 @@ async def check_join(ours: Any) -> None:
 
 @asynccontextmanager
 async def coordinated(*topics: str, **options: int) -> AsyncIterator[tuple[Any, Any]]:
-    """A consumer with a coordinator, as once it has started."""
+    """A consumer with a coordinator, as after its start."""
     consumer = aiokafka.AIOKafkaConsumer(*topics, bootstrap_servers="127.0.0.1:1", group_id="group")
     consumer._subscription.register_fetch_waiters(set())
     coordinator = group_coordinator.GroupCoordinator(

@@ -1,4 +1,4 @@
-"""Each alert fires when it should, is silent when it should be, and leads to its section of the runbook."""
+"""Alerts: tested to fire and to stay silent, and linked to their sections of the runbook."""
 
 import re
 import shutil
@@ -27,7 +27,7 @@ ALERTS: Final[dict[str, dict[str, Any]]] = {
 
 
 _SLOW: Final = {"alerts_hours_test.yml": pytest.mark.slow}
-"""Hours minute by minute."""
+"""Tests that evaluate hours minute by minute."""
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Answers of the facade that need neither Kafka nor MongoDB."""
+"""Responses of the facade that need neither Kafka nor MongoDB."""
 
 import json
 from collections.abc import AsyncIterator, Iterator

@@ -91,7 +91,7 @@ def test_other_charsets_are_refused(content_type: str, is_utf_8: bool) -> None:
 def test_a_byte_order_mark_is_left_out() -> None:
     body = json.dumps([REVIEW]).encode()
     assert parse_json(SUBMISSIONS, b"\xef\xbb\xbf" + body) == parse_json(SUBMISSIONS, body)
-    # Also where the value has to be put right, and only one.
+    # Also where field names are normalised; only one mark is skipped.
     assert parse_json(SUBMISSIONS, b"\xef\xbb\xbf" + body.replace(b'"review"', b'"REVIEW"'))
     assert problem_in(SUBMISSIONS, b"\xef\xbb\xbf\xef\xbb\xbf" + body).kind.status == 400
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document, as generators of clients need it."""
+"""The OpenAPI document meets the needs of client generators."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ TELLING = {"properties", "additionalProperties"}
 
 
 def _objects(part: Any) -> Iterator[dict[str, Any]]:
-    """Every schema of objects in a part of the document."""
+    """All object schemas within a part of the document."""
     if isinstance(part, dict):
         if part.get("type") == "object":
             yield part
@@ -71,7 +71,7 @@ def test_bodies_and_answers_are_told_by_name(document: dict[str, Any], operation
 
 
 def _bodies() -> Iterator[JsonBody[Any]]:
-    """What reads the bodies of all endpoints of the API."""
+    """The body readers of all endpoints of the API."""
     for module in walk_packages(api.__path__, "api."):
         yield from (each for each in vars(import_module(module.name)).values() if isinstance(each, JsonBody))
     yield from (Fields(required=required) for required in (True, False))
@@ -89,7 +89,7 @@ def test_samples_of_bodies_are_taken_as_they_stand() -> None:
 
 
 def test_queries_are_told_from_commands(document: dict[str, Any]) -> None:
-    """Each has places of its own, by its path alone; a claim of a review is published, and has no outcome."""
+    """The path alone decides which concurrency limit applies. A review claim is a command without an outcome."""
     for path, methods in document["paths"].items():
         names = [parameter.get("name") for parameter in methods.get("post", {}).get("parameters", ())]
         is_command = "Prefer" in names or path.endswith("/claim")
@@ -103,7 +103,7 @@ def test_only_what_is_called_title_is_titled(document: dict[str, Any]) -> None:
 
 
 def test_what_is_left_out_has_no_default(document: dict[str, Any]) -> None:
-    """A client that is made of the document sends defaults, and would reset what stays."""
+    """A generated client sends defaults, and would reset fields that it should leave alone."""
     partial = [
         each
         for told in (document, asyncapi_document(TopicNames("plaudit."), "1"))
@@ -151,7 +151,7 @@ def test_every_operation_tells_of_problems(operations: list[dict[str, Any]]) -> 
 
 
 def test_problems_of_commands_are_as_they_are_told(document: dict[str, Any]) -> None:
-    """Of an id that is taken nothing is published, so that there is no outcome beside the problem."""
+    """If an id is taken, nothing is published, so the problem carries no outcome."""
     outcome = {
         "commandId": "c-1",
         "ids": ["r-1"],
@@ -192,14 +192,14 @@ def test_two_bodies_of_one_name_are_refused() -> None:
 
 
 def test_the_client_is_of_this_document() -> None:
-    """Its types are written by a program that not every machine has; the document they were written of is noted."""
+    """Generating its types needs a tool that not every machine has, so the hash of its source document is committed."""
     printed = CliRunner().invoke(plaudit, ["openapi"]).stdout
     noted = (ROOT / "clients" / "typescript" / "openapi.sha256").read_text().strip()
     assert sha256(printed.encode()).hexdigest() == noted, "run `make client`"
 
 
 async def test_the_document_of_the_topics_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes long, and everybody may ask for it."""
+    """Rendering it takes long, and it is public."""
     async with client_without_servers() as http:
         first = [await http.get(path) for path in ("/asyncapi.json", "/asyncapi")]
         monkeypatch.setattr("api.documents.asyncapi_document", Mock(side_effect=AssertionError))

@@ -1,4 +1,4 @@
-"""Rates, concurrency, and what keeps browsers from being turned against the service."""
+"""Rate limits, concurrency limits, and protection against cross-site requests and rebound host names."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ async def test_every_answer_bounds_what_a_browser_does_with_it(http: httpx.Async
         headers = response.headers
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
-        # Forms of pages tell us where they are from; over plain HTTP nothing else does.
+        # Over plain HTTP, only the referrer shows from which origin a form was sent.
         assert headers["referrer-policy"] == ("same-origin" if path == "/docs" else "no-referrer")
         assert headers["cache-control"] == "no-store"
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
@@ -80,7 +80,7 @@ async def test_paths_in_other_letters_are_taken(http: httpx.AsyncClient) -> None
 async def test_pages_of_other_sites_change_nothing(http: httpx.AsyncClient, headers: dict[str, str]) -> None:
     for method, path in (("POST", "/api/customerReviews"), ("PUT", "/api/settings"), ("DELETE", "/nowhere")):
         problem_of(await http.request(method, path, headers=headers), 403)
-    # What only reads is kept from the page by its browser.
+    # Responses to reads are withheld from the page by its browser.
     assert (await http.get(TYPES, headers=headers)).status_code == 200
 
 
@@ -195,7 +195,7 @@ async def test_each_client_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None
 
         assert [await status("anna") for _ in range(5)] == [200, 200, 200, 429, 429]
         assert await status("berta") == 200
-        # Nobody's rate is spent by those who only say that they are somebody.
+        # Unauthenticated requests don't spend a subject's rate.
         assert [(await http.get(TYPES)).status_code for _ in range(4)] == [401, 401, 401, 429]
         assert await status("berta") == 200
         clock.now += 0.5
@@ -205,7 +205,7 @@ async def test_each_client_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None
         response = await http.get(TYPES, headers={"authorization": f"Bearer {token}"})
         problem_of(response, 429)
         assert response.headers["retry-after"] == "1"
-        # Without limits for who watches over it.
+        # Health checks aren't limited.
         assert (await http.get("/health/live")).status_code == 200
 
 
@@ -280,10 +280,10 @@ async def test_requests_in_hand_are_bounded() -> None:
         return status
 
     async with asyncio.TaskGroup() as group:
-        # Those whose bodies don't come hold nobody up.
+        # Requests whose bodies haven't arrived don't block others.
         slow = [group.create_task(ask(body=bodies)) for _ in range(10)]
         await asyncio.sleep(0)
-        # Commands have half of the places.
+        # Commands get half of the slots.
         held = [group.create_task(ask(method="POST")) for _ in range(2)]
         await asyncio.sleep(0)
         assert await ask(method="DELETE") == 503

@@ -1,4 +1,4 @@
-"""Routes that resolve the parameters of their endpoints themselves."""
+"""Routes that resolve the parameters of their endpoints without FastAPI."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -32,12 +32,12 @@ Body = Annotated[Any, Depends(body)]
 
 
 async def told(caller: Who, content: Body, reason: str = "none") -> Response:
-    """Tell what was resolved."""
+    """Return the resolved parameters."""
     return JSONResponse({"caller": caller, "content": content, "reason": reason}, 201)
 
 
 async def told_at_a_place(caller: Who, place: str, often: int, content: Body) -> Response:
-    """Parts of the path and of the query are FastAPI's."""
+    """Return the resolved parameters; FastAPI resolves those of the path and the query."""
     return JSONResponse({"caller": caller, "content": content, "at": [place] * often})
 
 

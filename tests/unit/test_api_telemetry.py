@@ -1,4 +1,4 @@
-"""Telemetry of requests: the routes by which they are counted, and the times that are measured."""
+"""Telemetry of requests: counts by route, and response times."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
@@ -28,7 +28,7 @@ COUNTED, MEASURED = "plaudit_http_requests_total", "plaudit_http_request_seconds
 
 
 class ShortNews(QueueNews):
-    """News of which there are none; a page hears so once."""
+    """A news source without news: a stream gets one None and ends."""
 
     def __init__(self) -> None:
         super().__init__(cast(Tail, None))
@@ -53,7 +53,7 @@ async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def samples(name: str) -> Counts:
-    """The samples of a metric by method and route, whatever the status."""
+    """The samples of a metric by method and route, summed over all statuses."""
     found: dict[tuple[str, str], float] = {}
     for sample in (sample for metric in REGISTRY.collect() for sample in metric.samples):
         if sample.name == name:
@@ -63,18 +63,18 @@ def samples(name: str) -> Counts:
 
 
 def more(after: Counts, before: Counts) -> dict[tuple[str, str], float]:
-    """The difference, without what stayed as it was."""
+    """The increases, without unchanged samples."""
     return {key: value - before.get(key, 0) for key, value in after.items() if value != before.get(key, 0)}
 
 
 def failures() -> float:
-    """The requests that were answered 5xx."""
+    """The number of requests that were answered with 5xx."""
     found = (sample for metric in REGISTRY.collect() for sample in metric.samples if sample.name == COUNTED)
     return sum(sample.value for sample in found if sample.labels["status"] == "5xx")
 
 
 def responses() -> float:
-    """The answers whose time was measured."""
+    """The number of responses with a measured time."""
     return REGISTRY.get_sample_value("plaudit_http_response_seconds_count") or 0.0
 
 
@@ -122,7 +122,7 @@ async def test_a_page_that_fails_fails_once(http: httpx.AsyncClient) -> None:
 
 
 async def later(request: Request) -> Response:
-    """An answer that waits for something."""
+    """A response that is computed later."""
 
     async def coming() -> Response:
         return JSONResponse({})
@@ -131,7 +131,7 @@ async def later(request: Request) -> Response:
 
 
 async def asks(request: Request) -> Response:
-    """A page that asks for the answer of the path that it is given."""
+    """A page that requests the path in its parameter `of`."""
     async with ApiClient(request, None, ("", 0)) as facade:
         return JSONResponse(await facade.ask("GET", request.query_params["of"]))
 

@@ -1,4 +1,4 @@
-"""The AsyncAPI document, as tools of that standard need it."""
+"""The AsyncAPI document follows the standard and matches the messages."""
 
 import json
 import re
@@ -20,7 +20,7 @@ NAMES = TopicNames("plaudit.")
 
 
 def _values_of(name: str, part: Any) -> Iterator[Any]:
-    """The values of all members of this name in a part of the document."""
+    """The values of all members called `name` within a part of the document."""
     if isinstance(part, dict):
         yield from (value for member, value in part.items() if member == name)
         for each in part.values():
@@ -36,7 +36,7 @@ def document() -> dict[str, Any]:
 
 
 def test_discriminators_are_names_of_properties(document: dict[str, Any]) -> None:
-    """OpenAPI has objects there, of which parsers of AsyncAPI make no document."""
+    """OpenAPI's discriminator objects are rejected by AsyncAPI parsers."""
     assert set(_values_of("discriminator", document)) == {"action", "kind"}
 
 

@@ -1,4 +1,4 @@
-"""Tokens that are accepted, each for its subject, and tokens that are refused."""
+"""Validation of bearer tokens, and the keys that it needs."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ async def issuer() -> AsyncIterator[Issuer]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock that says how old keys are."""
+    """The clock that determines the age of cached keys."""
     clock = Clock(1_000)
     monkeypatch.setattr(keys_of_issuer, "monotonic", clock)
     return clock
@@ -44,7 +44,7 @@ def known(issuer: Issuer) -> Tokens:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Gives an issuer as long to answer as a busy machine may take; call it to give less."""
+    """Set a generous timeout for the issuer, for busy machines; call the fixture to shorten it."""
 
     def give(seconds: float) -> None:
         monkeypatch.setattr(keys_of_issuer, "_TIMEOUT_S", seconds)
@@ -133,7 +133,7 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
 async def test_forged_tokens_open_nothing(issuer: Issuer, known: Tokens, forge: Callable[[Issuer], str]) -> None:
     with pytest.raises(RefusedCredentialError):
         await known.caller(forge(issuer))
-    # And they spoil nothing for others.
+    # Valid tokens are still accepted.
     assert (await known.caller(issuer.token())).subject == "anna"
 
 
@@ -165,7 +165,7 @@ async def test_a_token_ends_with_its_expiry_although_it_is_remembered(
             return cls.fromtimestamp(later.timestamp(), tz)
 
     monkeypatch.setattr("jwt.api_jwt.datetime", Later)
-    # Remembered, so nobody looks at the date.
+    # The token is cached, so its expiry isn't checked.
     assert await known.caller(token)
     monkeypatch.setattr("api.auth.timed_cache.monotonic", lambda: remembered_until)
     with pytest.raises(RefusedCredentialError, match="expired"):
@@ -178,12 +178,12 @@ async def test_keys_rotate_in_flight(issuer: Issuer, known: Tokens, clock: Clock
     issuer.keys["second"] = ec_key()
     issuer.published = ["first", "second"]
     clock.now += keys_of_issuer.PAUSE_S
-    # The first token with the new key brings it; those with the old one go on.
+    # The first token with the new key id triggers a fetch; tokens with the old key stay valid.
     assert (await known.caller(issuer.token(kid="second", subject="berta"))).subject == "berta"
     assert (await known.caller(issuer.token(subject="clara"))).subject == "clara"
     issuer.published = ["second"]
     clock.now += 300
-    # What is stale does once more while it is fetched anew.
+    # Stale keys are used while they are fetched again.
     await known.caller(issuer.token(subject="dora"))
     await known.caller(issuer.token(kid="second", subject="emma", iat=None))
     assert issuer.asked == 2
@@ -216,7 +216,7 @@ async def test_an_issuer_that_is_away(
     patience(60)
     clock.now += keys_of_issuer.PAUSE_S
     assert await known.caller(issuer.token())
-    # Known keys do for a while, unknown ones open nothing.
+    # Known keys are accepted for a grace period, unknown ones are not.
     issuer.mood = mood
     patience(0.2)
     clock.now += keys_of_issuer.GRACE_S - 1
@@ -231,7 +231,7 @@ async def test_an_issuer_that_is_away(
 
 @pytest.mark.parametrize("kid", [{"a": 1}, ["a"], 7])
 async def test_a_key_whose_id_is_no_text_is_none(issuer: Issuer, known: Tokens, kid: Any) -> None:
-    """Its neighbours are."""
+    """Other keys of the set are used."""
     issuer.oddities = [jwk("first", ec_key()) | {"kid": kid}]
     assert (await known.caller(issuer.token())).subject == "anna"
 
@@ -250,7 +250,7 @@ async def test_a_key_from_a_file() -> None:
 
 
 async def _fetched(issuer: Issuer, times: int, known: Tokens) -> None:
-    """Have the keys fetched anew."""
+    """Trigger a fetch of the keys with an unknown key id, and check the number of fetches."""
     with pytest.raises(RefusedCredentialError):
         await known.caller(issuer.token(kid="nobody's", key=issuer.keys["first"]))
     assert issuer.asked == times

@@ -1,4 +1,4 @@
-"""With which settings the API starts, and with which it must not."""
+"""Authentication settings with which the API starts or refuses to start."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def test_not_open_to_others_unless_somebody_chose_that(host: str) -> None:
 
 
 def test_not_open_beside_rules_for_tokens_unless_somebody_chose_that() -> None:
-    # As behind a proxy on the same machine, where the mode was forgotten.
+    # As behind a proxy on the same machine, if the mode was forgotten.
     for given in (JWT, {"jwks_url": "https://issuer.test/keys"}, {"public_key_file": "key.pem"}):
         with pytest.raises(ConfigurationError, match="PLAUDIT_AUTH__MODE is not set: everyone has access"):
             check_authentication(_settings("127.0.0.1", **given))

@@ -1,4 +1,4 @@
-"""Bytes have one spelling as text, and no other is taken."""
+"""Bytes have exactly one base64url encoding; others are refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a run of the benchmarks writes in the end, half an hour after it began."""
+"""The report that a benchmark run writes at its end, after half an hour."""
 
 import ast
 import json
@@ -16,7 +16,7 @@ TIME = Comparison("Time", "", [20.0], 10.0, "at most", "ms")
 
 
 def group_names() -> list[str]:
-    """The groups of a run. Read, not imported: what is compared with is installed for the benchmarks alone."""
+    """The groups of a run. Parsed, not imported: the compared libraries are installed for benchmarks only."""
     tree = ast.parse((ROOT / "benchmarks" / "__main__.py").read_text())
     (groups,) = [
         each.value for each in tree.body if isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == "GROUPS"

@@ -1,4 +1,4 @@
-"""Budgets of bytes: who gets room, who waits for it, who makes it."""
+"""Byte budgets: shares that are granted, waited for and reclaimed."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for room that comes gets it, however long the machine takes."""
+    """Long enough that no wait times out on a slow machine."""
     monkeypatch.setattr(budgets, "PATIENCE_S", 60.0)
 
 
@@ -111,7 +111,7 @@ async def test_a_body_that_comes_on_slowly_makes_room_in_the_end(monkeypatch: py
             pass
 
     async def receive() -> Message:
-        await asyncio.sleep(0.001)  # the next part of a body that comes on
+        await asyncio.sleep(0.001)  # the next chunk of a slow body
         return {"type": "http.request", "body": b"x", "more_body": True}
 
     async def send(message: Message) -> None:
@@ -184,7 +184,7 @@ async def test_room_that_was_taken_for_an_answer_is_given_back_with_it(size: int
     hand = ConcurrencyLimit(app, 1, Budget(1, "bodies of"), answers, 1)
     for _ in range(2):
         await hand({"type": "http", "method": "GET", "path": "/", "headers": []}, receive_nothing, send)
-    # Where something else is answered in the end, too.
+    # Also if the response turns out smaller than announced.
     assert set(held) == {0 if size == SMALL else size}
     assert answers.held == 0
 
@@ -214,7 +214,7 @@ async def test_images_are_read_once_there_is_room_for_them(monkeypatch: pytest.M
     async with client_without_servers(image_files=files, limits=limits) as http, asyncio.TaskGroup() as group:
         answers = [group.create_task(http.get(f"/api/images/{id}")) for _ in range(10)]
         await eventually(lambda: len(found) == 10)
-        # A quarter of the room is left to smaller ones.
+        # A quarter of the budget is reserved for smaller responses.
         assert len(begun) == 3
         many.set()
     assert [len((await each).content) for each in answers] == [1_000_000] * 10

@@ -1,4 +1,4 @@
-"""Claims, by ids that stay the same, as they are stored."""
+"""Ids of claims are stored, and so must stay stable."""
 
 from typing import Any, cast
 

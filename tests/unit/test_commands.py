@@ -1,4 +1,4 @@
-"""Commands: the outcome of all items, marks, keys that stand for something else, and what a process remembers."""
+"""Commands: outcomes, marks, reused idempotency keys, and the commands that a process remembers."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -80,7 +80,7 @@ def test_the_first_content_counts_and_only_what_was_accepted_is_known() -> None:
     recent.accept("c1")
     recent.accept("c2")
     assert (recent.accepted("c1"), recent.accepted("c2")) == (first, None)
-    # A repeat that isn't published yet takes nothing back.
+    # A repeat that isn't published yet doesn't undo the acceptance.
     recent.begin("c1", first)
     assert recent.accepted("c1") == first
 
@@ -100,7 +100,7 @@ def test_what_is_remembered_is_bounded_in_number_and_time(monkeypatch: pytest.Mo
 
 
 class _Nothing:
-    """Nothing is parked."""
+    """A queue without parked commands."""
 
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
         return {}
@@ -164,7 +164,7 @@ async def test_waits_are_counted_by_networks() -> None:
 
 
 async def test_a_key_names_one_command_at_each_path() -> None:
-    # As it was: the same key of a client that asks again after an update is the same command.
+    # The ids are stable, so that a client's retry after an update of the service is the same command.
     assert await _id_at("/api/customerReviews/x%25y/votes") == "30aa80b3-0765-52fd-bdd6-a714fc1f6ce3"
     assert await _id_at("/storefront/v1/s/Product/SKU%20123/reviews") == "52d92474-17f8-5b12-9ae4-342acbe35fe7"
     paths = ("a%2Fb/c", "a/b%2Fc", "a/b/c", "a%252Fb/c", "a%252Fb%2Fc", "a%2Fb%2Fc", "a%00b/c", "a%3Fb%2Fc")
@@ -173,7 +173,7 @@ async def test_a_key_names_one_command_at_each_path() -> None:
 
 
 def test_bodies_are_read_before_the_command_that_holds_their_digest() -> None:
-    """The order of the parameters is that in which they are resolved."""
+    """Parameters are resolved in their order."""
     command_of = get_args(Commanded)[1].dependency
     routes = [route for router in (*ROUTERS, *STOREFRONT) for route in router.routes if isinstance(route, APIRoute)]
     commands = 0
@@ -189,7 +189,7 @@ def test_bodies_are_read_before_the_command_that_holds_their_digest() -> None:
 
 
 class _Facade:
-    """The parts of the facade's services by which commands are published; MongoDB may be away."""
+    """The parts of the facade's services that publish commands; MongoDB can be made unavailable."""
 
     def __init__(self, *answers: Answer) -> None:
         self.stored = answers
@@ -207,7 +207,7 @@ class _Facade:
         self.published += 1
 
     async def send(self, content: str) -> int:
-        """The status of a command with the key of `c1` and this content."""
+        """Carry out command `c1` with this content, and return the HTTP status."""
         command = Command("c1", None, repeatable=True, client="", content=content)
         try:
             return (await carry_out(cast(Services, self), command, ["a"], [])).status_code

@@ -48,7 +48,7 @@ def test_a_service_has_limits_and_tells_its_health(name: str) -> None:
 def test_processes_are_told_what_plaudit_reads_and_no_secret() -> None:
     told = {name for service in SERVICES.values() if service["image"] == IMAGE for name in service["environment"]}
     known = dict(variables(Settings))
-    # The address of a database without passwords, which others than its containers can't reach.
+    # The address has no password: only the containers can reach the database.
     assert {name for name in told if known[name]} == {"PLAUDIT_MONGO__URI"}
     assert "@" not in SERVICES["api"]["environment"]["PLAUDIT_MONGO__URI"]
 
@@ -58,7 +58,7 @@ def test_the_api_answers_to_the_name_of_its_container() -> None:
 
 
 def test_the_doctor_finds_the_images_where_pages_have_it_run() -> None:
-    """In the facade's container, and in the mailer's, which alone knows the mail server."""
+    """They run it in the facade's container, and in the mailer's, the only one with the mail server's settings."""
     for name in ("api", "worker", "mailer"):
         assert SERVICES[name]["volumes"] == ["images:/var/lib/plaudit/images"]
     assert [name for name, service in SERVICES.items() if "PLAUDIT_SMTP__HOST" in service.get("environment", {})] == [
@@ -85,7 +85,7 @@ def test_its_servers_are_those_of_the_tests() -> None:
 
 def test_documents_name_the_images_and_run_commands_where_the_service_runs() -> None:
     assert set(re.findall(r"\b(?:mongo|apache/kafka):[\w.]+", DOCS)) == {SERVICES["mongo"]["image"]}
-    # But for the reading of some topics while the service is down.
+    # Except for replays of single topics while the service is down.
     run = re.compile(r"(compose|docker-compose) run\b(?! --rm worker worker --only)")
     assert not [page.name for page in PAGES if run.search(page.read_text())]
 

@@ -1,4 +1,4 @@
-"""The console without servers: who may open which screen, what its pages may load, and what it brings along."""
+"""The console without Kafka and MongoDB: permissions of screens, content security policy, and static files."""
 
 import base64
 import gzip
@@ -58,7 +58,7 @@ async def test_each_screen_needs_what_it_declares(app: FastAPI, screen: Screen) 
             refused = await asked(http, screen, {*ALL_PERMISSIONS} - {missing})
             assert refused.status_code == 403
             assert missing in refused.text
-        # Behind it are servers that aren't there.
+        # Permitted, but fails later because Kafka and MongoDB are unavailable.
         assert (await asked(http, screen, needed)).status_code not in (401, 403, 404, 405)
 
 
@@ -153,7 +153,7 @@ def test_the_scripts_are_small() -> None:
 
 
 async def test_no_file_runs_beside_an_older_one(app: FastAPI) -> None:
-    """A browser keeps what has the version of the page, and nothing else."""
+    """Browsers cache only files of the page's version."""
     own, other = static_files.VERSION, "0" * 12
     async with client_of(app) as http:
         page = await http.get("/console/nowhere", headers={"x-credential": ISSUER_OF_ALL.token(["metrics:read"])})

@@ -1,4 +1,4 @@
-"""Large dead letters in the console: mended as compactly as they came, and never without what was typed."""
+"""Large dead letters in the console: edits are sent compactly, and never lost."""
 
 import json
 import re
@@ -25,7 +25,7 @@ LARGE = {"title": "Too large", "detail": "A body may have 1048576 bytes here."}
 
 
 def replay(asked: Asked) -> tuple[int, Any]:
-    """The answer of an interface that takes bodies of a MiB."""
+    """The response of an API that accepts bodies up to 1 MiB."""
     if len(json.dumps(asked.body)) > MOST_BYTES:
         return 413, LARGE
     return 200, {"results": [{"id": "order-events/0/1", "outcome": "applied"}]}
@@ -33,7 +33,7 @@ def replay(asked: Asked) -> tuple[int, Any]:
 
 @pytest.mark.long
 async def test_a_large_letter_is_mended_as_it_came() -> None:
-    """Not by lines, as it is edited: with them it would be too large. Numbers and strings stay as they were typed."""
+    """The form's line breaks and indentation would make it too large. Numbers and strings are sent as typed."""
     asked: list[Asked] = []
     answers = {"deadLetters/order-events/0/1": (200, LETTER), "deadLetters/replay": replay}
     async with client_of(faked([each.value for each in Permission], answers, asked)) as http:
@@ -54,7 +54,7 @@ async def test_a_large_letter_is_mended_as_it_came() -> None:
 
 
 async def edited(value: str) -> str:
-    """The text that the page of a letter with this value has for its form."""
+    """The form's text on the page of a letter with this value."""
     letter = {**LETTER, "value": value, "valueBytes": len(value)}
     answers = {"deadLetters/order-events/0/1": (200, letter)}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
@@ -65,7 +65,7 @@ async def edited(value: str) -> str:
 
 
 async def test_a_letter_that_lines_would_make_much_longer_is_edited_as_it_came() -> None:
-    """Each of its elements would stand behind 1,800 spaces: 20 MB for 20 KB, and a GB for a MiB."""
+    """Each element would be indented by 1,800 spaces: 20 MB for 20 KB, and a GB for a MiB."""
     nested = "[" * 900 + ",".join(["1"] * 10_000) + "]" * 900
     assert await edited(nested) == nested
     assert await edited('[[[[{"a":[1,2]}]]]]') == json.dumps([[[[{"a": [1, 2]}]]]], indent=2)

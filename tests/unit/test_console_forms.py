@@ -1,4 +1,4 @@
-"""Forms of the console that can't be taken: what comes back, and that nothing in them breaks a page."""
+"""Refused forms of the console: their content is shown again, and no input breaks a page."""
 
 import re
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ def form_of(page: httpx.Response) -> dict[str, str]:
 
 @pytest.fixture
 async def guarded() -> AsyncIterator[httpx.AsyncClient]:
-    """A console that is entered by credentials; none is known."""
+    """A console that requires credentials and accepts none."""
     async with app_without_servers() as app:
         add_console(app, HeaderDoor())
         async with client_of(app) as http:
@@ -53,7 +53,7 @@ async def test_a_form_of_somebody_signed_out_comes_back_to_be_sent_again(guarded
 
 @pytest.mark.parametrize("headers", [{}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}])
 async def test_nobody_else_puts_a_form_on_our_page(guarded: httpx.AsyncClient, headers: dict[str, str]) -> None:
-    """One click there would send it with the visitor's cookie."""
+    """One click would send it with the visitor's cookie."""
     answer = await guarded.post("/console/reviews/1/delete", data={"reason": "evil"}, headers=headers)
     assert (answer.status_code, answer.headers.get("location")) in ((303, "/console/sign-in"), (403, None))
     assert "evil" not in answer.text
@@ -66,7 +66,7 @@ async def test_what_is_too_large_to_come_back_leads_to_the_way_in(guarded: httpx
 
 
 async def test_an_ended_session_says_so(guarded: httpx.AsyncClient) -> None:
-    """To those whom a page of ours led here, and not to those who come."""
+    """Only to visitors from a page of the console, not to new ones."""
     for site, path, ended in (("same-origin", "/queue", True), ("none", "/queue", False), ("same-origin", "", False)):
         answer = await guarded.get(f"/console{path}", headers={"sec-fetch-site": site})
         told = httpx.URL(answer.headers["location"]).params
@@ -77,7 +77,7 @@ PREVIEW = "/console/templates/OrderReviewRequest/preview"
 
 
 async def test_a_preview_that_is_refused_says_so_in_its_frame(guarded: httpx.AsyncClient) -> None:
-    """To whom is signed out, and while servers are away: a page that may stand in no frame leaves it blank."""
+    """When signed out and during outages: the frame of a page that forbids framing would stay blank."""
     framed = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe"}
     typed = {"subject": "Hi", "html": "<p>Hi</p>", "text": "Hi", "step": "html"}
     answers = [(401, "You are signed out.", await guarded.post(PREVIEW, data=typed, headers=framed))]
@@ -111,7 +111,7 @@ async def test_no_quantity_breaks_a_page(quantity: str) -> None:
         add_console(app)
         async with client_of(app) as http:
             form = {"orderId": "1", "line": "a", "own": "", "quantity": quantity, "reason": ""}
-            assert (await http.post("/console/returns/new", data=form)).status_code == 503  # MongoDB is away
+            assert (await http.post("/console/returns/new", data=form)).status_code == 503  # MongoDB is unavailable
 
 
 @pytest.mark.parametrize("key", ["ü", "\u202e", "\r\nx: y", "\0"])
@@ -120,7 +120,8 @@ async def test_no_key_of_a_form_breaks_a_page(key: str) -> None:
         add_console(app)
         async with client_of(app) as http:
             form = {"action": "approve", "expected": "New", "key": key}
-            assert (await http.post("/console/reviews/1/decide", data=form)).status_code == 503  # nothing is there
+            # MongoDB is unavailable.
+            assert (await http.post("/console/reviews/1/decide", data=form)).status_code == 503
 
 
 @pytest.mark.parametrize("path", ["/console/queue", "/console/queue/all"])
@@ -174,7 +175,7 @@ async def test_what_has_yet_to_take_effect_is_not_told_as_done(path: str, form: 
 
 
 async def test_what_breaks_a_page_is_told_by_a_page() -> None:
-    """Here an interface that answers something else than it should."""
+    """Here by an API response of the wrong shape."""
     odd: dict[str, Any] = {"customerReviews/search": (200, {})}
     app = faked([each.value for each in Permission], odd)
     async with client_of(app) as http:
@@ -217,7 +218,7 @@ PREVIEWED: dict[str, Any] = {
     ],
 )
 async def test_reminders_count_no_more_than_they_know(query: str, decisions: list[str], said: str, unsaid: str) -> None:
-    """Nothing is said of all orders where one was asked about, and less than all where there may be more."""
+    """One order's page has no total, and a partial list gives a lower bound."""
     preview = {"enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
     rows = [{**PREVIEWED, "decision": decision} for decision in decisions]
     answers = {"reminders/preview": (200, {**preview, "results": rows}), "stores": (200, [])}
@@ -241,7 +242,7 @@ async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status:
 
 
 async def test_who_may_read_a_review_sees_what_its_approval_would_change() -> None:
-    """As by HTTP: without the right to ask for ratings."""
+    """As in the API, the permission to read ratings isn't needed."""
     change = {"now": {"value": 4.5, "reviewCount": 2}, "ifApproved": {"value": 4.0, "reviewCount": 3}}
     answers = {
         "customerReviews/r": (200, ROW),
@@ -279,7 +280,7 @@ async def test_a_page_tells_of_each_item_what_the_interface_does(result: dict[st
 
 
 async def test_what_is_longer_than_its_place_says_so() -> None:
-    """The reports about a review and its history; the rest of which is a link away."""
+    """Reports and history of a review are truncated; a link leads to the rest of the history."""
     report = {"at": ROW["createdDate"], "reason": "spam", "explanation": None, "name": None, "email": None}
     reports = [{**report, "settled": number == 0} for number in range(100)]
     entry = {"at": ROW["createdDate"], "action": "edit", **dict.fromkeys(("subject", "reasonCode", "reason"))}
@@ -313,7 +314,7 @@ async def test_what_is_longer_than_its_place_says_so() -> None:
     ],
 )
 async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[str], title: str, said: str) -> None:
-    """Without outcomes they were accepted, and are still to be decided."""
+    """Without outcomes, the decisions were accepted and are still to be applied."""
     ids = [str(number) for number, _ in enumerate(outcomes or ["accepted"])]
     results = [{"id": id, "outcome": outcome} for id, outcome in zip(ids, outcomes, strict=False)]
     told = {"commandId": "c", "ids": ids, "outcome": "applied" if outcomes else "accepted", "results": results}
@@ -329,7 +330,7 @@ async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[st
 
 
 async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> None:
-    """Its key stands for what it has decided. One goes on by a button, with the decision and the counts that it had."""
+    """Its idempotency key is used up. A button continues with the same decision and counts."""
     reused = {"type": "/problems/idempotency-key-reused", "title": "Reused", "detail": "The key was used"}
     left = {"totalCount": 7, "results": [{**ROW, "id": "left"}]}
     answers = {
@@ -352,14 +353,14 @@ async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> No
 
 @pytest.mark.parametrize(("query", "said"), [("", "oldest"), ("?order=newest", "newest")])
 async def test_a_queue_says_which_reviews_come_first(query: str, said: str) -> None:
-    """Without JavaScript, which puts the number of reviews there."""
+    """Without JavaScript, which replaces the text by the number of reviews."""
     answers: dict[str, Any] = {"customerReviews/search": (200, {"results": []})}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
         assert f"The {said} come first." in (await http.get(f"/console/queue{query}")).text
 
 
 async def test_nobody_is_led_to_where_he_may_not_go() -> None:
-    """A moderator who may not read reviews has no queue; and links to other screens are words without the right."""
+    """Moderators without the permission to read reviews get no queue; links to forbidden screens become plain text."""
     answers = {"customerReviews/r": (200, ROW), "customerReviews/reviewList": (200, {"results": []})}
     entry: dict[str, Any] = {
         **dict.fromkeys(("subject", "reasonCode", "reason", "storeId"), None),
@@ -378,14 +379,14 @@ async def test_nobody_is_led_to_where_he_may_not_go() -> None:
         for held, is_there in (([permission.value], False), (everything, True)):
             async with client_of(faked(held, answers), follow_redirects=True) as http:
                 if path == "/console" and is_there:
-                    continue  # its first page is the queue
+                    continue  # the start page is the queue
                 page = await http.get(path)
                 assert (f'href="{link}"' in page.text) is is_there, (path, held)
 
 
 @pytest.mark.parametrize("bound", [None, ["a"], ["a", "b"]])
 async def test_nobody_is_offered_what_will_be_refused(bound: list[str] | None) -> None:
-    """Who is bound to stores changes the mails of these alone, and registers no other store."""
+    """A caller bound to stores can change only their mails, and can't register others."""
     settings: dict[str, Any] = {
         **dict.fromkeys(("reviewsEnabled", "purchaseRequired", "anonymousReviewsAllowed")),
         "moderationRules": [],
@@ -406,7 +407,7 @@ async def test_nobody_is_offered_what_will_be_refused(bound: list[str] | None) -
 
 @pytest.mark.parametrize("dots", [".", ".."])
 async def test_an_id_of_dots_leads_nowhere_else(dots: str) -> None:
-    """Not to the list, which is no store."""
+    """The path must not resolve to the list of stores."""
     answers: dict[str, Any] = {"stores/": (200, []), "stores": (200, []), "": (200, {}), "settings": (200, {})}
     async with client_of(faked([Permission.READ_SETTINGS.value], answers)) as http:
         page = await http.get(f"/console/stores/{dots.replace('.', '%2E')}/rules")
@@ -436,7 +437,7 @@ def test_a_place_of_many_digits_is_told() -> None:
 
 
 async def test_a_refusal_leads_back_to_its_screen() -> None:
-    """Not to the start, where the way there begins anew."""
+    """Not to the start page, from which the visitor would have to navigate again."""
     letters, nobody = [p.value for p in (Permission.READ_DEAD_LETTERS, Permission.REPLAY_DEAD_LETTERS)], list[str]()
     async with client_of(faked(letters, {})) as http:
         page = await http.post("/console/dead-letters", data={"action": "try"})

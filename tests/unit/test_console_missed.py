@@ -1,4 +1,4 @@
-"""What a page of the queue asks for once it is in view again: what it missed meanwhile."""
+"""Changes that a queue page missed while it was hidden, requested when it is visible again."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +15,8 @@ BEFORE, SINCE, AFTER = (f"2026-11-25T0{hour}:00:00.000Z" for hour in range(3))
 async def missed(
     rows: Sequence[dict[str, Any]], reports: dict[str, tuple[int, Any]], own: Sequence[str] = ()
 ) -> list[str]:
-    """The ids that a queue of reported reviews is told of. `reports`: the answers about the reports of each review;
-    `own`: the rows of the queue."""
+    """The ids returned to a queue of reported reviews. `reports`: the responses for the reports of each review;
+    `own`: the ids of the queue's rows."""
 
     def found(asked: Asked) -> tuple[int, Any]:
         return 200, {"results": rows if asked.body.get("sort") == "modifiedDate:desc" else []}
@@ -40,7 +40,7 @@ def reported_at(at: str) -> tuple[int, Any]:
 
 @pytest.mark.parametrize("kind", ["too-many-requests", "unavailable"])
 async def test_what_can_not_be_asked_leaves_what_is_known(kind: str) -> None:
-    """One review was changed, and of the others not all can be asked about."""
+    """One review was changed, and the reports of another can't be read."""
     busy = (503, {"type": f"https://plaudit.test/problems/{kind}"})
     reports = {"busy": busy, "again": reported_at(AFTER), "old": reported_at(BEFORE)}
     rows = [row("changed", AFTER), *(row(id, BEFORE) for id in reports)]
@@ -48,7 +48,7 @@ async def test_what_can_not_be_asked_leaves_what_is_known(kind: str) -> None:
 
 
 async def test_the_rows_of_the_page_take_no_place_of_others() -> None:
-    """Fifty are asked about: a page knows of its own rows."""
+    """At most 50 reviews are looked up; the page's own rows don't count."""
     own, others = ([f"{kind}-{n}" for n in range(50)] for kind in ("own", "other"))
     rows = [row(id, BEFORE) for id in (*own, *others)]
     reports = dict.fromkeys((*own, *others), reported_at(AFTER))

@@ -1,4 +1,4 @@
-"""The news of the console's queue, as far as they need no servers."""
+"""The news stream of the console's queue, without Kafka."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -22,7 +22,7 @@ from tests.support.guarded import AUTHENTICATOR, ISSUER_OF_ALL, HeaderDoor
 
 
 class BrokenTail(AsyncIterator[Any]):
-    """Reads nothing, and ends once it may."""
+    """A tail without records that fails once `ends` is set."""
 
     def __init__(self) -> None:
         self.readers = 0
@@ -41,7 +41,7 @@ class BrokenTail(AsyncIterator[Any]):
 
 
 class TailOfClaims(BrokenTail):
-    """Tells claims by desk and review; `told`: all of them."""
+    """A tail of claims by desk and review; `told` is set after the last one."""
 
     def __init__(self, claims: Sequence[tuple[str, str]]) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class TailOfClaims(BrokenTail):
 
 
 class BusyTail(BrokenTail):
-    """Reports ten reviews of one store, a minute apart by the clock."""
+    """A tail of ten reported reviews of one store, a minute apart by the clock."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class BusyTail(BrokenTail):
 
 
 async def claims_after(*claims: tuple[str, str]) -> list[tuple[str | None, str]]:
-    """What a page that opens hears of them, in its order."""
+    """The claims that a newly opened page receives, in order."""
     tail = TailOfClaims(claims)
     news = QueueNews(cast(Tail, tail))
     held = []
@@ -96,7 +96,7 @@ async def claims_after(*claims: tuple[str, str]) -> list[tuple[str | None, str]]
 
 async def test_a_desk_holds_one_review_and_a_review_is_held_by_one_desk() -> None:
     assert await claims_after(("a", "1"), ("b", "2"), ("a", "3")) == [("b", "2"), ("a", "3")]
-    # Who has lost a review to another desk leaves it to them.
+    # A desk that lost its review to another desk leaves it there.
     assert await claims_after(("a", "1"), ("b", "1"), ("a", "2")) == [("b", "1"), ("a", "2")]
     assert await claims_after(("a", "1"), ("a", "1")) == [("a", "1")]
 
@@ -129,7 +129,7 @@ async def test_one_visitor_has_so_many_streams_and_leaves_the_others() -> None:
         with ExitStack() as others:
             for _ in range(MOST_STREAMS_PER_CLIENT - 1):
                 others.enter_context(news.slots.take("subject anna"))
-            # Each stream gives its slot back.
+            # Each stream releases its slot.
             assert [(await stream_of("anna")).status_code for _ in range(2)] == [200, 200]
             others.enter_context(news.slots.take("subject anna"))
             refused = await stream_of("anna")
