@@ -184,7 +184,7 @@ async def test_room_that_was_taken_for_an_answer_is_given_back_with_it(size: int
     hand = ConcurrencyLimit(app, 1, Budget(1, "bodies of"), answers, 1)
     for _ in range(2):
         await hand({"type": "http", "method": "GET", "path": "/", "headers": []}, receive_nothing, send)
-    # Also if the response turns out smaller than announced.
+    # Also if the response turns out smaller than its reserved bytes.
     assert set(held) == {0 if size == SMALL else size}
     assert answers.held == 0
 

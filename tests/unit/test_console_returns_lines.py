@@ -1,4 +1,4 @@
-"""The lines of a return in a form that comes too late: what was typed, beside what is stored by now."""
+"""Lines of a return in an outdated form: the typed values beside the stored ones."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def form(*rows: tuple[str, str, str, str]) -> FormData:
 
 
 def test_a_reason_alone_takes_nothing_out_of_a_return() -> None:
-    """It was typed for a line that somebody else has added meanwhile: their quantity stays."""
+    """The reason was typed for a line that somebody else has added since: its quantity stays."""
     stored = {"lineItems": [line("a1", "A", 1), line("b1", "B", 2, "broken")]}
     sent = form(("A", "a1", "3", ""), ("B", "", "0", "wrong size"))
     fields = typed(lines_of_return(stored, None), sent, Refused(409, {}), is_late=True)

@@ -1,4 +1,4 @@
-"""Trials of moderation rules in the console, on whatever reviews a store has."""
+"""Trials of moderation rules in the console on a store's reviews."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ LOST: dict[str, Any] = {"rating": 0}
 
 
 def trial_within(most_bytes: int) -> Any:
-    """The answer to a trial by an interface that takes so many bytes, and no review that has lost something."""
+    """The response to a trial by an API that accepts `most_bytes` bytes, and no incomplete review."""
 
     def answer(asked: Asked) -> tuple[int, Any]:
         if len(orjson.dumps(asked.body)) > most_bytes:
@@ -44,7 +44,7 @@ def trial_within(most_bytes: int) -> Any:
 async def test_rules_are_saved_whatever_the_reviews_are_like(
     most_bytes: int, rows: list[dict[str, Any]], said: str
 ) -> None:
-    """They are tried on as many as a request takes, without those that have lost something."""
+    """Rules are tried on as many reviews as fit a request, without incomplete ones."""
     found = {"results": [{**ROW, **row, "id": f"r{number}"} for number, row in enumerate(rows)]}
     answers = {
         "stores/s": (200, {"id": "s", "name": None, "settings": {"moderationRules": []}}),

@@ -1,4 +1,4 @@
-"""Texts of authors on the pages of the console: cut where they are long, and shown as they are."""
+"""Authors' texts and the console's own texts on its pages."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ EVERYTHING = [each.value for each in Permission]
 
 @pytest.mark.parametrize("text", ["好 " + "评" * 2_000, "Good " + "buy-at-example.com/" * 100])
 async def test_a_long_text_is_cut_at_its_length_and_not_at_a_space_before(text: str) -> None:
-    """So a moderator reads as much of each: a language without spaces, or spam without any, would hide the rest."""
+    """Cutting at a space would hide most of a text that has hardly any: Chinese, or spam."""
     answers: dict[str, Any] = {"customerReviews/search": (200, {"results": [{**ROW, "review": text}]})}
     async with client_of(faked(EVERYTHING, answers)) as http:
         row = re.search(r'<p class="text" dir="auto">(.*?)</p>', (await http.get("/console/queue")).text, re.DOTALL)
@@ -55,7 +55,7 @@ async def test_an_empty_list_of_objects_speaks_of_what_was_asked_for(query: dict
 
 @pytest.mark.parametrize(("title", "shown"), [("Gut", ' lang="de">Gut<'), (" \u200b", ">(no title)<")])
 async def test_words_of_the_console_are_in_its_own_language(title: str, shown: str) -> None:
-    """A reader's voice would take them for those of the author."""
+    """A screen reader would read them in the author's language."""
     row = {**ROW, "language": "de", "title": title}
     answers: dict[str, Any] = {
         "customerReviews/search": (200, {"results": [row]}),

@@ -1,4 +1,4 @@
-"""The undoing that a page of the queue offers without JavaScript: of the visitor's own last decision alone, once."""
+"""Undo in the queue without JavaScript: only the visitor's own last decision, and only once."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ DONE = (200, {"commandId": "c", "ids": ["r"], "outcome": "applied"})
 
 
 def console(asked: list[Asked] | None = None) -> httpx.AsyncClient:
-    """A visitor of a console in which each decision takes effect, and one review waits."""
+    """A client of a console with one waiting review, in which every decision takes effect."""
     paths = ("customerReviews/approve", "customerReviews/reject", "customerReviews/reset")
     found: dict[str, Any] = {"customerReviews/search": (200, {"results": [ROW]}), **dict.fromkeys(paths, DONE)}
     return client_of(faked([each.value for each in Permission], found, asked), follow_redirects=True)
@@ -47,7 +47,7 @@ async def test_an_undoing_goes_by_what_was_seen_and_offers_none_of_itself() -> N
 
 @pytest.mark.parametrize("name", ["id", "expected", "seen", "reasonCode"])
 async def test_a_cookie_that_nobody_can_write_down_offers_nothing(name: str) -> None:
-    """It may come from elsewhere below the domain, with half a character in it."""
+    """Other hosts of the domain may set it; it contains a lone surrogate."""
     undo = {"id": "r", "action": "reject", "expected": "New", "seen": "mark", "reasonCode": "fake", name: "\ud800"}
     async with console() as http:
         page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(json.dumps(undo))}"})
@@ -55,7 +55,7 @@ async def test_a_cookie_that_nobody_can_write_down_offers_nothing(name: str) -> 
 
 
 async def test_a_rejection_comes_back_with_its_reason() -> None:
-    """That of a colleague, which the visitor had put back into the queue by the console's script."""
+    """A colleague's rejection that the visitor has reset with the console's script."""
     undo = {"id": "r", "action": "reject", "expected": "New", "seen": mark_for_decision(ROW), "reasonCode": "fake"}
     asked: list[Asked] = []
     async with console(asked) as http:
@@ -66,7 +66,7 @@ async def test_a_rejection_comes_back_with_its_reason() -> None:
 
 
 async def test_what_says_nothing_of_what_was_seen_offers_nothing_to_undo() -> None:
-    """A page of another host below the same domain can leave such a cookie."""
+    """Other hosts of the same domain can set such a cookie."""
     undo = {"id": "r", "action": "approve", "expected": "New"}
     async with console() as http:
         page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(json.dumps(undo))}"})
@@ -93,7 +93,7 @@ async def test_no_cookie_breaks_the_queue(odd: str) -> None:
 async def test_nobody_elses_decision_is_undone_that_comes_to_the_same(
     moderator: str | None, expected: str, is_undone: bool
 ) -> None:
-    """By the form of a page, and by the queue's script. What has another status yet is told by the interface."""
+    """Neither by a form nor by the queue's script. Reviews with another status are refused by the API."""
     asked: list[Asked] = []
     row = {**ROW, "reviewStatus": "Approved", "moderator": moderator}
     found = {"customerReviews/search": (200, {"results": [row]}), "customerReviews/reset": DONE}
@@ -112,7 +112,7 @@ async def test_nobody_elses_decision_is_undone_that_comes_to_the_same(
 
 
 async def test_a_decision_names_the_text_that_its_page_showed() -> None:
-    """By each of the forms, also where the database is away and nobody can look whether it is still the same."""
+    """All forms do, even if the review can't be compared because the database is unavailable."""
     asked: list[Asked] = []
     away = {"customerReviews/search": (503, {"detail": "MongoDB is away"})}
     found = {**away, "customerReviews/approve": DONE, "customerReviews": DONE}

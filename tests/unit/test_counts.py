@@ -1,4 +1,4 @@
-"""Large counts are kept for a second, small ones are not."""
+"""Large counts are cached for a second, small ones are not."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from tests.support.clock import Clock
 
 
 class Counter:
-    """Counts how often it was asked, and waits where it is told to."""
+    """A count query that records its calls, and blocks while `go_on` is cleared."""
 
     def __init__(self, number: int) -> None:
         self.number, self.asked = number, 0

@@ -1,4 +1,4 @@
-"""Addresses are shown without what opens them."""
+"""Credentials are removed from displayed addresses."""
 
 import pytest
 from hypothesis import given

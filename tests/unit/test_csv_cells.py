@@ -1,4 +1,4 @@
-"""An export in CSV runs nothing in a spreadsheet or a terminal, and an import of it gives each text back."""
+"""CSV exports are inert in spreadsheets and terminals, and imports restore every text."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.rows import csv_header, csv_rows
 
 STORED = st.text(st.characters(exclude_categories=["Cs"]))
-"""Any text that a review can hold, and more."""
+"""A superset of the texts that a review can hold."""
 
 NASTY = st.text(st.sampled_from("'=+-@\t\r\n \x0b\x1b\x9b\0_x0015BDF\uff1d\",;a"))
 PIECES = st.lists(st.sampled_from(["_", "x005F", "x001B", "_x005F_", "\x1b", "'", "="]))
@@ -28,7 +28,7 @@ def written(*reviews: Any) -> bytes:
     write = review_writer(file, FileFormat.CSV)
     for review in reviews:
         write(review)
-    # Standard output stays open when the writer goes.
+    # Deleting the writer must not close its file, which may be standard output.
     del write
     return file.getvalue()
 

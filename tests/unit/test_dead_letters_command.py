@@ -1,4 +1,4 @@
-"""`plaudit dlq`: letters that are named by their places."""
+"""`plaudit dlq`: selecting dead letters by place and by filter."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def test_letters_in_any_state_are_not_listed_beside_one() -> None:
 
 @pytest.mark.parametrize("others", [(PLACE,), ("--topic", "review-submissions", "--partition", "3", "--offset", "17")])
 def test_a_letter_that_is_named_twice_is_one(tmp_path: Path, others: tuple[str, ...]) -> None:
-    """So that a value mends it; this one would be set aside again."""
+    """So it can be replaced by a value; this one would become a dead letter again."""
     mended = tmp_path / "mended.json"
     mended.write_bytes(b"no JSON")
     ended = CliRunner().invoke(dead_letters.app, ["replay", PLACE, *others, "--value", str(mended)])

@@ -1,4 +1,4 @@
-"""Replayed dead letters as their consumers receive them."""
+"""Messages of replayed dead letters."""
 
 import json
 from dataclasses import replace
@@ -72,13 +72,13 @@ def test_a_return_without_identity_gets_one_for_each_replay() -> None:
 
 
 def letters_of_one_record(topic: str) -> tuple[Record, Record]:
-    """Two letters of one record: it was delivered again, or its letter was published twice."""
+    """Two letters of one record, which was redelivered, or whose letter was published twice."""
     first = replace(letter(topic), value=b'{"action": "approve", "ids": ["1"]}', timestamp=2_000)
     return first, replace(first, offset=18, timestamp=3_000)
 
 
 def identity_of(source: Record) -> str | None:
-    """The identity of the message that a replay publishes: of its headers, or of its command."""
+    """The identity of a replay's message: from its headers, or else its command id."""
     message = replayed_message(source)
     told: str | None = json.loads(message.value or b"").get("commandId")
     return cloud_event_identity(message.headers) or told
@@ -119,7 +119,7 @@ def test_a_letter_that_names_no_record_is_known_by_its_place() -> None:
 
 
 def command_id(source: Record, **options: Any) -> str | None:
-    """The id of the command that a replay publishes; the rest of its value is as it was."""
+    """The id of the command that a replay publishes; asserts that the rest of its value is unchanged."""
     value = json.loads(replayed_message(source, **options).value or b"")
     told: str | None = value.pop("commandId", None)
     assert {**json.loads(source.value or b""), "commandId": None} == {**value, "commandId": None}

@@ -80,7 +80,7 @@ def test_brackets_in_texts_are_no_parts() -> None:
 
 @pytest.mark.parametrize("texts", [b'"', b'\\"' * 20_000])
 def test_brackets_in_a_text_without_an_end_are_no_parts(texts: bytes) -> None:
-    """The text is looked at once, and not anew from each quote in it: that took minutes for a body of 200 KB."""
+    """The text is scanned once; a rescan from each quote would take minutes for a body of 200 KB."""
     with pytest.raises(InvalidContentError) as refused:
         READ_ONE.read(b'["' + b"[" * 50_001 + texts[:-1] + b" " * 50_000)
     assert refused.value.errors[0].code == "json-invalid"

@@ -39,7 +39,7 @@ def test_a_topic_created_anew_starts_from_the_beginning() -> None:
 
 
 def test_items_are_in_turn_as_their_records_stand() -> None:
-    """By time only across partitions: it may run backwards within one."""
+    """Timestamps order items only across partitions: they may run backwards within one."""
     items = {"d": (0, 1, 90), "c": (0, 2, 50), "b": (1, 5, 60), "a": (1, 6, 95)}
     assert in_turn("abcd", lambda item: RecordPosition(*items[item])) == ["b", "d", "c", "a"]
 
@@ -78,7 +78,7 @@ def test_each_partition_has_a_mark_of_its_own(one: RecordPosition, other: Record
         (11, 50, False, (11, 50)),
         (11, 49, False, (11, 50)),
         (11, 51, False, (11, 51)),
-        # Of a topic that was created anew: offsets start again.
+        # The topic was recreated: offsets restart.
         (10, 51, False, (10, 51)),
         (0, 51, False, (0, 51)),
     ],

@@ -1,4 +1,4 @@
-"""The turn of what waits."""
+"""Processing order of waiting records."""
 
 from domain.delivery import RecordPosition, in_turn
 

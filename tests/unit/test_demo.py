@@ -1,4 +1,4 @@
-"""`plaudit demo` beside a service that takes its time."""
+"""`plaudit demo` against a slow or protected service."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ ACCEPTED = {"commandId": "c", "ids": ["r"], "outcome": "accepted"}
 
 
 async def sent(outcome: str, expected: int) -> tuple[Any, str]:
-    """The answer to a command whose outcome is known at the third question, and what is printed."""
+    """The response to a command whose outcome is known at the third poll, and the printed output."""
     answers = iter([httpx.Response(404, json={}), httpx.Response(200, json={**ACCEPTED, "results": []})])
 
     def serve(request: httpx.Request) -> httpx.Response:

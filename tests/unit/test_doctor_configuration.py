@@ -1,4 +1,4 @@
-"""What the doctor says about settings."""
+"""`plaudit doctor` on the configuration."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from plaudit.tools.doctor.configuration import check_configuration
 
 def test_misspelt_settings_are_found_wherever_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for variable in [name for name in os.environ if name.startswith("PLAUDIT_")]:  # those of the test run
+    for variable in [name for name in os.environ if name.startswith("PLAUDIT_")]:  # set for the test run
         monkeypatch.delenv(variable)
     monkeypatch.setenv("PLAUDIT_MONGO__URL", "mongodb://localhost")
     monkeypatch.setenv("PLAUDIT_CONSOLE__OIDC__PARAMETERS__AUDIENCE", "reviews")

@@ -1,4 +1,4 @@
-"""`plaudit doctor` on the store of images: real folders, and a bucket that nobody answers for."""
+"""`plaudit doctor` on the image store: real folders, and buckets that can't be used."""
 
 from pathlib import Path
 

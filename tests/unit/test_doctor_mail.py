@@ -1,4 +1,4 @@
-"""`plaudit doctor` on the mail server: one that lets us in, one that doesn't, and none."""
+"""`plaudit doctor` on the mail server: usable, refusing, unreachable and missing."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ __all__ = ["certificate"]
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is there answers in time, however busy the machine is."""
+    """Long enough that a running server responds in time on a busy machine."""
     monkeypatch.setattr(mail, "ANSWER_S", 60.0)
 
 
@@ -65,7 +65,7 @@ async def test_settings_that_have_no_effect(tmp_path: Path) -> None:
 
 async def test_a_sender_that_is_no_address() -> None:
     smtp = SmtpSettings(host="127.0.0.1", port=free_port(), sender="not an address")
-    # The stores are asked for nothing where there is a sender.
+    # The stores in MongoDB aren't read if a sender is configured.
     settings = Settings(smtp=smtp, mongo=MongoSettings(uri=SecretStr("mongodb://127.0.0.1:1")))
     sender, server = [each async for each in check_mail(settings)]
     assert (sender.level, sender.text) == (Level.FAIL, "PLAUDIT_SMTP__SENDER: must be exactly one mail address.")

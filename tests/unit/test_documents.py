@@ -1,4 +1,4 @@
-"""The tests of the documents can fail, and leave no block out."""
+"""The documentation's links and names are right, and its tests can fail and skip no block."""
 
 import ast
 import re
@@ -41,7 +41,7 @@ ARCHITECTURE: Final = ROOT / "docs" / "architecture.md"
 
 
 class Link(NamedTuple):
-    """A link of a page: its text, the file or folder that it leads to, and the heading there, "" for the top."""
+    """A link of a page: its text, its target file or folder, and the heading there, "" for the top."""
 
     text: str
     target: Path
@@ -49,7 +49,7 @@ class Link(NamedTuple):
 
 
 def links_of(page: Path) -> list[Link]:
-    """The links of a page that stay in the repository, those to pictures among them."""
+    """The links of a page within the repository, including pictures."""
     links = []
     for text, address in re.findall(r"\[([^\[\]]*)\]\(([^()\s]+)\)", page.read_text()):
         parts = urlsplit(address)
@@ -60,20 +60,20 @@ def links_of(page: Path) -> list[Link]:
 
 
 def headings_of(page: Path) -> set[str]:
-    """The anchors that a git host makes of the headings of a page."""
+    """The anchors that Git hosts generate for the headings of a page."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:
-    """All modules of the product, with what they say."""
+    """All modules of the product with their syntax trees."""
     for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         yield path, ast.parse(path.read_text())
 
 
 def names_in(tree: ast.AST) -> set[str]:
-    """The names that a module defines: functions, classes with `Class.method`, and constants."""
+    """The names that a module defines: functions, classes, methods as `Class.method`, and constants."""
     names = set()
     for node in ast.iter_child_nodes(tree):
         match node:
@@ -137,7 +137,7 @@ def test_the_group_of_a_mailer_is_the_one_whose_lag_is_measured() -> None:
 
 
 class Raised(NamedTuple):
-    """An error class, the class that it is one of, and the module that has it."""
+    """An error class, its base class, and its module."""
 
     name: str
     parent: str
@@ -153,7 +153,7 @@ def test_every_error_is_in_the_tree() -> None:
         if isinstance(node, ast.ClassDef)
         for base in node.bases
     ]
-    # Those of Python and of libraries are told by their names.
+    # Errors of Python and of libraries are recognised by their names.
     errors = {each for each in classes if each.parent.endswith(("Error", "Exception"))}
     (tree,) = [block.text for block in blocks_of(ARCHITECTURE) if block.words == "not-run: a tree"]
     shown: set[Raised] = set()

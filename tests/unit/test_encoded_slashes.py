@@ -1,4 +1,4 @@
-"""Slashes in the parameters of paths, percent-encoded: text of the parameter, and no separator, at every route."""
+"""Percent-encoded slashes in path parameters are part of the parameter at every route, and no separator."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -24,7 +24,7 @@ REVIEW = "/api/customerReviews/{id}"
 
 
 class ClosedDoor(ConsoleAccess):
-    """A door behind which nobody is."""
+    """Console access that accepts nobody."""
 
     is_open = False
     routes = ()
@@ -34,7 +34,7 @@ class ClosedDoor(ConsoleAccess):
 
 
 def telling(route: Route) -> ASGIApp:
-    """An application that tells which route was found, and its parameters."""
+    """An application that returns the matched route and its parameters."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await JSONResponse({"route": route.path, "parameters": scope["path_params"]})(scope, receive, send)
@@ -53,7 +53,7 @@ async def whole() -> AsyncIterator[FastAPI]:
 
 @pytest.fixture
 def app(whole: FastAPI, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
-    """The same, with routes that tell of themselves and do nothing else."""
+    """The same, but its routes only return their path and parameters."""
     for route in whole.routes:
         if isinstance(route, Route):
             monkeypatch.setattr(route, "app", telling(route))
@@ -67,7 +67,7 @@ async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def with_parameters(app: FastAPI) -> Iterator[tuple[str, Route]]:
-    """Each route that has parameters, by each of its methods."""
+    """Each route with parameters, once for each of its methods."""
     for route in app.routes:
         if isinstance(route, Route) and route.param_convertors:
             for method in sorted(route.methods or ()):
@@ -75,7 +75,7 @@ def with_parameters(app: FastAPI) -> Iterator[tuple[str, Route]]:
 
 
 async def asked(app: ASGIApp, raw_path: str | None, path: str | None = None, method: str = "GET") -> tuple[int, bytes]:
-    """The status and the body of the answer to this path, which no client has put in order before."""
+    """The status and the body of the response to this path, not normalised by a client."""
     answer: dict[str, Any] = {"body": b""}
 
     async def receive() -> Message:
@@ -201,7 +201,7 @@ async def test_below_a_prefix_that_a_proxy_adds(app: FastAPI) -> None:
 
 
 async def test_servers_that_tell_no_raw_path_or_another_one(app: FastAPI) -> None:
-    """They serve what they served."""
+    """The decoded path is used then."""
     for raw in (None, "", "/elsewhere/x%2Fy"):
         assert (await asked(app, raw, "/api/customerReviews/x"))[0] == 200
         assert (await asked(app, raw, "/api/customerReviews/x/y"))[0] == 404

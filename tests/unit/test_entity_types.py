@@ -1,4 +1,4 @@
-"""Object types: the registry, and every way into it."""
+"""Object types: the registry, and the ways to register types."""
 
 import json
 import sys
@@ -192,7 +192,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Install a package that brings object types: a module, and its entry points."""
+    """Install a package with object types: a module and its entry points."""
 
     def install(package: str, code: str, **points: str) -> None:
         (tmp_path / f"{package}.py").write_text(code)

@@ -1,4 +1,4 @@
-"""Resolvers: Python functions, and addresses with an id in them."""
+"""Resolvers: Python functions, and URL templates with an id."""
 
 import asyncio
 import posixpath

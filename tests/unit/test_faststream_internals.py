@@ -1,4 +1,4 @@
-"""The private parts of FastStream that we use: there, of the shape that we expect, and missed where renamed."""
+"""The private parts of FastStream that we use work as expected, and renamed ones raise AttributeError."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ TOKENS = ClientCredentials("https://localhost", "", "", None)
 
 
 class BuiltError(Exception):
-    """Raised in the place of a consumer, with its options."""
+    """Raised instead of building a consumer, with its options."""
 
 
 async def check_builder(ours: Any) -> None:
-    """A subscriber builds its consumer by what was put in, with the options of the broker and of its own."""
+    """A subscriber builds its consumer by the given function, with the broker's options and its own."""
     broker = faststream.kafka.KafkaBroker("127.0.0.1:1", consumer_only=True, sasl_oauth_token_provider=TOKENS)
     subscriber = broker.subscriber("topic", batch=True, group_id="group")
 

@@ -1,4 +1,4 @@
-"""The judgements of the fault suite: they object to what isn't as the model has it, and to a run that did little."""
+"""The checks of the fault suite find deviations from the model, and runs that did too little."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -20,7 +20,7 @@ SECOND, CLOSED, TAKEN = "duplicate-review", "reviews-disabled", "id-taken"
 
 
 def checker(model: Model, before: Version | None = None) -> Checker:
-    """A checker that asks nobody."""
+    """A checker without a service."""
     return Checker(cast(Http, None), Fleet(cast(Service, None), before=before), model, "s1")
 
 
@@ -32,7 +32,7 @@ def refusals(model: Model, told: Iterable[tuple[str, str]], winners: Iterable[st
 def test_each_race_is_told_to_those_who_lost_it_and_to_nobody_else() -> None:
     model = Model(races={"camera": ["a", "b", "c", "d"]}, raced={"a", "b", "c"})
     assert refusals(model, [("a", SECOND), ("b", SECOND)], "c") == set()
-    # One that nobody acknowledged may be told, or not.
+    # An unacknowledged submission may be refused or not.
     assert refusals(model, [("a", SECOND), ("b", SECOND), ("d", SECOND)], "c") == set()
     assert refusals(model, [("a", SECOND)], "c") == {("lost", "b")}
     assert refusals(model, [(id, SECOND) for id in "abc"], "c") == {("wrong", "c")}

@@ -1,4 +1,4 @@
-"""Google's feed of product reviews: what stands in it, and that it always is by the schema."""
+"""Google's product review feed: its content, and its validity by the schema."""
 
 import io
 import json
@@ -130,7 +130,7 @@ def test_any_text_makes_a_valid_review(text: str, name: str | None, codes: tuple
     }
     about = description({place: ObjectFacts(facts)}, place)
     found = shown(review_of(text, title=name, user_name=name, entity_name=name), about, name=text)
-    # A parser reads each end of a line as \\n.
+    # XML parsers normalise line ends to \\n.
     read = re.sub(r"\r\n?", "\n", re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text))
     assert found["content"] == read
 

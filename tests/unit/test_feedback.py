@@ -117,8 +117,8 @@ def test_no_counter_is_below_zero() -> None:
         (place(5), False),
         (place(4), False),
         (place(6), True),
-        (place(6, timestamp=1), True),  # the order within a partition is that of offsets
-        (place(5, timestamp=2_000), True),  # the topic was created anew
+        (place(6, timestamp=1), True),  # offsets determine the order within a partition
+        (place(5, timestamp=2_000), True),  # the topic was recreated
         (place(9, partition=1, timestamp=1_004), False),
         (place(1, partition=1, timestamp=1_005), True),
     ],
@@ -142,7 +142,7 @@ def test_a_reply_from_elsewhere_replaces_no_newer_one() -> None:
     assert outcomes(taken(older, reviews=known)) == [Outcome.UNCHANGED]
     assert taken(older, reviews=known).reviews["a"] == replace(known["a"], replied=place(9))
     assert taken(newer, reviews=known).reviews["a"].reply == new
-    # A command of a host whose clock is slow is none from elsewhere.
+    # A command from a host with a slow clock doesn't count as imported.
     slow = replace(older, at=old.modified)
     assert taken(slow, reviews=known).reviews["a"].reply == old
 
@@ -253,7 +253,7 @@ def test_only_an_open_report_counts(settled: Settlement | None, open: int) -> No
 
 
 def test_a_browser_is_the_same_voter_in_every_version_and_another_one_in_each_store() -> None:
-    # Computed elsewhere: printf 'shop\n0b5e' | sha256sum | cut -c1-32.
+    # Computed with printf 'shop\n0b5e' | sha256sum | cut -c1-32.
     assert visitor_id("shop", "0b5e") == "visitor:1116ca17932e9a5b66a86aa74be071fe"
     assert len({visitor_id("shop", "0b5e"), visitor_id("other", "0b5e"), visitor_id("shop", "77aa")}) == 3
 

@@ -1,4 +1,4 @@
-"""Findings: what each kind of them says."""
+"""Constructors of findings by level."""
 
 from domain.findings import Finding, Level, failed, ok, warn
 

@@ -1,4 +1,4 @@
-"""Stamps of forms, checks, rates of addresses, and the ids of visitors."""
+"""Form stamps, proof-of-work checks, rates per address, and visitor ids."""
 
 import hmac
 from base64 import b64encode, urlsafe_b64encode

@@ -1,4 +1,4 @@
-"""The chart makes what its values say, and refuses what it doesn't understand; needs Helm."""
+"""The chart renders its values, and refuses unknown or inconsistent ones; needs Helm."""
 
 import json
 import os
@@ -30,13 +30,13 @@ from tests.support.manifests import (
 from tests.support.variables import variables
 from tests.unit.test_kubernetes import OF_OPERATORS
 
-# What the image or the chart settles, and what belongs to `plaudit up`.
+# Set by the image or the chart, or only used by `plaudit up`.
 SETTLED: Final = {
     *("PLAUDIT_HTTP__HOST", "PLAUDIT_HTTP__PORT", "PLAUDIT_METRICS__HOST", "PLAUDIT_METRICS__PORT"),
     *("PLAUDIT_KAFKA__TLS_CA_FILE", "PLAUDIT_KAFKA__TLS_CERT_FILE", "PLAUDIT_KAFKA__TLS_KEY_FILE"),
     *("PLAUDIT_SMTP__TLS_CA_FILE", "PLAUDIT_DATA", "PLAUDIT_BROKER", "PLAUDIT_EMBEDDED__KAFKA_AUTH"),
 }
-# The modules of Go, and the folders in them, that hold the definitions of what operators understand.
+# Go modules, and their folders with the custom resource definitions of operators.
 DEFINITIONS: Final = {
     "github.com/kedacore/keda/v2@v2.21.0": "config/crd/bases",
     "github.com/prometheus-operator/prometheus-operator@v0.85.0": "example/prometheus-operator-crd",
@@ -54,7 +54,7 @@ def test_the_schema_knows_every_setting_and_no_secret() -> None:
 
 
 def test_the_manifests_that_are_kept_are_the_charts() -> None:
-    """After a change of the chart: `make manifests`."""
+    """After a change of the chart, run `make manifests`."""
 
     def by_name(document: Document) -> str:
         return f"{document['kind']}/{document['metadata']['name']}"
@@ -127,7 +127,7 @@ def test_only_who_asks_an_issuer_reaches_it() -> None:
 
 
 def test_nobody_reaches_servers_that_are_not_configured() -> None:
-    """The mail server, and what collects traces."""
+    """The mail server and the trace collector."""
 
     def opened(*said: str) -> set[int]:
         policies = rendered(VALUES["minimal"], *said).of("NetworkPolicy")
@@ -214,7 +214,7 @@ def test_upgrades_are_told_with_the_workers_before_the_facade() -> None:
 
 
 def test_upgrades_and_rollbacks_take_over_what_others_have_set() -> None:
-    """A field that somebody else has set since stops Helm half-way: the number of pods by `kubectl scale`."""
+    """Helm stops halfway at a field that another client has set since, such as replicas by `kubectl scale`."""
     commands = [command for command in told("# Operations", "## What was tested") if command.startswith("helm ")]
     changing = [command for command in commands if command.split()[1] in ("install", "upgrade", "rollback")]
     assert len(changing) > 5
@@ -222,7 +222,7 @@ def test_upgrades_and_rollbacks_take_over_what_others_have_set() -> None:
 
 
 def told(begin: str, end: str) -> list[str]:
-    """The commands of docs/operations.md between two texts, each on one line, without comments."""
+    """The commands in docs/operations.md between two texts, each joined to one line, without comments."""
     page = ROOT / "docs" / "operations.md"
     text = page.read_text().partition(begin)[2].partition(end)[0]
     lines = [line for block in blocks_of(page, text) for line in block.text.replace("\\\n", "").splitlines()]
@@ -231,7 +231,7 @@ def told(begin: str, end: str) -> list[str]:
 
 @pytest.mark.parametrize("clients", [("docker compose",), ("helm", "kubectl")])
 def test_a_restore_starts_the_scheduler_after_reminders_could_be_switched_off(clients: tuple[str, ...]) -> None:
-    """A scheduler makes up for a run that it missed, by its lease that was put back, as soon as it starts."""
+    """As soon as it starts, a scheduler catches up on runs that the restored lease shows as missed."""
 
     def starts_reminders(command: str) -> bool:
         if "compose up -d" in command:
@@ -251,7 +251,7 @@ def test_a_restore_scales_all_but_workers_to_nothing() -> None:
     replicas = {
         process: made.named("Deployment", f"{RELEASE}-{process}")["spec"].get("replicas") for process in PROCESSES
     }
-    # The number of workers is KEDA's.
+    # KEDA sets the number of workers.
     assert replicas == {"api": 0, "worker": None, "scheduler": 0, "mailer": 0}
     assert [rule["metadata"]["name"] for rule in made.of("HorizontalPodAutoscaler", "ScaledObject")] == [
         f"{RELEASE}-worker"
@@ -259,21 +259,21 @@ def test_a_restore_scales_all_but_workers_to_nothing() -> None:
 
 
 def test_a_migration_that_failed_stays_until_helm_begins_the_next() -> None:
-    """Helm removes it before the next one; whoever applies manifests can't change a job that is there."""
+    """Helm removes it before the next one. Applied manifests can't change an existing job, so theirs expires."""
     made = rendered(VALUES["minimal"]), kept()
     seconds = [each.named("Job", f"{RELEASE}-migration")["spec"].get("ttlSecondsAfterFinished") for each in made]
     assert seconds == [None, 300]
 
 
 def test_a_migration_that_outlasts_helm_still_reaches_its_servers() -> None:
-    """When a hook fails, or Helm's time is up, Helm removes those that succeeded before it and say `hook-succeeded`."""
+    """If a hook fails or times out, Helm removes earlier hooks with the delete policy `hook-succeeded`."""
     policy = rendered(VALUES["minimal"]).named("NetworkPolicy", f"{RELEASE}-migration")
     assert policy["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"
 
 
 def test_nobody_runs_while_a_backup_is_put_back() -> None:
     made = rendered(VALUES["restore"])
-    # The job of the migration would fill the empty database.
+    # The migration job would write to the empty database.
     assert not made.of("Job")
     assert not [policy for policy in made.of("NetworkPolicy") if policy["metadata"]["name"].endswith("-migration")]
     assert {document["spec"]["replicas"] for document in made.of("Deployment")} == {0}
@@ -300,7 +300,7 @@ def test_an_ingress_without_proxies_that_are_trusted_is_warned_of() -> None:
 
 
 def notes(values: Path, *others: str) -> str:
-    """What Helm says at the end of an installation by values, and by others as `a.b=1`."""
+    """The notes of an installation with a values file and further values as `a.b=1`."""
     said = [part for other in others for part in ("--set", other)]
     made = helm("install", RELEASE, CHART, "--dry-run=client", "--values", values, *said)
     assert made.returncode == 0, made.stderr
@@ -315,7 +315,7 @@ def test_backups_of_an_age_make_room_for_the_next(tmp_path: Path, has_room: bool
     backups, mongodump = tmp_path / "backup", tmp_path / "bin" / "mongodump"
     for folder in (backups, mongodump.parent):
         folder.mkdir()
-    # A full volume, on which two dumps have room, or just one.
+    # A full volume, with room for two dumps or only one.
     mongodump.write_text(
         '#!/bin/sh\nfor last do :; done\ntest "$(ls | wc -l)" -lt "$ROOM" && touch "${last#--archive=}"'
     )
@@ -328,7 +328,7 @@ def test_backups_of_an_age_make_room_for_the_next(tmp_path: Path, has_room: bool
     script = script.replace("/tmp/", f"{tmp_path}/")  # noqa: S108 - that of the container
     ended = subprocess.run(["sh", "-euc", script], cwd=backups, env=environment, check=False)
     (left,) = [file.name for file in backups.iterdir()]
-    # Until the next one is whole the newest stays, whatever its age.
+    # The newest backup is kept, regardless of its age, until the next one is complete.
     assert (ended.returncode == 0, left == old[-1]) == (has_room, not has_room)
 
 
@@ -344,8 +344,8 @@ def test_operators_understand_what_is_theirs(values: str) -> None:
 
 @cache
 def definitions() -> dict[str, jsonschema_rs.Draft202012Validator] | str:
-    """The schemas of what operators define, by version and kind, from the modules that the operators are made of; or
-    why they can't be had, which is found out once."""
+    """The schemas of the operators' custom resources by version and kind, from the operators' Go modules; or the
+    reason why they are unavailable. Cached, so that a failure isn't retried."""
     if shutil.which("go") is None:
         return "go isn't installed, which gets the definitions"
     command = ["go", "mod", "download", "-json", *DEFINITIONS]
@@ -371,7 +371,7 @@ def definitions() -> dict[str, jsonschema_rs.Draft202012Validator] | str:
 
 
 def closed(schema: Any) -> Any:
-    """The same, but with fields refused that it doesn't know, as `kubectl` warns of them."""
+    """The same schema, but refusing unknown fields, of which `kubectl` warns."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):

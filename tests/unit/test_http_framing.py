@@ -1,4 +1,4 @@
-"""Requests that are framed to harm: endless trailers, queues, heads that two servers could read differently."""
+"""Malicious framing of requests: endless trailers, long pipelines, ambiguous heads."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ ENDLESS = {
 
 
 def held(let_go: asyncio.Event) -> ASGIApp:
-    """The application; it answers `/held` once the event is set."""
+    """The application; it responds to `/held` once the event is set."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/held":
@@ -41,7 +41,7 @@ def held(let_go: asyncio.Event) -> ASGIApp:
 
 
 async def flood(client: Connection, content: bytes) -> int:
-    """Send it again and again until the connection ends, or FLOOD_BYTES have been sent; returns how many."""
+    """Send the content repeatedly until the connection ends or FLOOD_BYTES were sent; return the number of bytes."""
     sent = 0
     with suppress(ConnectionError):
         async with asyncio.timeout(DEADLINE_S):
@@ -52,7 +52,7 @@ async def flood(client: Connection, content: bytes) -> int:
 
 
 async def only_connection(server: Server) -> BoundedProtocol:
-    """Wait for the only client, and return the protocol that serves it."""
+    """Wait for the only client, and return the protocol instance that serves it."""
     (protocol,) = await eventually(lambda: list(server.connections))
     assert isinstance(protocol, BoundedProtocol)
     return protocol

@@ -1,4 +1,4 @@
-"""Limits on connections, heads and patience, over real sockets."""
+"""Limits on connections, request heads and times, over real sockets."""
 
 import asyncio
 import json
@@ -22,8 +22,8 @@ REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Reads the body and says how much there was; `/large` gives a large answer, `/early` one before the body, `/names`
-    the names of the headers after it."""
+    """Read the body and return its size; `/large` returns a large body, `/early` responds before reading, `/names`
+    returns the names of the headers."""
     if scope["type"] != "http":
         return
     size = 0
@@ -43,7 +43,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 @dataclass
 class Server:
-    """A server with these limits."""
+    """A running server with its protocol class and open connections."""
 
     port: int
     protocol: type[BoundedProtocol]
@@ -154,13 +154,13 @@ async def test_a_request_in_drops_has_no_more_time() -> None:
 
 
 async def test_a_body_that_comes_on_has_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A photo by a slow connection; what trickles, and what takes far too long, has not."""
+    """Such as a photo over a slow connection; trickling and far too long uploads time out."""
     head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1000001\r\n\r\n"
     async with running(limits(receive=0.3)) as server, server.client() as client:
         await client.send(head + b"x" * 1_000_000)
         await asyncio.sleep(0.6)  # longer than other requests may take
         assert await client.ask(b"x") == (200, b"1000001")
-        # The next one has no more time for it.
+        # The next request doesn't inherit the extension.
         assert (await client.ask(head + b"x"))[0] == 408
     monkeypatch.setattr(http_receive_timeout, "LONGEST_S", 0.5)
     async with running(limits(receive=0.3)) as server, server.client() as client:
@@ -207,12 +207,12 @@ async def test_clients_that_do_not_read() -> None:
         slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
         await slow.send(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n" * 8)
         await eventually(lambda: any(each._sending for each in server.connections))
-        server.protocol.limits.send_timeout = 60.0  # the others are busy, at most, as the machine may be
+        server.protocol.limits.send_timeout = 60.0  # no timeout for other clients on a busy machine
         async with server.client() as good:
             status, body = await good.ask(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
             assert (status, len(body)) == (200, len(ANSWER))
         await eventually(lambda: not server.connections)
-        assert not slow.writer.transport.is_closing()  # it isn't the client who ended it
+        assert not slow.writer.transport.is_closing()  # the server closed the connection, not the client
 
 
 async def test_the_longest_waiting_connection_makes_room() -> None:
@@ -223,7 +223,7 @@ async def test_the_longest_waiting_connection_makes_room() -> None:
                 assert (await good.ask(REQUEST))[0] == 200
         assert len(server.protocol.waiting) <= 20
         assert await idle[0].is_closed()
-        # One that has been of use lately isn't the one.
+        # A recently used connection is kept.
         assert (await idle[-1].ask(REQUEST))[0] == 200
 
 

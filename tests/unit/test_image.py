@@ -1,4 +1,4 @@
-"""The image: what goes into its build, what it says of itself, and how the example workflows treat it."""
+"""The container image: its build context, its labels, and the example workflows."""
 
 import re
 import tomllib
@@ -19,7 +19,7 @@ NEEDED = {"pyproject.toml", "README.md", "LICENSE"}
 
 
 def context(folder: Path) -> set[str]:
-    """The files of a folder that Docker would send to a build, but for the Dockerfile and the rules themselves."""
+    """The files that Docker would send to a build, except for the Dockerfile and .dockerignore."""
     rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     paths = {Path(path) for path in exclude_paths(str(folder), rules)}
     files = {path.as_posix() for path in paths if (folder / path).is_file()}

@@ -1,4 +1,4 @@
-"""The folder of images beside an export: whole, or as it was."""
+"""The image folder beside an export is replaced as a whole or not at all."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
             draft.mkdir()
             image_file(draft, id).write_text(id)
         assert [each.name for each in folder.iterdir()] == [f"{id}.jpg"]
-    # Until the file has its name, the images of the old one are there, too.
+    # The images of the old export are kept until the new one is renamed into place.
     assert [each.name for each in folder_before(folder).iterdir()] == [f"{ids[0]}.jpg"]
     for id in ids[:2]:
         told = {"id": id, "sha256": sha256(id.encode()).hexdigest()}
@@ -48,7 +48,7 @@ def test_what_a_killed_export_left_goes(tmp_path: Path) -> None:
         image_file(place, str(uuid4())).touch()
     with image_folder(folder) as draft:
         draft.mkdir()
-    # The file before may have no other images.
+    # The previous export may have no other images.
     assert sorted(tmp_path.iterdir()) == [folder, folder_before(folder)]
     remove_folder_before(folder)
     assert list(tmp_path.iterdir()) == [folder]

@@ -1,4 +1,4 @@
-"""Images: which uploads are taken, who may have one, and what a review shows of them."""
+"""Images: accepted uploads, ownership, and the images of a review."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Images that submissions name: how their uploads are looked up."""
+"""Lookups by the API of the uploads that submissions reference."""
 
 import asyncio
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from tests.support.app import REVIEW
 
 
 class _Store:
-    """A store of images, and a database that knows none; counts what it is asked."""
+    """An image store, and a database without images; counts lookups."""
 
     def __init__(self, uploads: Collection[str] = (), *, is_away: bool = False) -> None:
         self.images = self.image_files = self
@@ -41,7 +41,7 @@ class _Store:
 
 
 def _reviews(count: int, images: int) -> dict[int, Wanted]:
-    """Reviews at every second place of a request, each with images of its own."""
+    """Reviews at every second index of a request, each with its own images."""
     named = [{**REVIEW, "images": tuple(str(uuid4()) for _ in range(images))} for _ in range(count)]
     return {2 * n: Wanted(f"r{n}", SubmittedReview.model_validate(each)) for n, each in enumerate(named)}
 

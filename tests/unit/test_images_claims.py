@@ -1,4 +1,4 @@
-"""Images that submissions name, as their consumer looks their uploads up."""
+"""Lookups by the consumer of the uploads that submissions reference."""
 
 import asyncio
 from collections.abc import Collection
@@ -15,8 +15,8 @@ from domain.reviews_facts import Source
 
 
 class _Store:
-    """A store of images, and a database that knows none; counts what it is asked, and is away after so many.
-    `is_unmarked`: the database knows that the store had the mark, which it lacks."""
+    """An image store, and a database without images; counts lookups, and fails after `away_after` of them.
+    `is_unmarked`: the store lacks the mark that it had according to the database."""
 
     def __init__(self, uploads: Collection[str] = (), *, away_after: int = 100_000, is_unmarked: bool = False) -> None:
         self.is_unmarked = is_unmarked
@@ -49,7 +49,7 @@ def _wanted(source: Source, count: int = 200) -> list[WantedImages]:
 async def test_so_many_uploads_are_looked_up_at_once_and_none_that_decides_nothing(
     source: Source, of_each: int
 ) -> None:
-    """What stands without those that are missing has each looked up."""
+    """All uploads are looked up for reviews that are kept without missing images."""
     store, wanted = _Store(), _wanted(source)
     found = await uploaded_among(cast(Services, store), wanted)
     assert all(len(found.intersection(each.ids)) == 5 - of_each for each in wanted)

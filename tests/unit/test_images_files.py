@@ -1,4 +1,4 @@
-"""The image store in a folder, and in a bucket that isn't there."""
+"""The image store in folders, in buckets, and during outages."""
 
 import asyncio
 import errno
@@ -35,7 +35,7 @@ async def test_files_are_removed_several_at_a_time(tmp_path: Path, monkeypatch: 
 
 
 async def test_what_a_killed_process_has_left_of_a_file_goes_in_time(tmp_path: Path) -> None:
-    """It has the name of a file that is written, which no listing tells."""
+    """It has the name of a temporary file, which listings omit."""
     files, gone, other, now = ImageFiles(open_store(str(tmp_path))), str(uuid4()), str(uuid4()), datetime.now(UTC)
     for id in (gone, other):
         await files.put(id, [b"large", b"small"])
@@ -48,7 +48,7 @@ async def test_what_a_killed_process_has_left_of_a_file_goes_in_time(tmp_path: P
     assert upload.exists()
     await files.remove_old_uploads(now + timedelta(days=1))
     assert not upload.parent.exists()
-    # An image is looked at once it is to be removed itself.
+    # Remains of an image are only removed together with it, once they are old.
     await files.remove([gone])
     assert all(file.exists() for file in of_images)
     for file in of_images:

@@ -1,4 +1,4 @@
-"""Children that rebuild images are started beside whatever threads the worker has."""
+"""Child processes that rebuild images, and the rebuilt files."""
 
 import asyncio
 import errno
@@ -51,7 +51,7 @@ uvloop.run(main())
 
 @pytest.mark.long
 def test_children_start_while_threads_come_and_go() -> None:
-    # Of a start by uvloop one in a hundred hangs here, and its event loop with it.
+    # Started by uvloop, one child in a hundred hangs here, and blocks the event loop.
     process = subprocess.Popen(
         [sys.executable, "-c", _BESIDE_THREADS], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -75,7 +75,7 @@ async def test_an_image_waits_until_a_child_begins(monkeypatch: pytest.MonkeyPat
             raise OSError(errno.EAGAIN, "too many processes")
         if tries == 3:
             script.write_text(Path(images_child.__file__).read_text())
-        return start_child(command)  # without its script it ends at once
+        return start_child(command)  # exits at once while its script is missing
 
     monkeypatch.setattr(images_rebuild, "start_child", start)
     assert isinstance(await asyncio.wait_for(rebuild(picture()), 300), Rebuilt)
@@ -111,7 +111,7 @@ def png(image: Image.Image, **options: Any) -> bytes:
 
 
 async def greys_of(file: bytes) -> list[int]:
-    """The brightness of the pixels in the middle row of an image, once it was rebuilt in 320 pixels."""
+    """The grey values of the middle row of pixels after the image was rebuilt in size 320."""
     rebuilt = await rebuild(file)
     assert isinstance(rebuilt, Rebuilt)
     image = Image.open(BytesIO(rebuilt.files[1])).convert("L")

@@ -1,4 +1,4 @@
-"""Files become rows, rows become reviews, and each review knows who it is."""
+"""Parsing of import files into rows, mapping of rows to reviews, reports and checkpoints."""
 
 import asyncio
 import csv
@@ -245,7 +245,7 @@ def test_the_report_by_default_follows_no_link(tmp_path: Path) -> None:
         other.write_text(target) if target is not None else other.unlink()
         with pytest.raises(UsageError, match=r"symbolic link.*--report"):
             an_order(file).check()
-        # One that is named is followed, as that of an export is.
+        # A link that is named explicitly is followed, as for exports.
         an_order(file, link).check()
 
 
@@ -287,7 +287,7 @@ async def test_an_import_goes_on_with_its_own_report_alone(tmp_path: Path) -> No
     done = Checkpoint(job="a")
     order.file.write_bytes(b"[1]\n" * 3)
     for times in range(1, 3):
-        # The second time it goes on.
+        # The second run appends to the report.
         run = reviews._Import(order, None, Uploader(Settings()), None, reader, done, Terminal(quiet=True))
         with order.file.open("rb") as file:
             await run.run(file, [])
@@ -301,7 +301,7 @@ async def test_an_import_goes_on_with_its_own_report_alone(tmp_path: Path) -> No
     assert reviews._resumable_checkpoint(order, "a") == done
     report.write_bytes(written.replace(b"JSON", b"HTML"))
     assert reviews._resumable_checkpoint(order, "a") is None
-    # The checkpoint of an earlier version says its size alone.
+    # Checkpoints of earlier versions only store the report's size.
     done.report_sha256 = None
     done.write(checkpoint_of(order.file))
     assert reviews._resumable_checkpoint(order, "a") == done

@@ -1,4 +1,4 @@
-"""Rows become messages that workers take, and what is left out of them is told."""
+"""Conversion of rows to messages, and reports of omitted content."""
 
 import io
 import json
@@ -68,7 +68,7 @@ def test_feedback_in_an_export() -> None:
 
 
 def hashes_in(told: RowMessages) -> list[str | None]:
-    """The texts that the commands behind a review, or in a line of feedback, are about."""
+    """The text hashes in the commands after a review or of a line of feedback."""
     values = [json.loads(each.value or b"") for each in told.followers]
     return [value.get("textHash") or next(iter(value.get("textHashes", {}).values()), None) for value in values]
 
@@ -85,11 +85,11 @@ def test_a_past_names_the_text_of_its_review() -> None:
     assert hashes({**ROW, **PAST, "id": "r", "reply": reply}) == [text, text]
     assert hashes({"reviewId": "r", **votes}) == [text]
     assert hashes({"reviewId": "r", "reported": [REPORT]}) == [text]
-    # The first of two rows with an id is the review.
+    # A second row with the id doesn't change the review's hash for later feedback.
     assert hashes({**ROW, **PAST, "id": "r", "review": "Bad", "title": "Fine"}) == [other]
     assert hashes({"reviewId": "r", **votes}) == [text]
     assert hashes({"reviewId": "elsewhere", **votes}) == []
-    # Also of one that brings no past along.
+    # Also for a review without a past.
     assert hashes({**ROW, "id": "plain"}) == []
     assert hashes({**votes, "reviewId": "plain"}) == [text]
     for n in range(MOST_REMEMBERED):
@@ -127,7 +127,7 @@ def test_feedback_on_a_line_that_cannot_be_parsed_is_left_out() -> None:
     with pytest.raises(BadRowError):
         rows.messages(bad)
     told = rows.messages(feedback)
-    # Without the text of its review it would count for any review that has the id.
+    # Without the text of its review, it would apply to any review with the id.
     assert (told.followers, told.feedback_left_out) == ([], 2)
 
 
@@ -149,7 +149,7 @@ def test_a_row_of_another_store_with_the_id_keeps_its_feedback() -> None:
         batch.add(1, rows.messages(Row(1, 1, 1, columns)))
     assert not batch.refuse({"Typo"})
     assert (len(batch.good), batch.feedback_left_out) == (2, 0)
-    # Nor does one behind it take that away.
+    # A later row of an unknown store doesn't change that.
     batch = Batch()
     batch.add(2, rows.messages(Row(2, 2, 1, OF_A_TYPO)))
     assert not batch.refuse({"Typo"})

@@ -1,4 +1,4 @@
-"""Each record has its effect or becomes a dead letter, whatever fails on the way."""
+"""Each record takes effect or becomes a dead letter, despite failures."""
 
 import asyncio
 from collections import Counter
@@ -23,7 +23,7 @@ from tests.support.records import Record
 
 @dataclass
 class Broker:
-    """Takes messages; fails as told, once for each."""
+    """A publisher that first raises the given failures, one per call, and then records dead letters."""
 
     failures: list[Exception] = field(default_factory=list)
     letters: list[tuple[int, str, bytes | None]] = field(default_factory=list)
@@ -113,7 +113,7 @@ async def test_what_is_too_much_for_a_server_at_once_is_not_in_parts() -> None:
 
     await deliver(broker, handle, records(b"1", b"2", b"3", b"4", b"5", b"6", b"7"))
     assert handled == [1, 2, 3, 4, 5, 6, 7]
-    # One alone is tried until it is done.
+    # A single record is retried until it succeeds.
     assert attempts == {7: 5, 3: 5, 4: 5, 2: 3, 1: 20}
     assert broker.letters == []
 
@@ -145,7 +145,7 @@ async def test_a_dead_letter_that_kafka_refuses_leaves_its_place_and_reason() ->
 
 
 async def test_a_batch_that_outlives_the_connection_of_its_process_is_nobodys_fault() -> None:
-    """It is cancelled when the process stops; PyMongo, which aborts its transaction, raises an error instead."""
+    """It is cancelled when the process stops, but PyMongo raises another error while it aborts the transaction."""
     client = AsyncMongoClient[dict[str, Any]]("mongodb://127.0.0.1:1")
     await client.close()
     attempts, broker = 0, Broker()
