@@ -43,7 +43,7 @@ from tests.support.renaming import loaded_anew, rename
 from tests.support.waiting import eventually
 
 PLACE = aiokafka.TopicPartition("topic", 0)
-TOLD = [("topic", [(0, 7, "", 0)])]
+COMMITTED = [("topic", [(0, 7, "", 0)])]
 """A committed offset of 7, as a broker returns it."""
 SUBSCRIBED = SimpleNamespace(assignment=[PLACE])
 Check = Callable[[Any], Awaitable[None]]
@@ -253,16 +253,16 @@ async def check_commits(ours: Any) -> None:
 
 async def check_generation(ours: Any) -> None:
     """A consumer that isn't in a group has a negative generation."""
-    async with coordinated() as (consumer, _):
+    async with coordinated_consumer() as (consumer, _):
         assert ours.generation(consumer) < 0
 
 
 async def check_offsets(ours: Any) -> None:
     """Offset fetches are retried while a coordinator loads, and at another broker if the coordinator has moved."""
     loading, moved, there = (
-        OffsetFetchResponse_v3(0, topics, code) for code, topics in ((14, []), (16, []), (0, TOLD))
+        OffsetFetchResponse_v3(0, topics, code) for code, topics in ((14, []), (16, []), (0, COMMITTED))
     )
-    async with coordinated() as (consumer, coordinator):
+    async with coordinated_consumer() as (consumer, coordinator):
         known = []
 
         async def look_up() -> None:
@@ -291,7 +291,7 @@ async def check_join(ours: Any) -> None:
             return SyncGroupResponse_v3(0, 0, assigned)
         return HeartbeatResponse_v1(0, next(beats, 0))
 
-    async with coordinated("topic", heartbeat_interval_ms=1, retry_backoff_ms=1) as (consumer, coordinator):
+    async with coordinated_consumer("topic", heartbeat_interval_ms=1, retry_backoff_ms=1) as (consumer, coordinator):
         coordinator._send_req, coordinator.ensure_coordinator_known = answer, AsyncMock()
         for _ in range(3):
             await eventually(lambda: coordinator._pending_exception)
@@ -305,7 +305,7 @@ async def check_join(ours: Any) -> None:
 
 
 @asynccontextmanager
-async def coordinated(*topics: str, **options: int) -> AsyncIterator[tuple[Any, Any]]:
+async def coordinated_consumer(*topics: str, **options: int) -> AsyncIterator[tuple[Any, Any]]:
     """A consumer with a coordinator, as after its start."""
     consumer = aiokafka.AIOKafkaConsumer(*topics, bootstrap_servers="127.0.0.1:1", group_id="group")
     consumer._subscription.register_fetch_waiters(set())

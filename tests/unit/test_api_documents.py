@@ -29,7 +29,7 @@ from tests.support.documents import ROOT
 
 OPERATION = re.compile("[a-z]+([A-Z][a-z]+)+")
 MOMENT = re.compile("at|[a-z]*At|since|[a-z]*Since|date|[a-z]*Date")
-TELLING = {"properties", "additionalProperties"}
+CONTENT_KEYWORDS = {"properties", "additionalProperties"}
 
 
 def _objects(part: Any) -> Iterator[dict[str, Any]]:
@@ -67,7 +67,7 @@ def test_bodies_and_answers_are_told_by_name(document: dict[str, Any], operation
     objects = [each for body in bodies for each in _objects(body.get("schema"))]
     assert [each for each in objects if "properties" in each] == []
     assert [name for name in document["components"]["schemas"] if not name.isidentifier() or "__" in name] == []
-    assert [each for each in _objects(document) if not TELLING & each.keys()] == []
+    assert [each for each in _objects(document) if not CONTENT_KEYWORDS & each.keys()] == []
 
 
 def _bodies() -> Iterator[JsonBody[Any]]:
@@ -80,8 +80,8 @@ def _bodies() -> Iterator[JsonBody[Any]]:
 def test_samples_of_bodies_are_taken_as_they_stand() -> None:
     taken = 0
     for body in _bodies():
-        told: dict[str, Any] = body.openapi
-        for name, sample in told["requestBody"]["content"]["application/json"]["examples"].items():
+        openapi: dict[str, Any] = body.openapi
+        for name, sample in openapi["requestBody"]["content"]["application/json"]["examples"].items():
             _, ignored = body.read(orjson.dumps(sample["value"]))
             assert not ignored, name
             taken += 1
@@ -106,8 +106,8 @@ def test_what_is_left_out_has_no_default(document: dict[str, Any]) -> None:
     """A generated client sends defaults, and would reset fields that it should leave alone."""
     partial = [
         each
-        for told in (document, asyncapi_document(TopicNames("plaudit."), "1"))
-        for each in _objects(told)
+        for source in (document, asyncapi_document(TopicNames("plaudit."), "1"))
+        for each in _objects(source)
         if "mitted fields keep their values" in each.get("description", "")
         or each.get("title") in ("StoreUpdate", "NamedTemplate")
     ]
@@ -121,33 +121,33 @@ def test_what_is_left_out_has_no_default(document: dict[str, Any]) -> None:
 
 
 def test_moments_are_told_as_such(document: dict[str, Any]) -> None:
-    told = [
+    fields = [
         (name, field)
         for each in (document, asyncapi_document(TopicNames("plaudit."), "1"))
         for schema in _objects(each)
         for name, field in schema.get("properties", {}).items()
         if MOMENT.fullmatch(name)
     ]
-    assert len(told) > 40
-    assert [(name, field) for name, field in told if '"date-time"' not in orjson.dumps(field).decode()] == []
+    assert len(fields) > 40
+    assert [(name, field) for name, field in fields if '"date-time"' not in orjson.dumps(field).decode()] == []
 
 
 def test_texts_that_must_not_be_blank_are_not_empty(document: dict[str, Any]) -> None:
     review = document["components"]["schemas"]["SubmittedReview"]["properties"]
     (store,) = document["paths"]["/api/stores/{storeId}"]["put"]["parameters"][:1]
-    told = {
+    schemas = {
         **{name: review[name] for name in ("EntityId", "EntityType", "review", "title")},
         "storeId": store["schema"],
     }
-    assert {name: each.get("minLength") for name, each in told.items()} == {
+    assert {name: each.get("minLength") for name, each in schemas.items()} == {
         **{"EntityId": 1, "EntityType": 1, "review": 1, "storeId": 1},
         "title": None,
     }
 
 
 def test_every_operation_tells_of_problems(operations: list[dict[str, Any]]) -> None:
-    told = [each["operationId"] for each in operations if "default" not in each["responses"]]
-    assert told == []
+    undocumented = [each["operationId"] for each in operations if "default" not in each["responses"]]
+    assert undocumented == []
 
 
 def test_problems_of_commands_are_as_they_are_told(document: dict[str, Any]) -> None:
@@ -167,8 +167,8 @@ def test_problems_of_commands_are_as_they_are_told(document: dict[str, Any]) -> 
     for problem in found:
         schema = answers[str(problem.kind.status)]["content"]["application/problem+json"]["schema"]
         body = bytes(problem_response({"type": "http", "path": "/api/customerReviews"}, problem).body)
-        told = Draft202012Validator({**schema, "components": document["components"]})
-        assert [error.message for error in told.iter_errors(orjson.loads(body))] == [], problem.kind
+        validator = Draft202012Validator({**schema, "components": document["components"]})
+        assert [error.message for error in validator.iter_errors(orjson.loads(body))] == [], problem.kind
 
 
 async def test_a_service_has_the_same_document() -> None:

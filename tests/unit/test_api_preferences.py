@@ -57,7 +57,7 @@ def test_an_unusable_key_is_refused(lines: list[str]) -> None:
 
 
 def test_the_document_tells_which_keys_are_taken() -> None:
-    told = service_document()["paths"]["/api/customerReviews"]["post"]["parameters"]
-    (schema,) = (header["schema"] for header in told if header["name"] == "Idempotency-Key")
+    parameters = service_document()["paths"]["/api/customerReviews"]["post"]["parameters"]
+    (schema,) = (header["schema"] for header in parameters if header["name"] == "Idempotency-Key")
     assert all(is_valid(schema, key) for key in KEYS)
     assert not any(is_valid(schema, key) for key in ("", " ", "a b", "a" * 256, "\u00e4", "a\x00"))

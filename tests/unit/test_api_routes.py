@@ -31,20 +31,20 @@ Who = Annotated[str, Security(who, scopes=["read", "write"])]
 Body = Annotated[Any, Depends(body)]
 
 
-async def told(caller: Who, content: Body, reason: str = "none") -> Response:
+async def endpoint(caller: Who, content: Body, reason: str = "none") -> Response:
     """Return the resolved parameters."""
     return JSONResponse({"caller": caller, "content": content, "reason": reason}, 201)
 
 
-async def told_at_a_place(caller: Who, place: str, often: int, content: Body) -> Response:
+async def endpoint_with_path(caller: Who, place: str, often: int, content: Body) -> Response:
     """Return the resolved parameters; FastAPI resolves those of the path and the query."""
     return JSONResponse({"caller": caller, "content": content, "at": [place] * often})
 
 
 def application(route_class: type[Any]) -> FastAPI:
     router = APIRouter(prefix="/things", route_class=route_class)
-    router.post("", status_code=201)(told)
-    router.post("/{place}")(told_at_a_place)
+    router.post("", status_code=201)(endpoint)
+    router.post("/{place}")(endpoint_with_path)
     return FastAPI(routes=router.routes)
 
 

@@ -62,7 +62,7 @@ def samples(name: str) -> Counts:
     return found
 
 
-def more(after: Counts, before: Counts) -> dict[tuple[str, str], float]:
+def increases(after: Counts, before: Counts) -> dict[tuple[str, str], float]:
     """The increases, without unchanged samples."""
     return {key: value - before.get(key, 0) for key, value in after.items() if value != before.get(key, 0)}
 
@@ -95,24 +95,24 @@ def responses() -> float:
 async def test_pages_and_files_are_counted_by_their_routes(http: httpx.AsyncClient, path: str, route: str) -> None:
     before = samples(COUNTED)
     await http.get(path)
-    assert more(samples(COUNTED), before) == {("GET", route): 1}
+    assert increases(samples(COUNTED), before) == {("GET", route): 1}
 
 
 def test_all_routes_name_themselves(app: FastAPI) -> None:
-    def is_told(route: BaseRoute) -> bool:
+    def has_route_name(route: BaseRoute) -> bool:
         return isinstance(route, APIRoute | PageRoute | FolderRoute | EncodedSlashes)
 
-    assert [getattr(route, "path", "?") for route in app.routes if not is_told(route)] == []
+    assert [getattr(route, "path", "?") for route in app.routes if not has_route_name(route)] == []
 
 
 async def test_streams_are_counted_and_not_measured(http: httpx.AsyncClient) -> None:
     page, stream = ("GET", "/console/queue"), ("GET", "/console/queue/news")
     counted, measured = samples(COUNTED), samples(MEASURED)
     await http.get(page[1])
-    told = await http.get(stream[1])
-    assert told.headers["content-type"].startswith("text/event-stream")
-    assert more(samples(COUNTED), counted) == {page: 1, stream: 1}
-    assert more(samples(MEASURED), measured) == {page: 1}
+    response = await http.get(stream[1])
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert increases(samples(COUNTED), counted) == {page: 1, stream: 1}
+    assert increases(samples(MEASURED), measured) == {page: 1}
 
 
 async def test_a_page_that_fails_fails_once(http: httpx.AsyncClient) -> None:

@@ -48,14 +48,14 @@ def test_types_are_those_of_the_records(document: dict[str, Any]) -> None:
         "ReviewGone": tombstone("p.reviews", "r-1"),
     }
     for name, record in records.items():
-        told = document["components"]["messages"][name]["headers"]["properties"]
-        assert told["ce_type"]["const"].encode() == dict(record.headers)["ce_type"], name
+        headers = document["components"]["messages"][name]["headers"]["properties"]
+        assert headers["ce_type"]["const"].encode() == dict(record.headers)["ce_type"], name
 
 
 def test_every_message_for_others_has_a_type(document: dict[str, Any]) -> None:
     events = document["channels"]["events"]["messages"]
-    told = {name: document["components"]["messages"][name]["headers"]["properties"] for name in events}
-    assert told == {name: {"ce_type": {"const": f"plaudit.{name}"}} for name in events}
+    headers = {name: document["components"]["messages"][name]["headers"]["properties"] for name in events}
+    assert headers == {name: {"ce_type": {"const": f"plaudit.{name}"}} for name in events}
 
 
 def test_every_message_of_others_has_examples_that_can_be_read(document: dict[str, Any]) -> None:

@@ -48,6 +48,6 @@ def test_nothing_is_written_unless_all_of_it_can_be(tmp_path: Path) -> None:
 
 
 def test_the_docs_name_the_groups() -> None:
-    told = (ROOT / "docs" / "performance.md").read_text()
-    (names,) = re.findall(r"make bench ARGS=ingest # one group: (.+)", told)
+    page = (ROOT / "docs" / "performance.md").read_text()
+    (names,) = re.findall(r"make bench ARGS=ingest # one group: (.+)", page)
     assert names.split(", ") == group_names()

@@ -46,10 +46,10 @@ def test_a_service_has_limits_and_tells_its_health(name: str) -> None:
 
 
 def test_processes_are_told_what_plaudit_reads_and_no_secret() -> None:
-    told = {name for service in SERVICES.values() if service["image"] == IMAGE for name in service["environment"]}
+    configured = {name for service in SERVICES.values() if service["image"] == IMAGE for name in service["environment"]}
     known = dict(variables(Settings))
     # The address has no password: only the containers can reach the database.
-    assert {name for name in told if known[name]} == {"PLAUDIT_MONGO__URI"}
+    assert {name for name in configured if known[name]} == {"PLAUDIT_MONGO__URI"}
     assert "@" not in SERVICES["api"]["environment"]["PLAUDIT_MONGO__URI"]
 
 

@@ -37,7 +37,7 @@ async def app() -> AsyncIterator[FastAPI]:
         yield app
 
 
-async def asked(
+async def open_screen(
     http: httpx.AsyncClient, screen: Screen, permissions: Collection[str], **headers: str
 ) -> httpx.Response:
     token = ISSUER_OF_ALL.token(sorted(permissions))
@@ -55,11 +55,11 @@ async def test_each_screen_needs_what_it_declares(app: FastAPI, screen: Screen) 
     assert needed
     async with client_of(app) as http:
         for missing in needed:
-            refused = await asked(http, screen, {*ALL_PERMISSIONS} - {missing})
+            refused = await open_screen(http, screen, {*ALL_PERMISSIONS} - {missing})
             assert refused.status_code == 403
             assert missing in refused.text
         # Permitted, but fails later because Kafka and MongoDB are unavailable.
-        assert (await asked(http, screen, needed)).status_code not in (401, 403, 404, 405)
+        assert (await open_screen(http, screen, needed)).status_code not in (401, 403, 404, 405)
 
 
 @pytest.mark.parametrize("screen", [each for each in SCREENS if each.method == "POST"], ids=lambda each: each.path)
@@ -67,7 +67,7 @@ async def test_each_screen_needs_what_it_declares(app: FastAPI, screen: Screen) 
 async def test_actions_of_other_sites_are_refused(app: FastAPI, screen: Screen, site: str) -> None:
     async with client_of(app) as http:
         headers = {"sec-fetch-site": site} if site else {"sec-fetch-site": ""}
-        assert (await asked(http, screen, {*ALL_PERMISSIONS}, **headers)).status_code == 403
+        assert (await open_screen(http, screen, {*ALL_PERMISSIONS}, **headers)).status_code == 403
 
 
 async def test_strangers_are_sent_to_sign_in_and_come_back(app: FastAPI) -> None:
@@ -96,11 +96,11 @@ def test_what_concerns_all_stores_is_offered_to_nobody_who_is_bound_to_some(perm
 
 
 async def test_a_part_of_a_page_is_refused_by_a_part(app: FastAPI) -> None:
-    asked = {"hx-request": "true"}
-    known = {**asked, "x-credential": ISSUER_OF_ALL.token(["metrics:read"])}
+    htmx = {"hx-request": "true"}
+    known = {**htmx, "x-credential": ISSUER_OF_ALL.token(["metrics:read"])}
     async with client_of(app) as http:
         for headers, status, words in (
-            (asked, 401, "Sign in in another tab"),
+            (htmx, 401, "Sign in in another tab"),
             (known, 403, "This needs the permission"),
         ):
             response = await http.get("/console/reviews/1/context", headers=headers)
@@ -143,9 +143,9 @@ async def test_the_front_leads_browsers_alone(app: FastAPI) -> None:
 def test_what_is_vendored_is_what_was_published() -> None:
     listed = json.loads((STATIC / "vendored.json").read_text())
     assert {path.name for path in STATIC.glob("*.js")} == {*listed, "console.js"}
-    for name, told in listed.items():
+    for name, entry in listed.items():
         digest = base64.b64encode(hashlib.sha384((STATIC / name).read_bytes()).digest()).decode()
-        assert told["integrity"] == f"sha384-{digest}", name
+        assert entry["integrity"] == f"sha384-{digest}", name
 
 
 def test_the_scripts_are_small() -> None:

@@ -53,7 +53,7 @@ async def test_a_large_letter_is_mended_as_it_came() -> None:
     assert broken.replace("\r\n", "\n") in unescape(page.text)
 
 
-async def edited(value: str) -> str:
+async def form_text_of(value: str) -> str:
     """The form's text on the page of a letter with this value."""
     letter = {**LETTER, "value": value, "valueBytes": len(value)}
     answers = {"deadLetters/order-events/0/1": (200, letter)}
@@ -67,11 +67,11 @@ async def edited(value: str) -> str:
 async def test_a_letter_that_lines_would_make_much_longer_is_edited_as_it_came() -> None:
     """Each element would be indented by 1,800 spaces: 20 MB for 20 KB, and a GB for a MiB."""
     nested = "[" * 900 + ",".join(["1"] * 10_000) + "]" * 900
-    assert await edited(nested) == nested
-    assert await edited('[[[[{"a":[1,2]}]]]]') == json.dumps([[[[{"a": [1, 2]}]]]], indent=2)
+    assert await form_text_of(nested) == nested
+    assert await form_text_of('[[[[{"a":[1,2]}]]]]') == json.dumps([[[[{"a": [1, 2]}]]]], indent=2)
 
 
 async def test_a_letter_that_is_nested_too_deep_to_be_written_is_edited_as_it_came() -> None:
     for depth in range(950, 1_010):
         nested = "[" * depth + "]" * depth
-        assert await edited(nested) == nested, depth
+        assert await form_text_of(nested) == nested, depth

@@ -69,8 +69,8 @@ async def test_an_ended_session_says_so(guarded: httpx.AsyncClient) -> None:
     """Only to visitors from a page of the console, not to new ones."""
     for site, path, ended in (("same-origin", "/queue", True), ("none", "/queue", False), ("same-origin", "", False)):
         answer = await guarded.get(f"/console{path}", headers={"sec-fetch-site": site})
-        told = httpx.URL(answer.headers["location"]).params
-        assert (told["to"], told.get("done")) == (f"/console{path}", "ended" if ended else None)
+        params = httpx.URL(answer.headers["location"]).params
+        assert (params["to"], params.get("done")) == (f"/console{path}", "ended" if ended else None)
 
 
 PREVIEW = "/console/templates/OrderReviewRequest/preview"
@@ -86,8 +86,8 @@ async def test_a_preview_that_is_refused_says_so_in_its_frame(guarded: httpx.Asy
         async with client_of(app) as http:
             answers.append((503, "The database can't be reached", await http.post(PREVIEW, data=typed)))
             answers.append((503, "The database can't be reached", await http.get(PREVIEW)))
-    for status, said, page in answers:
-        assert (page.status_code, said in text_of(page.text)) == (status, True), page.text
+    for status, expected, page in answers:
+        assert (page.status_code, expected in text_of(page.text)) == (status, True), page.text
         policy = page.headers["content-security-policy"].split("; ")
         assert {"frame-ancestors 'self'", "sandbox", "default-src 'none'"} <= {*policy}
         assert not re.search("<form|<nav|<script", page.text)
@@ -137,7 +137,7 @@ async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "expected"),
     [
         ("/console/queue?order=latest", "There is no order latest. There are: oldest, newest."),
         ("/console/queue/all?order=latest", "There is no order latest. There are: oldest, newest."),
@@ -146,11 +146,11 @@ async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> Non
         ("/console/audit?after=two", "two is not a number of entries."),
     ],
 )
-async def test_no_parameter_of_a_page_is_taken_that_is_not_known(path: str, said: str) -> None:
+async def test_no_parameter_of_a_page_is_taken_that_is_not_known(path: str, expected: str) -> None:
     app = faked([each.value for each in Permission], {})
     async with client_of(app) as http:
         page = await http.get(path)
-        assert (page.status_code, said in page.text) == (422, True), page.text
+        assert (page.status_code, expected in page.text) == (422, True), page.text
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ async def test_what_has_yet_to_take_effect_is_not_told_as_done(path: str, form: 
     answers: dict[str, Any] = {"customerReviews/1": (200, {**ROW, "id": "1"}), **dict.fromkeys(paths, taken)}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
         answer = await http.post(f"/console/{path}", data=form)
-        told = httpx.URL(answer.headers.get("location", ""))
-        assert (answer.status_code, told.params.get("done")) == (303, "accepted"), answer.text
+        location = httpx.URL(answer.headers.get("location", ""))
+        assert (answer.status_code, location.params.get("done")) == (303, "accepted"), answer.text
 
 
 async def test_what_breaks_a_page_is_told_by_a_page() -> None:
@@ -205,7 +205,7 @@ PREVIEWED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("query", "decisions", "said", "unsaid"),
+    ("query", "decisions", "expected", "unexpected"),
     [
         ("order=o", ["customer-limit"], "This order", " due"),
         ("order=o&store=a", [], "No order with this id is known in this store.", " due"),
@@ -217,18 +217,20 @@ PREVIEWED: dict[str, Any] = {
         ("", ["remind"] * 2 + ["reviews-disabled", "over"] * 25, "2 orders are due", "or more"),
     ],
 )
-async def test_reminders_count_no_more_than_they_know(query: str, decisions: list[str], said: str, unsaid: str) -> None:
+async def test_reminders_count_no_more_than_they_know(
+    query: str, decisions: list[str], expected: str, unexpected: str
+) -> None:
     """One order's page has no total, and a partial list gives a lower bound."""
     preview = {"enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
     rows = [{**PREVIEWED, "decision": decision} for decision in decisions]
     answers = {"reminders/preview": (200, {**preview, "results": rows}), "stores": (200, [])}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
         page = text_of((await http.get(f"/console/reminders?{query}")).text)
-    assert (said in page, unsaid in page) == (True, False), page
+    assert (expected in page, unexpected in page) == (True, False), page
 
 
-@pytest.mark.parametrize(("status", "is_told"), [(200, False), (503, True)])
-async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status: int, *, is_told: bool) -> None:
+@pytest.mark.parametrize(("status", "is_reported"), [(200, False), (503, True)])
+async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status: int, *, is_reported: bool) -> None:
     permissions = [Permission.READ_REVIEWS.value, Permission.READ_AUDIT.value]
     answers = {
         "customerReviews/r": (200, ROW),
@@ -237,8 +239,8 @@ async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status:
     }
     async with client_of(faked(permissions, answers)) as http:
         words = text_of((await http.get("/console/reviews/r")).text)
-    assert ("Not available at the moment: the author's other reviews" in words) is is_told
-    assert ("No other review" in words) is not is_told
+    assert ("Not available at the moment: the author's other reviews" in words) is is_reported
+    assert ("No other review" in words) is not is_reported
 
 
 async def test_who_may_read_a_review_sees_what_its_approval_would_change() -> None:
@@ -264,19 +266,19 @@ async def test_a_form_that_was_sent_before_with_something_else_says_so_in_words(
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "expected"),
     [
         ({"outcome": "refused", "reason": "other-store"}, "r refused: other-store"),
         ({"outcome": "refused", "reason": "other-store", "message": "Of another"}, "r refused: Of another"),
         ({"outcome": "refused"}, "r refused"),
     ],
 )
-async def test_a_page_tells_of_each_item_what_the_interface_does(result: dict[str, str], said: str) -> None:
-    told = {"type": "/problems/not-applied", "title": "Nothing", "results": [{"id": "r", **result}]}
-    answers = {"customerReviews": (409, told), "customerReviews/r": (200, ROW)}
+async def test_a_page_tells_of_each_item_what_the_interface_does(result: dict[str, str], expected: str) -> None:
+    problem = {"type": "/problems/not-applied", "title": "Nothing", "results": [{"id": "r", **result}]}
+    answers = {"customerReviews": (409, problem), "customerReviews/r": (200, ROW)}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
         page = await http.post("/console/reviews/r/delete", data={"key": "k-1"})
-    assert (page.status_code, said in text_of(page.text)) == (409, True), text_of(page.text)
+    assert (page.status_code, expected in text_of(page.text)) == (409, True), text_of(page.text)
 
 
 async def test_what_is_longer_than_its_place_says_so() -> None:
@@ -299,7 +301,7 @@ async def test_what_is_longer_than_its_place_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "title", "said"),
+    ("outcomes", "title", "expected"),
     [
         (["applied", "unchanged"], "Decided", "Each review that was still unchanged has been decided."),
         (
@@ -313,19 +315,19 @@ async def test_what_is_longer_than_its_place_says_so() -> None:
         (["not-found"], "Nothing was decided", "1 not found"),
     ],
 )
-async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[str], title: str, said: str) -> None:
+async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[str], title: str, expected: str) -> None:
     """Without outcomes, the decisions were accepted and are still to be applied."""
     ids = [str(number) for number, _ in enumerate(outcomes or ["accepted"])]
     results = [{"id": id, "outcome": outcome} for id, outcome in zip(ids, outcomes, strict=False)]
-    told = {"commandId": "c", "ids": ids, "outcome": "applied" if outcomes else "accepted", "results": results}
+    response = {"commandId": "c", "ids": ids, "outcome": "applied" if outcomes else "accepted", "results": results}
     shown = [{**ROW, "id": id} for id in ids]
-    answers = {"customerReviews/approve": (200, told), "customerReviews/search": (200, {"results": shown})}
+    answers = {"customerReviews/approve": (200, response), "customerReviews/search": (200, {"results": shown})}
     marks = {f"seen-{id}": "another" for id in ids if outcomes == ["text-changed"]}
     async with client_of(faked([each.value for each in Permission], answers), follow_redirects=True) as http:
         page = await http.post("/console/queue/bulk", data={"action": "approve", "ids": ids, **marks})
     assert page.request.method == "GET"
     words = text_of(page.text)
-    assert (f"<h1>{title}</h1>" in page.text, said in words) == (True, True), words
+    assert (f"<h1>{title}</h1>" in page.text, expected in words) == (True, True), words
     assert ("has been decided" in words) is (title == "Decided")
 
 
@@ -351,12 +353,12 @@ async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> No
         assert form == {**sent, **counts}
 
 
-@pytest.mark.parametrize(("query", "said"), [("", "oldest"), ("?order=newest", "newest")])
-async def test_a_queue_says_which_reviews_come_first(query: str, said: str) -> None:
+@pytest.mark.parametrize(("query", "expected"), [("", "oldest"), ("?order=newest", "newest")])
+async def test_a_queue_says_which_reviews_come_first(query: str, expected: str) -> None:
     """Without JavaScript, which replaces the text by the number of reviews."""
     answers: dict[str, Any] = {"customerReviews/search": (200, {"results": []})}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
-        assert f"The {said} come first." in (await http.get(f"/console/queue{query}")).text
+        assert f"The {expected} come first." in (await http.get(f"/console/queue{query}")).text
 
 
 async def test_nobody_is_led_to_where_he_may_not_go() -> None:
@@ -457,7 +459,7 @@ FILE = b'--b\r\nContent-Disposition: form-data; name="key"; filename="key.txt"\r
 
 
 @pytest.mark.parametrize(
-    ("kind", "content", "said"),
+    ("kind", "content", "expected"),
     [
         (URLENCODED, b"&".join(b"field=1" for _ in range(2_001)), "Too many fields. Maximum number of fields is 2000."),
         (MULTIPART, FILE, "Too many files. Maximum number of files is 0."),
@@ -465,12 +467,12 @@ FILE = b'--b\r\nContent-Disposition: form-data; name="key"; filename="key.txt"\r
         (MULTIPART, b"field=1", "Invalid multipart data."),
     ],
 )
-async def test_a_form_that_cannot_be_read_is_refused_at_once(kind: str, content: bytes, said: str) -> None:
+async def test_a_form_that_cannot_be_read_is_refused_at_once(kind: str, content: bytes, expected: str) -> None:
     async with app_without_servers() as app, client_of(app) as http:
         add_console(app)
         answer = await http.post("/console/reviews/1/reply", content=content, headers={"content-type": kind})
     assert answer.status_code == 400
-    assert said in text_of(answer.text)
+    assert expected in text_of(answer.text)
 
 
 async def test_a_form_whose_client_has_gone_is_waited_for_no_longer() -> None:

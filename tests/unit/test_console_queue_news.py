@@ -41,16 +41,16 @@ class BrokenTail(AsyncIterator[Any]):
 
 
 class TailOfClaims(BrokenTail):
-    """A tail of claims by desk and review; `told` is set after the last one."""
+    """A tail of claims by desk and review; `exhausted` is set after the last one."""
 
     def __init__(self, claims: Sequence[tuple[str, str]]) -> None:
         super().__init__()
         self.claims = list(reversed(claims))
-        self.told = asyncio.Event()
+        self.exhausted = asyncio.Event()
 
     async def __anext__(self) -> Any:
         if not self.claims:
-            self.told.set()
+            self.exhausted.set()
             return await super().__anext__()
         desk, id = self.claims.pop()
         value = orjson.dumps({"reviewId": id, "storeId": None, "subject": None, "desk": desk})
@@ -85,7 +85,7 @@ async def claims_after(*claims: tuple[str, str]) -> list[tuple[str | None, str]]
     async with asyncio.timeout(60):
         opened = news.news(ANYBODY, 0.01)
         await anext(opened)
-        await tail.told.wait()
+        await tail.exhausted.wait()
         async for each in news.news(ANYBODY, 0.01):
             if each is None:
                 break

@@ -23,8 +23,8 @@ def test_a_reason_alone_takes_nothing_out_of_a_return() -> None:
     stored = {"lineItems": [line("a1", "A", 1), line("b1", "B", 2, "broken")]}
     sent = form(("A", "a1", "3", ""), ("B", "", "0", "wrong size"))
     fields = typed(lines_of_return(stored, None), sent, Refused(409, {}), is_late=True)
-    told = [(each.own, each.quantity, each.reason, each.now) for each in fields]
-    assert told == [("a1", "3", "", "Now 1"), ("b1", "2", "wrong size", "Now 2: broken")]
+    values = [(each.own, each.quantity, each.reason, each.now) for each in fields]
+    assert values == [("a1", "3", "", "Now 1"), ("b1", "2", "wrong size", "Now 2: broken")]
     again = form(*((each.id, each.own, each.quantity, each.reason) for each in fields))
     quantities = {each["id"]: each["quantity"] for each in changed_lines(again, stored)}
     assert quantities == {"a1": 3, "b1": 2}

@@ -31,7 +31,7 @@ def trial_within(most_bytes: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("most_bytes", "rows", "said"),
+    ("most_bytes", "rows", "expected"),
     [
         (1_048_576, [{}] * 4, "On the last 4 reviews of s ."),
         (1_048_576, [{}, LOST, {"review": " "}, {"entityId": " "}], "On 1 of the last 4 reviews of s : the others are"),
@@ -42,7 +42,7 @@ def trial_within(most_bytes: int) -> Any:
     ],
 )
 async def test_rules_are_saved_whatever_the_reviews_are_like(
-    most_bytes: int, rows: list[dict[str, Any]], said: str
+    most_bytes: int, rows: list[dict[str, Any]], expected: str
 ) -> None:
     """Rules are tried on as many reviews as fit a request, without incomplete ones."""
     found = {"results": [{**ROW, **row, "id": f"r{number}"} for number, row in enumerate(rows)]}
@@ -56,6 +56,6 @@ async def test_rules_are_saved_whatever_the_reviews_are_like(
         sent = {"rules": orjson.dumps([RULE]).decode(), "loaded": "[]", "step": "try"}
         page = await http.post(here, data=sent)
     assert page.status_code == 200, page.text
-    assert said in text_of(page.text)
+    assert expected in text_of(page.text)
     (form,) = [each for each in forms(page.text) if each.action == here]
     assert "save" in form.buttons

@@ -25,32 +25,32 @@ async def test_a_long_text_is_cut_at_its_length_and_not_at_a_space_before(text: 
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "expected"),
     [
         ("", "No open dead letters."),
         ("discarded", "No dead letter matches these filters. All letters"),
         ("any", "these filters."),
     ],
 )
-async def test_an_empty_list_of_dead_letters_speaks_of_those_that_were_asked_for(state: str, said: str) -> None:
+async def test_an_empty_list_of_dead_letters_speaks_of_those_that_were_asked_for(state: str, expected: str) -> None:
     answers: dict[str, Any] = {"deadLetters": (200, {"results": [], "next": None})}
     async with client_of(faked(EVERYTHING, answers)) as http:
         words = text_of((await http.get("/console/dead-letters", params={"state": state})).text)
-    assert (said in words, words.endswith("All letters")) == (True, state == "discarded"), words
+    assert (expected in words, words.endswith("All letters")) == (True, state == "discarded"), words
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "expected"),
     [
         ({}, "There are no rated objects yet."),
         ({"store": "s"}, "No rated object matches these filters. All objects"),
         ({"store": "s", "q": "camera"}, "No rated object has a matching name."),
     ],
 )
-async def test_an_empty_list_of_objects_speaks_of_what_was_asked_for(query: dict[str, str], said: str) -> None:
+async def test_an_empty_list_of_objects_speaks_of_what_was_asked_for(query: dict[str, str], expected: str) -> None:
     answers: dict[str, Any] = {"rating/objects": (200, {"results": [], "next": None, "isPartial": False})}
     async with client_of(faked(EVERYTHING, answers)) as http:
-        assert said in text_of((await http.get("/console/objects", params=query)).text)
+        assert expected in text_of((await http.get("/console/objects", params=query)).text)
 
 
 @pytest.mark.parametrize(("title", "shown"), [("Gut", ' lang="de">Gut<'), (" \u200b", ">(no title)<")])

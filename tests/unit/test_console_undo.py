@@ -101,8 +101,14 @@ async def test_nobody_elses_decision_is_undone_that_comes_to_the_same(
     async with client_of(faked([each.value for each in Permission], found, asked)) as http:
         by_page = await http.post(DECIDE, data={**form, "seen": form["seen-r"]})
         by_script = (await http.post("/console/queue/decisions", data=form)).json()
-        told = {"id": "r", "outcome": "refused", "reason": "status-changed", "status": "Approved", "moderator": "berta"}
-        assert by_script["results"] == ([] if is_undone else [told])
+        refusal = {
+            "id": "r",
+            "outcome": "refused",
+            "reason": "status-changed",
+            "status": "Approved",
+            "moderator": "berta",
+        }
+        assert by_script["results"] == ([] if is_undone else [refusal])
         assert by_page.status_code == (303 if is_undone else 409)
         assert ("berta was faster: it is Approved. Nothing was changed." in by_page.text) is not is_undone
         del form["undoing"]

@@ -12,12 +12,12 @@ class Counter:
     """A count query that records its calls, and blocks while `go_on` is cleared."""
 
     def __init__(self, number: int) -> None:
-        self.number, self.asked = number, 0
+        self.number, self.calls = number, 0
         self.go_on = asyncio.Event()
         self.go_on.set()
 
     async def __call__(self) -> int:
-        self.asked += 1
+        self.calls += 1
         await self.go_on.wait()
         return self.number
 
@@ -52,10 +52,10 @@ async def test_those_who_ask_at_once_wait_for_one_count_whoever_gives_up() -> No
     await asyncio.sleep(0)
     asking[0].cancel()
     count.go_on.set()
-    gave_up, *told = await asyncio.gather(*asking, return_exceptions=True)
+    gave_up, *results = await asyncio.gather(*asking, return_exceptions=True)
     assert isinstance(gave_up, asyncio.CancelledError)
-    assert told == [LARGE] * 4
-    assert count.asked == 2
+    assert results == [LARGE] * 4
+    assert count.calls == 2
 
 
 async def test_a_count_that_fails_is_tried_again() -> None:

@@ -23,7 +23,7 @@ PIECES = st.lists(st.sampled_from(["_", "x005F", "x001B", "_x005F_", "\x1b", "'"
 TEXTS = st.one_of(STORED, NASTY, PIECES.map("".join))
 
 
-def written(*reviews: Any) -> bytes:
+def write_csv(*reviews: Any) -> bytes:
     file = io.BytesIO()
     write = review_writer(file, FileFormat.CSV)
     for review in reviews:
@@ -40,18 +40,18 @@ def row(text: str) -> dict[str, Any]:
 
 @given(st.lists(TEXTS, min_size=1, max_size=4))
 def test_an_import_gives_each_text_back(texts: list[str]) -> None:
-    file = io.BytesIO(written(*map(row, texts)))
+    file = io.BytesIO(write_csv(*map(row, texts)))
     found = csv_header(file)
     assert found is not None
     rows = list(csv_rows(file, found[0], offset=found[1].end, line=found[1].end_line))
-    told = [{**row(text), "rating": "4.5", "reviewStatusId": "0"} for text in texts]
-    assert [each.columns for each in rows] == [{name: each[name] for name in found[0]} for each in told]
+    expected = [{**row(text), "rating": "4.5", "reviewStatusId": "0"} for text in texts]
+    assert [each.columns for each in rows] == [{name: each[name] for name in found[0]} for each in expected]
     assert {"review", "title", "userName"} <= set(found[0])
 
 
 @given(TEXTS)
 def test_nothing_in_a_cell_is_obeyed(text: str) -> None:
-    data = written(row(text)).decode()
+    data = write_csv(row(text)).decode()
     for cell in list(csv.reader(io.StringIO(data, newline=""), strict=True))[1]:
         assert not re.match(r"[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20]", cell)
     assert not re.search(r"[^\t\n\r -~\xa0-\U0010ffff]", data)

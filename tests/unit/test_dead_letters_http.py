@@ -17,7 +17,7 @@ IN_TURN = [
 ]
 
 
-async def published(monkeypatch: pytest.MonkeyPatch, places: list[str]) -> Sequence[OutgoingMessage]:
+async def replay_messages(monkeypatch: pytest.MonkeyPatch, places: list[str]) -> Sequence[OutgoingMessage]:
     """The messages that a replay of these letters publishes; the response lists the ids in the request's order."""
     messages: list[OutgoingMessage] = []
 
@@ -32,7 +32,7 @@ async def published(monkeypatch: pytest.MonkeyPatch, places: list[str]) -> Seque
 
 
 async def test_letters_keep_their_order_however_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    messages = await published(monkeypatch, IN_TURN[::-1])
+    messages = await replay_messages(monkeypatch, IN_TURN[::-1])
     assert [json.loads(message.value or b"")["place"] for message in messages] == IN_TURN
     # Records with different keys have no defined order.
     assert len({message.key for message in messages}) == 1

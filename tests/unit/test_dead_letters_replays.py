@@ -43,9 +43,9 @@ def test_it_is_as_old_as_the_record_that_failed_first() -> None:
     assert first_published(replayed) == 1_000
 
 
-@pytest.mark.parametrize("told", [None, b"", b"x", b"-1", b"9999", b"9" * 5_000])
-def test_a_record_is_no_newer_than_its_place_in_the_topic(told: bytes | None) -> None:
-    assert first_published(Record(timestamp=1_000, headers=[("x-first-published", told)])) == 1_000
+@pytest.mark.parametrize("header", [None, b"", b"x", b"-1", b"9999", b"9" * 5_000])
+def test_a_record_is_no_newer_than_its_place_in_the_topic(header: bytes | None) -> None:
+    assert first_published(Record(timestamp=1_000, headers=[("x-first-published", header)])) == 1_000
 
 
 def test_a_mended_message_is_another_one_and_the_same_whenever_it_is_sent() -> None:
@@ -80,8 +80,8 @@ def letters_of_one_record(topic: str) -> tuple[Record, Record]:
 def identity_of(source: Record) -> str | None:
     """The identity of a replay's message: from its headers, or else its command id."""
     message = replayed_message(source)
-    told: str | None = json.loads(message.value or b"").get("commandId")
-    return cloud_event_identity(message.headers) or told
+    id_in_value: str | None = json.loads(message.value or b"").get("commandId")
+    return cloud_event_identity(message.headers) or id_in_value
 
 
 @pytest.mark.parametrize("value", [None, b'{"action": "reject", "ids": ["1"]}'])
@@ -121,9 +121,9 @@ def test_a_letter_that_names_no_record_is_known_by_its_place() -> None:
 def command_id(source: Record, **options: Any) -> str | None:
     """The id of the command that a replay publishes; asserts that the rest of its value is unchanged."""
     value = json.loads(replayed_message(source, **options).value or b"")
-    told: str | None = value.pop("commandId", None)
+    id: str | None = value.pop("commandId", None)
     assert {**json.loads(source.value or b""), "commandId": None} == {**value, "commandId": None}
-    return told
+    return id
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mail, "ANSWER_S", 60.0)
 
 
-async def examined(port: int, password: str | None = None, ca: Path | None = None) -> Finding:
+async def run_check(port: int, password: str | None = None, ca: Path | None = None) -> Finding:
     smtp = SmtpSettings(
         host="127.0.0.1",
         port=port,
@@ -40,8 +40,8 @@ async def examined(port: int, password: str | None = None, ca: Path | None = Non
 
 async def test_a_server_that_lets_the_mailer_in(certificate: tuple[Path, Path]) -> None:
     async with running_mail_server(tls=tls_context(certificate)) as server:
-        assert (await examined(server.port, PASSWORD.decode(), certificate[0])).level is Level.OK
-        wrong = await examined(server.port, "pass-of-nobody", certificate[0])
+        assert (await run_check(server.port, PASSWORD.decode(), certificate[0])).level is Level.OK
+        wrong = await run_check(server.port, "pass-of-nobody", certificate[0])
         assert server.mails == []
     assert (wrong.level, wrong.text) == (Level.FAIL, "the mailer can't use 127.0.0.1: 535")
     assert "pass-of-nobody" not in wrong.advice
@@ -49,12 +49,12 @@ async def test_a_server_that_lets_the_mailer_in(certificate: tuple[Path, Path]) 
 
 async def test_a_server_that_refuses_our_name() -> None:
     async with running_mail_server(says={"EHLO": "550 unknown name", "HELO": "550 unknown name"}) as server:
-        refused = await examined(server.port)
+        refused = await run_check(server.port)
     assert (refused.level, refused.text) == (Level.FAIL, "the mailer can't use 127.0.0.1: 550")
 
 
 async def test_a_server_that_is_away() -> None:
-    assert (await examined(free_port())).level is Level.FAIL
+    assert (await run_check(free_port())).level is Level.FAIL
 
 
 async def test_settings_that_have_no_effect(tmp_path: Path) -> None:

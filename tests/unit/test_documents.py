@@ -110,10 +110,10 @@ def test_the_architecture_has_the_layers_of_the_import_contract() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     contracts = [each for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]
     rooms, inside = [[re.findall(r"\w+", layer) for layer in contract["layers"]] for contract in contracts]
-    (told,) = re.findall(r"From the top: (.+?)\.\s", ARCHITECTURE.read_text(), re.DOTALL)
-    assert [re.findall(r"`(\w+)`", layer) for layer in told.split(";")] == rooms
-    (told,) = re.findall(r"Inside `plaudit`: (.+?); then", ARCHITECTURE.read_text(), re.DOTALL)
-    assert [re.findall(r"`(\w+)`", layer) for layer in told.split(";")] == inside[1:-2]
+    (layers,) = re.findall(r"From the top: (.+?)\.\s", ARCHITECTURE.read_text(), re.DOTALL)
+    assert [re.findall(r"`(\w+)`", layer) for layer in layers.split(";")] == rooms
+    (layers,) = re.findall(r"Inside `plaudit`: (.+?); then", ARCHITECTURE.read_text(), re.DOTALL)
+    assert [re.findall(r"`(\w+)`", layer) for layer in layers.split(";")] == inside[1:-2]
 
 
 def test_what_is_not_released_has_a_version_of_its_own() -> None:
@@ -130,10 +130,10 @@ def test_every_room_is_on_the_map() -> None:
 
 
 def test_the_group_of_a_mailer_is_the_one_whose_lag_is_measured() -> None:
-    told = (ROOT / "docs" / "kafka.md").read_text().partition("## A mailer of your own")[2].partition("##")[0]
+    section = (ROOT / "docs" / "kafka.md").read_text().partition("## A mailer of your own")[2].partition("##")[0]
     topic = Settings().topics.name(Topic.MAIL_COMMANDS)
-    assert f"your consumer of `{topic}` read in the group `{topic}`" in told
-    assert "`PLAUDIT_KAFKA__TOPIC_PREFIX`" in told
+    assert f"your consumer of `{topic}` read in the group `{topic}`" in section
+    assert "`PLAUDIT_KAFKA__TOPIC_PREFIX`" in section
 
 
 class Raised(NamedTuple):

@@ -33,7 +33,7 @@ class ClosedDoor(ConsoleAccess):
         return None
 
 
-def telling(route: Route) -> ASGIApp:
+def echo(route: Route) -> ASGIApp:
     """An application that returns the matched route and its parameters."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,7 +56,7 @@ def app(whole: FastAPI, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
     """The same, but its routes only return their path and parameters."""
     for route in whole.routes:
         if isinstance(route, Route):
-            monkeypatch.setattr(route, "app", telling(route))
+            monkeypatch.setattr(route, "app", echo(route))
     return whole
 
 
@@ -74,7 +74,9 @@ def with_parameters(app: FastAPI) -> Iterator[tuple[str, Route]]:
                 yield method, route
 
 
-async def asked(app: ASGIApp, raw_path: str | None, path: str | None = None, method: str = "GET") -> tuple[int, bytes]:
+async def request_raw(
+    app: ASGIApp, raw_path: str | None, path: str | None = None, method: str = "GET"
+) -> tuple[int, bytes]:
     """The status and the body of the response to this path, not normalised by a client."""
     answer: dict[str, Any] = {"body": b""}
 
@@ -131,7 +133,7 @@ async def test_parameters_of_every_route_may_hold_any_text(app: FastAPI, http: h
 )
 async def test_each_character_is_decoded_once(app: FastAPI, written: str, text: str) -> None:
     expected = JSONResponse({"route": REVIEW, "parameters": {"id": text}}).body
-    assert await asked(app, f"/api/customerReviews/{written}") == (200, expected)
+    assert await request_raw(app, f"/api/customerReviews/{written}") == (200, expected)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +188,7 @@ async def test_no_file_is_reached_by_encoded_slashes(whole: FastAPI) -> None:
     for folder in ("/demo/static", "/console/static", static_files.PREFIX, "/docs", "/storefront/v1"):
         for way in up:
             for file in ("console/app.py", "etc/passwd", "console.js", "console/row.js"):
-                status, body = await asked(whole, f"{folder}/{way}{file}")
+                status, body = await request_raw(whole, f"{folder}/{way}{file}")
                 assert status in (404, 503), f"{folder}/{way}{file}"
                 assert b"import" not in body
                 assert b"root:" not in body
@@ -203,8 +205,8 @@ async def test_below_a_prefix_that_a_proxy_adds(app: FastAPI) -> None:
 async def test_servers_that_tell_no_raw_path_or_another_one(app: FastAPI) -> None:
     """The decoded path is used then."""
     for raw in (None, "", "/elsewhere/x%2Fy"):
-        assert (await asked(app, raw, "/api/customerReviews/x"))[0] == 200
-        assert (await asked(app, raw, "/api/customerReviews/x/y"))[0] == 404
+        assert (await request_raw(app, raw, "/api/customerReviews/x"))[0] == 200
+        assert (await request_raw(app, raw, "/api/customerReviews/x/y"))[0] == 404
 
 
 async def test_the_way_back_from_signing_in_keeps_what_is_encoded() -> None:

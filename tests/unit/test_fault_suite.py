@@ -24,8 +24,8 @@ def checker(model: Model, before: Version | None = None) -> Checker:
     return Checker(cast(Http, None), Fleet(cast(Service, None), before=before), model, "s1")
 
 
-def refusals(model: Model, told: Iterable[tuple[str, str]], winners: Iterable[str] = ()) -> set[tuple[str, str]]:
-    events = [{"reviewId": id, "code": code} for id, code in told]
+def refusals(model: Model, reported: Iterable[tuple[str, str]], winners: Iterable[str] = ()) -> set[tuple[str, str]]:
+    events = [{"reviewId": id, "code": code} for id, code in reported]
     return {(each.kind, each.id) for each in checker(model).compare_refusal_events(events, set(winners))}
 
 
@@ -46,8 +46,8 @@ def test_refusals_have_their_reasons() -> None:
     model.submit_by_rival("mine")
     assert refusals(model, [("closed", CLOSED), ("mine", TAKEN)]) == set()
     assert refusals(model, []) == {("lost", "closed"), ("lost", "mine")}
-    told = [("closed", TAKEN), ("mine", CLOSED), ("mine", "unknown-store")]
-    assert refusals(model, told) == {(kind, id) for kind in ("lost", "wrong") for id in ("closed", "mine")}
+    reported = [("closed", TAKEN), ("mine", CLOSED), ("mine", "unknown-store")]
+    assert refusals(model, reported) == {(kind, id) for kind in ("lost", "wrong") for id in ("closed", "mine")}
 
 
 def test_what_became_of_reviews_and_returns_is_told() -> None:
@@ -55,24 +55,24 @@ def test_what_became_of_reviews_and_returns_is_told() -> None:
     for id, action in (("approved", "approve"), ("rejected", "reject"), ("deleted", "delete"), ("new", "reset")):
         model.submit(id, BODY)
         model.moderate(action, id)
-    told: dict[str, list[Json]] = {
+    published: dict[str, list[Json]] = {
         "ReviewSubmitted": [{"reviewId": id} for id in (*model.reviews, "winner")],
         **{f"Review{kind}": [{"reviewId": kind.lower()}] for kind in ("Approved", "Rejected", "Deleted")},
         **{f"Return{kind}": [{"returnId": "return"}] for kind in ("Created", "Deleted")},
     }
 
-    def found(told: dict[str, list[Json]]) -> list[tuple[str, str]]:
-        full = {name: told.get(name, []) for name in kinds}
+    def found(published: dict[str, list[Json]]) -> list[tuple[str, str]]:
+        full = {name: published.get(name, []) for name in kinds}
         return [(each.kind, each.id) for each in checker(model).compare_lifecycle_events(full, {"winner"})]
 
-    kinds = list(told)
-    assert found(told) == []
-    for kind, events in told.items():
+    kinds = list(published)
+    assert found(published) == []
+    for kind, events in published.items():
         for event in events:
-            less = {**told, kind: [each for each in events if each != event]}
+            less = {**published, kind: [each for each in events if each != event]}
             assert found(less) == [("lost", next(iter(event.values())))], kind
     for kind in ("ReviewSubmitted", "ReviewDeleted"):
-        assert found({**told, kind: [*told[kind], {"reviewId": "other"}]}) == [("wrong", "other")]
+        assert found({**published, kind: [*published[kind], {"reviewId": "other"}]}) == [("wrong", "other")]
 
 
 def test_ratings_are_told_with_a_revision_unless_the_version_before_tells_them() -> None:
@@ -83,14 +83,14 @@ def test_ratings_are_told_with_a_revision_unless_the_version_before_tells_them()
     event: Json = {"entityId": entity, "storeId": store, "reviewCount": count, "average": average}
     event["histogram"] = histogram
     before = cast(Version, object())
-    for version, told, expected in (
+    for version, events, expected in (
         (None, [{**event, "revision": 1}], 0),
         (None, [event], 1),
         (before, [event], 0),
         (None, [{**event, "revision": 2}, {**event, "reviewCount": 0, "revision": 3}], 1),
         (before, [{**event, "reviewCount": 0}], 1),
     ):
-        assert len(checker(model, version).compare_rating_events(told)) == expected, told
+        assert len(checker(model, version).compare_rating_events(events)) == expected, events
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_a_run_says_what_it_did_not_do() -> None:
     run = Run(plan, print, Result(1), nobody, nobody, world)
     idle, busy = Shopper(world, "idle", 1), Shopper(world, "busy", 1)
     busy.turns = 1
-    assert [what.split()[0] for what in run.missing_work([idle, busy])] == ["0", "s1-idle", "no"]
+    assert [message.split()[0] for message in run.missing_work([idle, busy])] == ["0", "s1-idle", "no"]
     run.turns, world.ledger.acknowledged = 2, 1
     assert list(run.missing_work([busy])) == []
 
 
-@pytest.mark.parametrize("what", [{"failures": ["x"]}, {"undone": ["x"]}, {"differences": {"lost": 1}}])
-def test_a_run_is_good_if_it_did_what_it_was_to_do_and_found_nothing(what: Any) -> None:
+@pytest.mark.parametrize("fields", [{"failures": ["x"]}, {"undone": ["x"]}, {"differences": {"lost": 1}}])
+def test_a_run_is_good_if_it_did_what_it_was_to_do_and_found_nothing(fields: Any) -> None:
     assert Result(1).is_good
-    assert not Result(1, **what).is_good
-    assert Result(1, **what).is_right is ("undone" in what)
+    assert not Result(1, **fields).is_good
+    assert Result(1, **fields).is_right is ("undone" in fields)

@@ -182,7 +182,7 @@ async def batches(*sizes: int) -> AsyncIterator[Elements]:
         yield Elements("".join(review_element(each, Description(), PAGE, IMAGES) for each in reviews).encode(), 1)
 
 
-async def written(most_bytes: int, *sizes: int) -> list[bytes]:
+async def write_files(most_bytes: int, *sizes: int) -> list[bytes]:
     found: dict[int, bytes] = {}
     async for piece in files("Shop", batches(*sizes), most_bytes):
         found[piece.file] = found.get(piece.file, b"") + piece.text
@@ -190,16 +190,16 @@ async def written(most_bytes: int, *sizes: int) -> list[bytes]:
 
 
 async def test_files_are_split_where_they_get_too_large() -> None:
-    (whole,) = await written(10**9, 2, 0, 3)
+    (whole,) = await write_files(10**9, 2, 0, 3)
     assert len(reviews_in(whole)) == 5
     assert b"<!-- reviews omitted because their objects have no url: 3 -->" in whole
-    several = await written(5_000, 2, 2, 0, 2, 1)
+    several = await write_files(5_000, 2, 2, 0, 2, 1)
     assert max(map(len, several)) <= 5_000
     counts = [len(reviews_in(file)) for file in several]
     assert (sum(counts), len(counts) > 1) == (7, True)
     assert len({review["review_id"] for file in several for review in reviews_in(file)}) == 7
-    assert [reviews_in(file) for file in await written(5_000)] == [[]]
-    assert [reviews_in(file) for file in await written(5_000, 0, 0)] == [[]]
+    assert [reviews_in(file) for file in await write_files(5_000)] == [[]]
+    assert [reviews_in(file) for file in await write_files(5_000, 0, 0)] == [[]]
 
 
 async def test_a_zip_is_written_while_it_is_sent() -> None:
@@ -220,10 +220,10 @@ def test_the_estimate_knows_what_is_told_of_objects(count: int) -> None:
     images = tuple(ReviewImage(str(UUID(int=n))) for n in range(5))
     review = review_of(images=images)
     stored = {"_id": review.id, "review": review.text, "images": [{"id": image.id} for image in images]}
-    told = {"_id": {"entityType": "Product", "entityId": "p1", "storeId": None}, "facts": facts}
-    sizes = [len(bson.encode(json.loads(json.dumps(each)))) for each in (stored, told)]
-    written = len(review_element(review, about, str(about.url), IMAGES).encode())
-    assert written < feed_bytes(1, sizes[0], len(images), sizes[1]) < 3 * written
+    object_document = {"_id": {"entityType": "Product", "entityId": "p1", "storeId": None}, "facts": facts}
+    sizes = [len(bson.encode(json.loads(json.dumps(each)))) for each in (stored, object_document)]
+    size = len(review_element(review, about, str(about.url), IMAGES).encode())
+    assert size < feed_bytes(1, sizes[0], len(images), sizes[1]) < 3 * size
 
 
 def test_the_estimate_grows_by_as_much_for_each_image_and_by_twice_what_is_told_of_objects() -> None:

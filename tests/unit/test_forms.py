@@ -84,7 +84,7 @@ def test_every_refusal_says_what_to_do(reason: FormRefusal) -> None:
     assert reason.field in {"stamp", "website", "check"}
 
 
-def solved(challenge: Challenge, /, **changed: object) -> str:
+def solve(challenge: Challenge, /, **changed: object) -> str:
     found = solve_challenge(challenge["challenge"], challenge["salt"], "SHA-256", challenge["maxnumber"])
     assert found is not None
     solution: Json = {**challenge, "number": found.number, "took": 12, **changed}
@@ -96,15 +96,15 @@ def test_a_check_is_solved_for_its_object_and_for_minutes() -> None:
     key = check_key(PLACE, KEY)
     challenge = new_challenge(key, now)
     assert challenge["maxnumber"] == MOST_WORK
-    solution = solved(challenge)
+    solution = solve(challenge)
     assert refusal_of_check(solution, [OTHER, key]) is None
     elsewhere = check_key(PLACE._replace(store_id="other"), KEY)
     for keys in ([], [KEY], [elsewhere]):
         assert refusal_of_check(solution, keys) is FormRefusal.CHECK_FAILED
     old = new_challenge(key, now - LIFETIME - SECOND)
-    assert refusal_of_check(solved(old), [key]) is FormRefusal.CHECK_EXPIRED
+    assert refusal_of_check(solve(old), [key]) is FormRefusal.CHECK_EXPIRED
     late = old["salt"].replace("expires=", "expires=9")
-    assert refusal_of_check(solved(old, salt=late), [key]) is FormRefusal.CHECK_FAILED
+    assert refusal_of_check(solve(old, salt=late), [key]) is FormRefusal.CHECK_FAILED
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_check_is_solved_for_its_object_and_for_minutes() -> None:
 )
 def test_a_check_that_is_no_solution(changed: Json) -> None:
     key = check_key(PLACE, KEY)
-    assert refusal_of_check(solved(new_challenge(key, datetime.now(UTC)), **changed), [key]) is FormRefusal.CHECK_FAILED
+    assert refusal_of_check(solve(new_challenge(key, datetime.now(UTC)), **changed), [key]) is FormRefusal.CHECK_FAILED
 
 
 @pytest.mark.parametrize("text", ["x", "e30=", "W10=", "MQ==", "bnVsbA==", "\ud800", "é", "e30", "/" * 2_048])

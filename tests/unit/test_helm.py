@@ -70,7 +70,7 @@ def test_helm_finds_no_fault(values: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("setting", "message"),
     [
         ("workers.replicas=3", "additional properties 'workers' not allowed"),
         ("worker.replica=3", "at '/worker': additional properties 'replica' not allowed"),
@@ -91,10 +91,10 @@ def test_helm_finds_no_fault(values: str) -> None:
         ),
     ],
 )
-def test_values_that_mean_nothing_are_refused(said: str, answer: str) -> None:
-    made = helm("template", RELEASE, CHART, "--set", said)
+def test_values_that_mean_nothing_are_refused(setting: str, message: str) -> None:
+    made = helm("template", RELEASE, CHART, "--set", setting)
     assert made.returncode != 0
-    assert answer in made.stderr
+    assert message in made.stderr
 
 
 def test_certificates_are_where_the_settings_lead() -> None:
@@ -129,8 +129,8 @@ def test_only_who_asks_an_issuer_reaches_it() -> None:
 def test_nobody_reaches_servers_that_are_not_configured() -> None:
     """The mail server and the trace collector."""
 
-    def opened(*said: str) -> set[int]:
-        policies = rendered(VALUES["minimal"], *said).of("NetworkPolicy")
+    def opened(*settings: str) -> set[int]:
+        policies = rendered(VALUES["minimal"], *settings).of("NetworkPolicy")
         return {port["port"] for policy in policies for rule in policy["spec"]["egress"] for port in rule["ports"]}
 
     mail, traces = {25, 465, 587}, {4318}
@@ -176,11 +176,11 @@ def test_the_least_number_of_workers_is_at_most_the_greatest(partitions: int, le
     ("prefix", "topic"), [("null", "plaudit.mail-commands"), ("", "mail-commands"), ("a.", "a.mail-commands")]
 )
 def test_the_topics_whose_lag_counts_have_the_configured_prefix(prefix: str, topic: str) -> None:
-    said = ("config.PLAUDIT_KAFKA__PARTITIONS=4", f"config.PLAUDIT_KAFKA__TOPIC_PREFIX={prefix}")
-    made = rendered(VALUES["production"], *said)
+    settings = ("config.PLAUDIT_KAFKA__PARTITIONS=4", f"config.PLAUDIT_KAFKA__TOPIC_PREFIX={prefix}")
+    made = rendered(VALUES["production"], *settings)
     (rule,) = [each for each in made.of("ScaledObject") if each["metadata"]["name"] == f"{RELEASE}-mailer"]
-    ((told,), most) = ([each["metadata"] for each in rule["spec"]["triggers"]], rule["spec"]["maxReplicaCount"])
-    assert (told["topic"], told["consumerGroup"], most) == (topic, topic, 4)
+    ((trigger,), most) = ([each["metadata"] for each in rule["spec"]["triggers"]], rule["spec"]["maxReplicaCount"])
+    assert (trigger["topic"], trigger["consumerGroup"], most) == (topic, topic, 4)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_the_facade_is_held_at_a_version_while_the_others_go_on(held: tuple[str,
 
 
 def test_upgrades_are_told_with_the_workers_before_the_facade() -> None:
-    commands = [command.split() for command in told("Upgrade each part", "Roll back by one version")]
+    commands = [command.split() for command in commands_between("Upgrade each part", "Roll back by one version")]
     helms, composes = ([command for command in commands if command[0] == each] for each in ("helm", "docker"))
     assert [any(word.startswith("api.image.tag=") for word in command) for command in helms] == [True, False]
     up = ["up", "-d"]
@@ -215,13 +215,15 @@ def test_upgrades_are_told_with_the_workers_before_the_facade() -> None:
 
 def test_upgrades_and_rollbacks_take_over_what_others_have_set() -> None:
     """Helm stops halfway at a field that another client has set since, such as replicas by `kubectl scale`."""
-    commands = [command for command in told("# Operations", "## What was tested") if command.startswith("helm ")]
+    commands = [
+        command for command in commands_between("# Operations", "## What was tested") if command.startswith("helm ")
+    ]
     changing = [command for command in commands if command.split()[1] in ("install", "upgrade", "rollback")]
     assert len(changing) > 5
     assert [command for command in changing if "--force-conflicts" not in command] == []
 
 
-def told(begin: str, end: str) -> list[str]:
+def commands_between(begin: str, end: str) -> list[str]:
     """The commands in docs/operations.md between two texts, each joined to one line, without comments."""
     page = ROOT / "docs" / "operations.md"
     text = page.read_text().partition(begin)[2].partition(end)[0]
@@ -239,15 +241,19 @@ def test_a_restore_starts_the_scheduler_after_reminders_could_be_switched_off(cl
         nobody = "paused=true" in command or ("scheduler.replicas=0" in command and "mailer.replicas=0" in command)
         return command.startswith("helm upgrade") and not nobody
 
-    commands = [command for command in told("## Backup and restore", "## Alerts") if command.startswith(clients)]
+    commands = [
+        command for command in commands_between("## Backup and restore", "## Alerts") if command.startswith(clients)
+    ]
     assert [at for at, command in enumerate(commands, start=1) if starts_reminders(command)] == [len(commands)]
     assert "reminders preview" in commands[-2]
 
 
 def test_a_restore_scales_all_but_workers_to_nothing() -> None:
-    (said,) = [command for command in told("## Backup and restore", "## Alerts") if "api.replicas=0" in command]
-    said = said.partition("--set ")[2].split()[0]
-    made = rendered(VALUES["production"], said)
+    (setting,) = [
+        command for command in commands_between("## Backup and restore", "## Alerts") if "api.replicas=0" in command
+    ]
+    setting = setting.partition("--set ")[2].split()[0]
+    made = rendered(VALUES["production"], setting)
     replicas = {
         process: made.named("Deployment", f"{RELEASE}-{process}")["spec"].get("replicas") for process in PROCESSES
     }
@@ -301,8 +307,8 @@ def test_an_ingress_without_proxies_that_are_trusted_is_warned_of() -> None:
 
 def notes(values: Path, *others: str) -> str:
     """The notes of an installation with a values file and further values as `a.b=1`."""
-    said = [part for other in others for part in ("--set", other)]
-    made = helm("install", RELEASE, CHART, "--dry-run=client", "--values", values, *said)
+    options = [part for other in others for part in ("--set", other)]
+    made = helm("install", RELEASE, CHART, "--dry-run=client", "--values", values, *options)
     assert made.returncode == 0, made.stderr
     return made.stdout.partition("\nNOTES:\n")[2]
 

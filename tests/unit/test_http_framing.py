@@ -29,7 +29,7 @@ ENDLESS = {
 }
 
 
-def held(let_go: asyncio.Event) -> ASGIApp:
+def held_app(let_go: asyncio.Event) -> ASGIApp:
     """The application; it responds to `/held` once the event is set."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,7 +111,7 @@ async def test_headers_are_counted() -> None:
 async def test_requests_wait_while_an_earlier_one_is_in_hand(body: bytes) -> None:
     let_go = asyncio.Event()
     later = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
-    async with running(limits(), held(let_go)) as server, server.client() as client:
+    async with running(limits(), held_app(let_go)) as server, server.client() as client:
         client.writer.write(HELD + later * 300)
         protocol = await only_connection(server)
         assert await eventually(lambda: len(protocol.pipeline)) == 1
@@ -123,7 +123,7 @@ async def test_requests_wait_while_an_earlier_one_is_in_hand(body: bytes) -> Non
 @pytest.mark.parametrize("then", [b"\x16\x03 hello\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HT"])
 async def test_a_refusal_is_not_the_answer_to_an_earlier_request(then: bytes) -> None:
     let_go = asyncio.Event()
-    async with running(limits(receive=0.3), held(let_go)) as server, server.client() as client:
+    async with running(limits(receive=0.3), held_app(let_go)) as server, server.client() as client:
         client.writer.write(HELD)
         protocol = await only_connection(server)
         await eventually(lambda: protocol.cycle is not None)

@@ -54,8 +54,8 @@ def test_a_build_gets_no_secrets_caches_or_data(tmp_path: Path) -> None:
 
 def test_it_says_what_it_is() -> None:
     labels = dict(re.findall(r'org\.opencontainers\.image\.([a-z.]+)="([^"]*)"', DOCKERFILE))
-    told = {"title", "description", "licenses", "version", "revision", "created", "source", "base.name"}
-    assert set(labels) == told
+    expected = {"title", "description", "licenses", "version", "revision", "created", "source", "base.name"}
+    assert set(labels) == expected
     asked = set(re.findall(r"\$\{([A-Z]+)\}", " ".join(labels.values())))
     assert asked <= set(re.findall(r"^ARG ([A-Z]+)", DOCKERFILE, re.MULTILINE))
     assert {f"--build-arg {name}=" in WORKFLOWS["release.yml"] for name in asked - {"PYTHON"}} == {True}

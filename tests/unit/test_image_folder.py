@@ -28,8 +28,8 @@ def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     # The images of the old export are kept until the new one is renamed into place.
     assert [each.name for each in folder_before(folder).iterdir()] == [f"{ids[0]}.jpg"]
     for id in ids[:2]:
-        told = {"id": id, "sha256": sha256(id.encode()).hexdigest()}
-        assert [each.content for each in ImageFolder(folder).images({"images": [told]})] == [id.encode()]
+        entry = {"id": id, "sha256": sha256(id.encode()).hexdigest()}
+        assert [each.content for each in ImageFolder(folder).images({"images": [entry]})] == [id.encode()]
     remove_folder_before(folder)
     with pytest.raises(RuntimeError):
         write_half(folder, ids[2])

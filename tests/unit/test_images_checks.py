@@ -46,7 +46,7 @@ def _reviews(count: int, images: int) -> dict[int, Wanted]:
     return {2 * n: Wanted(f"r{n}", SubmittedReview.model_validate(each)) for n, each in enumerate(named)}
 
 
-async def _refused(store: _Store, wanted: dict[int, Wanted]) -> list[str]:
+async def _refused_pointers(store: _Store, wanted: dict[int, Wanted]) -> list[str]:
     with pytest.raises(ProblemError) as refused:
         await check_images(cast(Services, store), wanted)
     assert {error["code"] for error in refused.value.errors} == {"unknown-image"}
@@ -55,7 +55,7 @@ async def _refused(store: _Store, wanted: dict[int, Wanted]) -> list[str]:
 
 async def test_no_more_unknown_images_are_looked_up_than_an_answer_lists() -> None:
     store = _Store()
-    assert await _refused(store, _reviews(1_000, 5)) == [f"/{2 * n}/images" for n in range(MAX_ERRORS)]
+    assert await _refused_pointers(store, _reviews(1_000, 5)) == [f"/{2 * n}/images" for n in range(MAX_ERRORS)]
     assert store.asked == 5 * MAX_ERRORS
     assert 1 < store.most_at_once <= 50
 
@@ -64,7 +64,7 @@ async def test_every_review_is_judged_where_few_are_wrong() -> None:
     wanted = _reviews(1_000, 1)
     named = [item.review.images[0] for item in wanted.values() if item.review.images]
     store = _Store(named[:-1])
-    assert await _refused(store, wanted) == [f"/{2 * 999}/images"]
+    assert await _refused_pointers(store, wanted) == [f"/{2 * 999}/images"]
     assert store.asked == 1_000
     await check_images(cast(Services, _Store(named)), wanted)
 

@@ -45,15 +45,15 @@ def _wanted(source: Source, count: int = 200) -> list[WantedImages]:
     return [WantedImages(f"r{n}", None, source, [str(uuid4()) for _ in range(5)]) for n in range(count)]
 
 
-@pytest.mark.parametrize(("source", "of_each"), [(Source.KAFKA, 1), (Source.WIDGET, 5), (Source.IMPORT, 5)])
+@pytest.mark.parametrize(("source", "per_review"), [(Source.KAFKA, 1), (Source.WIDGET, 5), (Source.IMPORT, 5)])
 async def test_so_many_uploads_are_looked_up_at_once_and_none_that_decides_nothing(
-    source: Source, of_each: int
+    source: Source, per_review: int
 ) -> None:
     """All uploads are looked up for reviews that are kept without missing images."""
     store, wanted = _Store(), _wanted(source)
     found = await uploaded_among(cast(Services, store), wanted)
-    assert all(len(found.intersection(each.ids)) == 5 - of_each for each in wanted)
-    assert store.asked == 200 * of_each
+    assert all(len(found.intersection(each.ids)) == 5 - per_review for each in wanted)
+    assert store.asked == 200 * per_review
     assert 1 < store.most_at_once <= 16
 
 

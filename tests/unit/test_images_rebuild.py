@@ -120,13 +120,13 @@ async def greys_of(file: bytes) -> list[int]:
 
 async def test_16_bits_are_scaled_and_not_cut_off() -> None:
     shades = Image.frombytes("I;16", (256, 20), b"".join(bytes([128, grey]) for grey in range(256)) * 20)
-    told = await greys_of(png(shades))
-    assert all(abs(grey - place) < 8 for place, grey in enumerate(told))
+    greys = await greys_of(png(shades))
+    assert all(abs(grey - place) < 8 for place, grey in enumerate(greys))
 
 
 @pytest.mark.parametrize("options", [{}, {"transparency": 2}])
 @pytest.mark.parametrize("mode", ["1", "P"])
 async def test_lines_of_few_colours_stay_in_a_smaller_size(mode: str, options: dict[str, Any]) -> None:
     lines = Image.frombytes("L", (3_200, 20), bytes([*[0, 255] * 3, *[255] * 94]) * 32 * 20)
-    told = await greys_of(png(lines.convert(mode), **options))
-    assert sum(grey < 240 for grey in told) >= 32
+    greys = await greys_of(png(lines.convert(mode), **options))
+    assert sum(grey < 240 for grey in greys) >= 32

@@ -185,8 +185,8 @@ def test_spaces_around_names_in_a_table() -> None:
     spaced = {name: f" {value}\t" for name, value in names.items()}
     row = {**ROW, **spaced, "storeId": " ", "title": " Good ", "userName": " Anna"}
     review = ColumnMapping(defaults={"storeId": "S"}).submission(row, is_text=True)
-    told = (review.id, review.entity_id, review.entity_type, review.user_id, review.language)
-    assert told == tuple(names.values())
+    fields = (review.id, review.entity_id, review.entity_type, review.user_id, review.language)
+    assert fields == tuple(names.values())
     assert (review.store_id, review.title, review.user_name) == ("S", " Good ", " Anna")
 
 
@@ -219,7 +219,7 @@ def test_a_field_that_comes_twice() -> None:
     ]
 
 
-def an_order(file: Path, report: Path | None = None) -> ImportOptions:
+def import_options(file: Path, report: Path | None = None) -> ImportOptions:
     return ImportOptions(file, FileFormat.JSONL, ColumnMapping(), report)
 
 
@@ -229,10 +229,10 @@ def test_a_report_takes_the_place_of_reports_alone(tmp_path: Path) -> None:
         each.write_text('{"review": "Good"}\n')
     for earlier in ("", '{"li', '{"line":1,"reason":"x"}\n'):
         report.write_text(earlier)
-        an_order(file, report).check()
+        import_options(file, report).check()
     for taken in (other, Path("/dev/null"), file, tmp_path / "r.jsonl.plaudit-import.json"):
         with pytest.raises(UsageError, match="name another file"):
-            an_order(file, taken).check()
+            import_options(file, taken).check()
 
 
 def test_the_report_by_default_follows_no_link(tmp_path: Path) -> None:
@@ -244,22 +244,22 @@ def test_the_report_by_default_follows_no_link(tmp_path: Path) -> None:
         link.symlink_to(other)
         other.write_text(target) if target is not None else other.unlink()
         with pytest.raises(UsageError, match=r"symbolic link.*--report"):
-            an_order(file).check()
+            import_options(file).check()
         # A link that is named explicitly is followed, as for exports.
-        an_order(file, link).check()
+        import_options(file, link).check()
 
 
 def test_images_lie_beside_the_file_that_a_link_leads_to(tmp_path: Path) -> None:
     link = tmp_path / "latest.jsonl"
     link.symlink_to(tmp_path / "2026.jsonl")
-    assert an_order(link).image_folder == ImageFolder(tmp_path / "2026.jsonl.images")
+    assert import_options(link).image_folder == ImageFolder(tmp_path / "2026.jsonl.images")
 
 
 def test_a_pipe_is_no_file_to_go_on_in(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
     with pytest.raises(UsageError, match="save it"):
-        an_order(pipe).check()
+        import_options(pipe).check()
     with pytest.raises(UsageError, match="remove it"):
         Checkpoint.read(pipe, "job")
 
@@ -281,7 +281,7 @@ def test_a_checkpoint_is_of_its_job(tmp_path: Path) -> None:
 
 
 async def test_an_import_goes_on_with_its_own_report_alone(tmp_path: Path) -> None:
-    order = an_order(tmp_path / "reviews.jsonl", tmp_path / "bad.jsonl")
+    order = import_options(tmp_path / "reviews.jsonl", tmp_path / "bad.jsonl")
     mapping = ColumnMapping()
     reader = RowReader(mapping, SeenColumns(mapping, [], [], as_new=False), TopicNames("t."), is_text=True)
     done = Checkpoint(job="a")

@@ -63,13 +63,13 @@ def test_feedback_in_an_export() -> None:
     rows = reader(ColumnMapping())
     rows.messages(Row(1, 1, 1, {**ROW, "id": "r"}))
     found = [rows.messages(Row(2, 2, 1, {"reviewId": "r", name: line})) for name, line in lines.items()]
-    told = [each for row in found for each in row.followers]
-    assert [FEEDBACK_COMMAND.validate_json(each.value or b"").action for each in told] == ["vote", "vote", "report"]
+    commands = [each for row in found for each in row.followers]
+    assert [FEEDBACK_COMMAND.validate_json(each.value or b"").action for each in commands] == ["vote", "vote", "report"]
 
 
-def hashes_in(told: RowMessages) -> list[str | None]:
+def hashes_in(row: RowMessages) -> list[str | None]:
     """The text hashes in the commands after a review or of a line of feedback."""
-    values = [json.loads(each.value or b"") for each in told.followers]
+    values = [json.loads(each.value or b"") for each in row.followers]
     return [value.get("textHash") or next(iter(value.get("textHashes", {}).values()), None) for value in values]
 
 
@@ -106,18 +106,18 @@ OF_A_TYPO: dict[str, Any] = {**ROW, **PAST, "id": "r", "storeId": "Typo"}
 def test_feedback_on_a_bad_row_is_left_out() -> None:
     rows = reader(ColumnMapping())
 
-    def told(columns: dict[str, Any]) -> tuple[int, int]:
+    def count_feedback(columns: dict[str, Any]) -> tuple[int, int]:
         messages = rows.messages(Row(1, 1, 1, columns))
         return len(messages.followers), messages.feedback_left_out
 
     with pytest.raises(BadRowError):
-        told({**ROW, **PAST, "id": "r", "rating": 6})
-    assert told(VOTES) == (0, 2)
-    assert told({"reviewId": "r", "reported": [REPORT]}) == (0, 1)
-    assert told({**ROW, **PAST, "id": "r"}) == (1, 0)
+        count_feedback({**ROW, **PAST, "id": "r", "rating": 6})
+    assert count_feedback(VOTES) == (0, 2)
+    assert count_feedback({"reviewId": "r", "reported": [REPORT]}) == (0, 1)
+    assert count_feedback({**ROW, **PAST, "id": "r"}) == (1, 0)
     with pytest.raises(BadRowError):
-        told({**ROW, **PAST, "id": "r", "rating": 6})
-    assert told(VOTES) == (2, 0)
+        count_feedback({**ROW, **PAST, "id": "r", "rating": 6})
+    assert count_feedback(VOTES) == (2, 0)
 
 
 def test_feedback_on_a_line_that_cannot_be_parsed_is_left_out() -> None:
@@ -126,9 +126,9 @@ def test_feedback_on_a_line_that_cannot_be_parsed_is_left_out() -> None:
     bad, feedback = json_rows(io.BytesIO(lines), offset=0, line=0)
     with pytest.raises(BadRowError):
         rows.messages(bad)
-    told = rows.messages(feedback)
+    found = rows.messages(feedback)
     # Without the text of its review, it would apply to any review with the id.
-    assert (told.followers, told.feedback_left_out) == ([], 2)
+    assert (found.followers, found.feedback_left_out) == ([], 2)
 
 
 def test_feedback_on_a_row_of_a_store_that_there_is_not_is_left_out() -> None:
@@ -162,7 +162,7 @@ def test_feedback_is_the_same_event_whatever_text_it_names() -> None:
         rows = reader(ColumnMapping())
         rows.messages(Row(1, 1, 1, {**ROW, **PAST, "id": "r", "review": text}))
         found.append(rows.messages(Row(2, 2, 1, {"reviewId": "r", "reported": [REPORT]})))
-    ids = [dict(each.headers)["ce_id"] for told in found for each in told.followers]
+    ids = [dict(each.headers)["ce_id"] for row in found for each in row.followers]
     assert (len(ids), ids[0]) == (2, ids[1])
 
 
@@ -242,8 +242,10 @@ def test_names_of_any_length_are_cut() -> None:
 def test_empty_texts_of_a_past_are_missing_in_a_table_alone(is_text: bool) -> None:
     empty = dict.fromkeys(("moderator", "moderationReason", "reasonCode", "source", "language"), "")
     row = {name: str(value) for name, value in ROW.items()} if is_text else ROW
-    told = replace(reader(ColumnMapping()), is_text=is_text).messages(Row(1, 1, 1, {**row, **PAST, **empty, "id": "r"}))
-    command = MODERATION_COMMAND.validate_json(told.followers[0].value or b"")
+    found = replace(reader(ColumnMapping()), is_text=is_text).messages(
+        Row(1, 1, 1, {**row, **PAST, **empty, "id": "r"})
+    )
+    command = MODERATION_COMMAND.validate_json(found.followers[0].value or b"")
     assert (command.moderator, command.reason) == ((None, None) if is_text else ("", ""))
 
 
