@@ -364,13 +364,13 @@ PARTS: list[tuple[str, str, Check]] = [
 
 
 @pytest.mark.parametrize("check", CHECKS)
-async def test_the_parts_are_as_we_use_them(check: Check) -> None:
+async def test_private_parts_work_as_used(check: Check) -> None:
     await check(aiokafka_internals)
 
 
 @pytest.mark.filterwarnings("ignore:Unclosed AIOKafkaProducer:ResourceWarning")
 @pytest.mark.parametrize(("module", "name", "check"), PARTS)
-async def test_a_part_that_is_renamed_is_missed(
+async def test_renamed_part_raises_attribute_error(
     monkeypatch: pytest.MonkeyPatch, module: str, name: str, check: Check
 ) -> None:
     rename(monkeypatch, module, name)
@@ -379,14 +379,14 @@ async def test_a_part_that_is_renamed_is_missed(
     assert str(missed.traceback[-1].path) == aiokafka_internals.__file__
 
 
-async def test_another_reader_of_batches_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_replaced_batch_reader_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiokafka.consumer.fetcher, "MemoryRecords", ModuleType)
     with pytest.raises(AttributeError, match="another class"):
         await check_batches(aiokafka_internals)
 
 
 @pytest.mark.parametrize("module", [aiokafka.client, aiokafka.admin.client])
-def test_another_question_for_topics_is_noticed(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
+def test_replaced_metadata_request_is_detected(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
     monkeypatch.setattr(module, "MetadataRequest", ModuleType)
     with pytest.raises(AttributeError, match="another class"):
         aiokafka_internals.make_no_topics()

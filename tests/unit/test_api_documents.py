@@ -54,13 +54,13 @@ def operations(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [each for operations in document["paths"].values() for each in operations.values()]
 
 
-def test_operations_have_names_of_their_own(operations: list[dict[str, Any]]) -> None:
+def test_operation_ids_are_unique(operations: list[dict[str, Any]]) -> None:
     names = [each["operationId"] for each in operations]
     assert [name for name in names if names.count(name) > 1] == []
     assert [name for name in names if not OPERATION.fullmatch(name)] == []
 
 
-def test_bodies_and_answers_are_told_by_name(document: dict[str, Any], operations: list[dict[str, Any]]) -> None:
+def test_body_schemas_are_named_components(document: dict[str, Any], operations: list[dict[str, Any]]) -> None:
     bodies = [
         each["requestBody"]["content"].get("application/json", {}) for each in operations if "requestBody" in each
     ]
@@ -77,7 +77,7 @@ def _bodies() -> Iterator[JsonBody[Any]]:
     yield from (Fields(required=required) for required in (True, False))
 
 
-def test_samples_of_bodies_are_taken_as_they_stand() -> None:
+def test_body_examples_are_accepted() -> None:
     taken = 0
     for body in _bodies():
         openapi: dict[str, Any] = body.openapi
@@ -88,7 +88,7 @@ def test_samples_of_bodies_are_taken_as_they_stand() -> None:
     assert taken > 20
 
 
-def test_queries_are_told_from_commands(document: dict[str, Any]) -> None:
+def test_queries_and_commands_are_distinguished_by_path(document: dict[str, Any]) -> None:
     """The path alone decides which concurrency limit applies. A review claim is a command without an outcome."""
     for path, methods in document["paths"].items():
         names = [parameter.get("name") for parameter in methods.get("post", {}).get("parameters", ())]
@@ -96,13 +96,13 @@ def test_queries_are_told_from_commands(document: dict[str, Any]) -> None:
         assert "post" not in methods or is_command == (path.rpartition("/")[2] not in QUERIES), path
 
 
-def test_only_what_is_called_title_is_titled(document: dict[str, Any]) -> None:
+def test_only_the_title_field_has_a_title(document: dict[str, Any]) -> None:
     review = document["components"]["schemas"]["SubmittedReview"]["properties"]
     assert "title" in review
     assert "title" not in review["userId"]
 
 
-def test_what_is_left_out_has_no_default(document: dict[str, Any]) -> None:
+def test_optional_fields_of_updates_have_no_default(document: dict[str, Any]) -> None:
     """A generated client sends defaults, and would reset fields that it should leave alone."""
     partial = [
         each
@@ -120,7 +120,7 @@ def test_what_is_left_out_has_no_default(document: dict[str, Any]) -> None:
     ] == []
 
 
-def test_moments_are_told_as_such(document: dict[str, Any]) -> None:
+def test_timestamps_have_date_time_format(document: dict[str, Any]) -> None:
     fields = [
         (name, field)
         for each in (document, asyncapi_document(TopicNames("plaudit."), "1"))
@@ -132,7 +132,7 @@ def test_moments_are_told_as_such(document: dict[str, Any]) -> None:
     assert [(name, field) for name, field in fields if '"date-time"' not in orjson.dumps(field).decode()] == []
 
 
-def test_texts_that_must_not_be_blank_are_not_empty(document: dict[str, Any]) -> None:
+def test_required_texts_have_min_length(document: dict[str, Any]) -> None:
     review = document["components"]["schemas"]["SubmittedReview"]["properties"]
     (store,) = document["paths"]["/api/stores/{storeId}"]["put"]["parameters"][:1]
     schemas = {
@@ -145,12 +145,12 @@ def test_texts_that_must_not_be_blank_are_not_empty(document: dict[str, Any]) ->
     }
 
 
-def test_every_operation_tells_of_problems(operations: list[dict[str, Any]]) -> None:
+def test_every_operation_documents_problems(operations: list[dict[str, Any]]) -> None:
     undocumented = [each["operationId"] for each in operations if "default" not in each["responses"]]
     assert undocumented == []
 
 
-def test_problems_of_commands_are_as_they_are_told(document: dict[str, Any]) -> None:
+def test_problems_of_commands_match_their_schemas(document: dict[str, Any]) -> None:
     """If an id is taken, nothing is published, so the problem carries no outcome."""
     outcome = {
         "commandId": "c-1",
@@ -171,14 +171,14 @@ def test_problems_of_commands_are_as_they_are_told(document: dict[str, Any]) -> 
         assert [error.message for error in validator.iter_errors(orjson.loads(body))] == [], problem.kind
 
 
-async def test_a_service_has_the_same_document() -> None:
+async def test_served_document_matches_the_printed_one() -> None:
     async with app_without_servers() as app:
         paths = app.openapi()["paths"]
     whole = service_document()["paths"]
     assert {path: whole[path] for path in whole if not path.startswith("/storefront/")} == paths
 
 
-def test_two_bodies_of_one_name_are_refused() -> None:
+def test_conflicting_schema_names_are_refused() -> None:
     router = APIRouter()
     for path, kind in (("/a", "string"), ("/b", "integer")):
         schema = {"title": "Thing", "type": "object", "properties": {"name": {"type": kind}}}
@@ -191,14 +191,14 @@ def test_two_bodies_of_one_name_are_refused() -> None:
         openapi_document(router.routes, "1")
 
 
-def test_the_client_is_of_this_document() -> None:
+def test_typescript_client_is_up_to_date() -> None:
     """Generating its types needs a tool that not every machine has, so the hash of its source document is committed."""
     printed = CliRunner().invoke(plaudit, ["openapi"]).stdout
     noted = (ROOT / "clients" / "typescript" / "openapi.sha256").read_text().strip()
     assert sha256(printed.encode()).hexdigest() == noted, "run `make client`"
 
 
-async def test_the_document_of_the_topics_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_asyncapi_document_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rendering it takes long, and it is public."""
     async with client_without_servers() as http:
         first = [await http.get(path) for path in ("/asyncapi.json", "/asyncapi")]

@@ -92,20 +92,20 @@ def responses() -> float:
         ("/nowhere", "none"),
     ],
 )
-async def test_pages_and_files_are_counted_by_their_routes(http: httpx.AsyncClient, path: str, route: str) -> None:
+async def test_requests_are_counted_by_route(http: httpx.AsyncClient, path: str, route: str) -> None:
     before = samples(COUNTED)
     await http.get(path)
     assert increases(samples(COUNTED), before) == {("GET", route): 1}
 
 
-def test_all_routes_name_themselves(app: FastAPI) -> None:
+def test_all_routes_have_names(app: FastAPI) -> None:
     def has_route_name(route: BaseRoute) -> bool:
         return isinstance(route, APIRoute | PageRoute | FolderRoute | EncodedSlashes)
 
     assert [getattr(route, "path", "?") for route in app.routes if not has_route_name(route)] == []
 
 
-async def test_streams_are_counted_and_not_measured(http: httpx.AsyncClient) -> None:
+async def test_streams_are_counted_but_not_timed(http: httpx.AsyncClient) -> None:
     page, stream = ("GET", "/console/queue"), ("GET", "/console/queue/news")
     counted, measured = samples(COUNTED), samples(MEASURED)
     await http.get(page[1])
@@ -115,7 +115,7 @@ async def test_streams_are_counted_and_not_measured(http: httpx.AsyncClient) -> 
     assert increases(samples(MEASURED), measured) == {page: 1}
 
 
-async def test_a_page_that_fails_fails_once(http: httpx.AsyncClient) -> None:
+async def test_failed_page_is_counted_once(http: httpx.AsyncClient) -> None:
     before = failures()
     assert (await http.get("/console/queue")).status_code == 503
     assert failures() == before + 1
@@ -140,7 +140,7 @@ async def asks(request: Request) -> Response:
     ("path", "is_measured"),
     [("/later", False), ("/asks?of=/later", False), ("/asks?of=/api/me", True), ("/api/me", True)],
 )
-async def test_answers_that_wait_are_not_measured(
+async def test_waiting_responses_are_not_timed(
     app: FastAPI, http: httpx.AsyncClient, path: str, is_measured: bool
 ) -> None:
     app.router.routes.insert(0, PageRoute("/later", later))

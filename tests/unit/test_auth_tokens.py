@@ -53,7 +53,7 @@ def set_timeout(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return apply
 
 
-async def test_a_token_says_who_may_do_what_and_where(issuer: Issuer, tokens: Tokens) -> None:
+async def test_token_determines_subject_permissions_and_stores(issuer: Issuer, tokens: Tokens) -> None:
     token = issuer.token(["customerReviews:read", "openid"], ["A", "B"])
     caller = await tokens.caller(token)
     assert caller == Caller("anna", frozenset({Permission.READ_REVIEWS}), frozenset({"A", "B"}))
@@ -62,13 +62,13 @@ async def test_a_token_says_who_may_do_what_and_where(issuer: Issuer, tokens: To
 
 
 @pytest.mark.parametrize("scope", ["customerReviews:read  return:read", ["customerReviews:read", "return:read"]])
-async def test_permissions_are_a_string_or_an_array(issuer: Issuer, tokens: Tokens, scope: Any) -> None:
+async def test_scope_is_a_string_or_an_array(issuer: Issuer, tokens: Tokens, scope: Any) -> None:
     caller = await tokens.caller(issuer.token(scope=scope))
     assert caller.permissions == {Permission.READ_REVIEWS, Permission.READ_RETURNS}
     assert caller.stores is None
 
 
-async def test_a_token_for_longer_than_a_clock_can_tell(issuer: Issuer, tokens: Tokens) -> None:
+async def test_token_with_huge_expiry_is_accepted(issuer: Issuer, tokens: Tokens) -> None:
     assert await tokens.caller(issuer.claiming(exp=10**400)) == await tokens.caller(issuer.token())
 
 
@@ -130,7 +130,7 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
-async def test_forged_tokens_open_nothing(issuer: Issuer, tokens: Tokens, forge: Callable[[Issuer], str]) -> None:
+async def test_forged_tokens_are_refused(issuer: Issuer, tokens: Tokens, forge: Callable[[Issuer], str]) -> None:
     with pytest.raises(RefusedCredentialError):
         await tokens.caller(forge(issuer))
     # Valid tokens are still accepted.
@@ -139,7 +139,9 @@ async def test_forged_tokens_open_nothing(issuer: Issuer, tokens: Tokens, forge:
 
 @pytest.mark.parametrize("hmac", ["HS256", "HS384", "HS512"])
 @pytest.mark.parametrize("secret", ["pem", "jwk"])
-async def test_the_public_key_is_no_secret(issuer: Issuer, tokens: Tokens, hmac: str, secret: str) -> None:
+async def test_public_key_is_not_accepted_as_hmac_secret(
+    issuer: Issuer, tokens: Tokens, hmac: str, secret: str
+) -> None:
     key = issuer.keys["first"]
     public = pem(key) if secret == "pem" else json.dumps(issuer.published_keys()).encode()
     payload = jwt.decode(issuer.token(), options={"verify_signature": False})
@@ -152,9 +154,7 @@ async def test_the_public_key_is_no_secret(issuer: Issuer, tokens: Tokens, hmac:
             await keys.caller(forged)
 
 
-async def test_a_token_ends_with_its_expiry_although_it_is_remembered(
-    issuer: Issuer, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_cached_token_expires(issuer: Issuer, tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
     token = issuer.token(exp=int(time.time()) + 200)
     await tokens.caller(token)
     later, remembered_until = datetime.now(UTC) + timedelta(seconds=206), monotonic() + 205
@@ -172,7 +172,7 @@ async def test_a_token_ends_with_its_expiry_although_it_is_remembered(
         await tokens.caller(token)
 
 
-async def test_keys_rotate_in_flight(issuer: Issuer, tokens: Tokens, clock: Clock) -> None:
+async def test_key_rotation(issuer: Issuer, tokens: Tokens, clock: Clock) -> None:
     before = issuer.token()
     await tokens.caller(before)
     issuer.keys["second"] = ec_key()
@@ -193,7 +193,7 @@ async def test_keys_rotate_in_flight(issuer: Issuer, tokens: Tokens, clock: Cloc
         await tokens.caller(issuer.token(subject="fanny"))
 
 
-async def test_made_up_key_ids_ask_the_issuer_once_in_a_while(issuer: Issuer, tokens: Tokens, clock: Clock) -> None:
+async def test_unknown_key_ids_trigger_few_fetches(issuer: Issuer, tokens: Tokens, clock: Clock) -> None:
     for number in range(20):
         with pytest.raises(RefusedCredentialError):
             await tokens.caller(issuer.token(kid=f"made up {number}", key=issuer.keys["first"]))
@@ -205,7 +205,7 @@ async def test_made_up_key_ids_ask_the_issuer_once_in_a_while(issuer: Issuer, to
 
 
 @pytest.mark.parametrize("mood", ["hangs", "fails", "floods", "redirects"])
-async def test_an_issuer_that_is_away(
+async def test_unavailable_issuer(
     issuer: Issuer, tokens: Tokens, clock: Clock, set_timeout: Callable[[float], None], mood: Mood
 ) -> None:
     set_timeout(0.2)
@@ -230,13 +230,13 @@ async def test_an_issuer_that_is_away(
 
 
 @pytest.mark.parametrize("kid", [{"a": 1}, ["a"], 7])
-async def test_a_key_whose_id_is_no_text_is_none(issuer: Issuer, tokens: Tokens, kid: Any) -> None:
+async def test_key_with_invalid_id_is_ignored(issuer: Issuer, tokens: Tokens, kid: Any) -> None:
     """Other keys of the set are used."""
     issuer.oddities = [jwk("first", ec_key()) | {"kid": kid}]
     assert (await tokens.caller(issuer.token())).subject == "anna"
 
 
-async def test_a_key_from_a_file() -> None:
+async def test_key_from_a_file() -> None:
     key = ec_key()
     issuer = Issuer({"first": key})
     tokens = Tokens(StaticKey(pem(key), ALGORITHMS), RULES)
@@ -256,5 +256,5 @@ async def _check_refetch(issuer: Issuer, times: int, tokens: Tokens) -> None:
     assert issuer.asked == times
 
 
-async def test_an_expiry_in_a_string(issuer: Issuer, tokens: Tokens) -> None:
+async def test_expiry_as_a_string(issuer: Issuer, tokens: Tokens) -> None:
     assert await tokens.caller(issuer.claiming(exp=str(int(time.time()) + 60)))

@@ -18,7 +18,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @pytest.mark.parametrize(("method", "path"), WITHOUT_BODY)
-async def test_a_body_that_says_something_is_refused(method: str, path: str) -> None:
+async def test_unexpected_body_is_refused(method: str, path: str) -> None:
     async with client_without_servers() as http:
         for content, headers in (
             (b'{"reason": "x"}', {}),
@@ -35,7 +35,7 @@ async def test_a_body_that_says_something_is_refused(method: str, path: str) -> 
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b" { }\n", b"null", b"\r\n", b"[]", b'{"name": "OrderReviewRequest", "storeId": null}']
 )
-async def test_a_body_that_says_nothing_else_is_none(content: bytes) -> None:
+async def test_empty_or_redundant_body_is_accepted(content: bytes) -> None:
     async with client_without_servers() as http:
         for headers in ({}, FORM, {"content-type": "application/json"}):
             # The body was accepted: 503 because Kafka is unavailable.
@@ -45,14 +45,14 @@ async def test_a_body_that_says_nothing_else_is_none(content: bytes) -> None:
 
 @pytest.mark.parametrize("path", [f"{REVIEWS}?ids=r", f"{REVIEWS}/r/votes?userId=u"])
 @pytest.mark.parametrize("content", [b"", b"null", b" null\n"])
-async def test_a_body_that_is_null_is_missing(path: str, content: bytes) -> None:
+async def test_null_body_counts_as_missing(path: str, content: bytes) -> None:
     async with client_without_servers() as http:
         # The body was accepted: 503 because MongoDB is unavailable.
         assert (await http.request("DELETE", path, content=content)).status_code == 503
 
 
 @pytest.mark.parametrize("content", [b"", b"\n"])
-async def test_a_claim_needs_no_body(content: bytes) -> None:
+async def test_claim_needs_no_body(content: bytes) -> None:
     async with client_without_servers() as http:
         # The body was accepted: 503 because MongoDB is unavailable.
         assert (await http.post(f"{REVIEWS}/r/claim", content=content)).status_code == 503

@@ -33,7 +33,7 @@ async def stall(share: Share, until: asyncio.Event) -> None:
         await until.wait()
 
 
-async def test_room_is_waited_for_and_given_back() -> None:
+async def test_shares_are_waited_for_and_released() -> None:
     budget = Budget(1_000, "bodies of")
     shares = [await budget.take(10) for _ in range(100)]
     waiting = [asyncio.create_task(budget.take(10)) for _ in range(2)]
@@ -49,7 +49,7 @@ async def test_room_is_waited_for_and_given_back() -> None:
     assert budget.held == 993
 
 
-async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_for_a_share_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "PATIENCE_S", 0.05)
     budget = Budget(100, "bodies of")
     share = await budget.take(60)
@@ -68,7 +68,7 @@ async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     assert budget.held == 0
 
 
-async def test_more_than_there_is_comes_alone_and_large_shares_leave_room_for_small_ones() -> None:
+async def test_large_shares_leave_room_for_small_ones() -> None:
     budget = Budget(640, "bodies of")
     await budget.take(5)
     huge = await budget.take(10_000)
@@ -81,7 +81,7 @@ async def test_more_than_there_is_comes_alone_and_large_shares_leave_room_for_sm
     await waiting
 
 
-async def test_clients_that_keep_us_waiting_make_room_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_longest_stalled_clients_are_dropped_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "STALLED_S", 0.05)
     budget, never = Budget(1_000, "bodies of"), asyncio.Event()
     stalled = []
@@ -102,7 +102,7 @@ async def test_clients_that_keep_us_waiting_make_room_the_longest_first(monkeypa
     assert not budget.stalling
 
 
-async def test_a_body_that_comes_on_slowly_makes_room_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_body_is_dropped_if_room_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "STALLED_S", 0.05)
     monkeypatch.setattr(concurrency, "SLOW_S", 0.1)
 
@@ -130,7 +130,7 @@ async def test_a_body_that_comes_on_slowly_makes_room_in_the_end(monkeypatch: py
 
 
 @pytest.mark.parametrize(("path", "status"), [("/api/customerReviews", 202), ("/api/rating/entityRating", 503)])
-async def test_answers_of_commands_need_no_room(path: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_command_responses_need_no_share(path: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "PATIENCE_S", 0.01)
     answers = Budget(100_000, "answers to")
     others = await answers.take(75_000)
@@ -158,7 +158,7 @@ async def receive_nothing() -> Message:
         *(("/api/customerReviews", 100_000), ("/storefront/v1/shop/Product/1/reviews", 100_000)),
     ],
 )
-async def test_room_for_uploads_is_larger_wherever_they_go(path: str, most: int) -> None:
+async def test_uploads_get_larger_shares(path: str, most: int) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         raise NotImplementedError
 
@@ -170,7 +170,7 @@ async def test_room_for_uploads_is_larger_wherever_they_go(path: str, most: int)
 
 
 @pytest.mark.parametrize("size", [SMALL, SMALL + 1])
-async def test_room_that_was_taken_for_an_answer_is_given_back_with_it(size: int) -> None:
+async def test_share_of_a_response_is_released_with_it(size: int) -> None:
     answers, held, bodies = Budget(2_000_000, "answers to"), list[int](), [b"a" * size, b"too late"]
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -189,7 +189,7 @@ async def test_room_that_was_taken_for_an_answer_is_given_back_with_it(size: int
     assert answers.held == 0
 
 
-async def test_images_are_read_once_there_is_room_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_images_are_read_after_reserving_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
     id, files = str(uuid4()), files_in_memory()
     await files.put(id, [b"a" * 1_000_000, b"small"])
     stored = StoredImage(id, ImageState.READY, datetime.now(UTC), review_id="r")

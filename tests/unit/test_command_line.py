@@ -24,9 +24,7 @@ async def handler() -> AsyncIterator[None]:
 
 @pytest.mark.usefixtures("handler")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-async def test_a_command_that_loses_its_cancellation_is_cancelled_again(
-    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
+async def test_lost_cancellation_is_repeated(monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
     """PyMongo can lose a cancellation that arrives together with a response."""
     monkeypatch.setattr(command_line, "CANCEL_AGAIN_S", 0.01)
     lost: list[asyncio.CancelledError] = []
@@ -45,7 +43,7 @@ async def test_a_command_that_loses_its_cancellation_is_cancelled_again(
     assert len(lost) == 1
 
 
-def test_the_second_ctrl_c_ends_a_command_at_once() -> None:
+def test_second_ctrl_c_ends_the_command_at_once() -> None:
     async def work() -> None:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
@@ -57,7 +55,7 @@ def test_the_second_ctrl_c_ends_a_command_at_once() -> None:
         uvloop.run(until_terminated(work()))
 
 
-def test_the_second_ctrl_c_ends_a_command_also_where_it_waits_for_a_file() -> None:
+def test_second_ctrl_c_interrupts_a_blocking_read() -> None:
     """A blocking read keeps the event loop from running anything else."""
     reading, writing = os.pipe()
     interrupts = [threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)) for after in (0.1, 0.2)]
@@ -81,7 +79,7 @@ def test_the_second_ctrl_c_ends_a_command_also_where_it_waits_for_a_file() -> No
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_command_in_the_background_of_a_shell_goes_on_at_ctrl_c() -> None:
+def test_background_command_ignores_ctrl_c() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     async def work() -> str:

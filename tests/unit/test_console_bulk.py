@@ -58,7 +58,7 @@ class Interface:
         ),
     ],
 )
-async def test_what_was_changed_or_reported_meanwhile_is_left_alone(
+async def test_reviews_changed_or_reported_since_are_skipped(
     only: str, rows: list[dict[str, Any]], reported: dict[str, str]
 ) -> None:
     """Also if changed reviews precede all decided ones. Nothing is left to continue with once only they remain."""

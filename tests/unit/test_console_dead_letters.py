@@ -32,7 +32,7 @@ def replay(asked: Asked) -> tuple[int, Any]:
 
 
 @pytest.mark.long
-async def test_a_large_letter_is_mended_as_it_came() -> None:
+async def test_edited_large_letter_is_sent_compactly() -> None:
     """The form's line breaks and indentation would make it too large. Numbers and strings are sent as typed."""
     asked: list[Asked] = []
     answers = {"deadLetters/order-events/0/1": (200, LETTER), "deadLetters/replay": replay}
@@ -64,14 +64,14 @@ async def form_text_of(value: str) -> str:
     return unescape(shown[1])
 
 
-async def test_a_letter_that_lines_would_make_much_longer_is_edited_as_it_came() -> None:
+async def test_deeply_indented_letter_is_edited_unformatted() -> None:
     """Each element would be indented by 1,800 spaces: 20 MB for 20 KB, and a GB for a MiB."""
     nested = "[" * 900 + ",".join(["1"] * 10_000) + "]" * 900
     assert await form_text_of(nested) == nested
     assert await form_text_of('[[[[{"a":[1,2]}]]]]') == json.dumps([[[[{"a": [1, 2]}]]]], indent=2)
 
 
-async def test_a_letter_that_is_nested_too_deep_to_be_written_is_edited_as_it_came() -> None:
+async def test_too_deeply_nested_letter_is_edited_unformatted() -> None:
     for depth in range(950, 1_010):
         nested = "[" * depth + "]" * depth
         assert await form_text_of(nested) == nested, depth

@@ -42,7 +42,7 @@ async def guarded() -> AsyncIterator[httpx.AsyncClient]:
             yield http
 
 
-async def test_a_form_of_somebody_signed_out_comes_back_to_be_sent_again(guarded: httpx.AsyncClient) -> None:
+async def test_form_is_shown_again_after_sign_out(guarded: httpx.AsyncClient) -> None:
     typed = {"key": "k-1", "text": HOSTILE, "author": "Shop"}
     page = await guarded.post("/console/reviews/a%2Fb/reply?x=1", data=typed, headers={"sec-fetch-site": "same-origin"})
     assert page.status_code == 401
@@ -52,20 +52,20 @@ async def test_a_form_of_somebody_signed_out_comes_back_to_be_sent_again(guarded
 
 
 @pytest.mark.parametrize("headers", [{}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}])
-async def test_nobody_else_puts_a_form_on_our_page(guarded: httpx.AsyncClient, headers: dict[str, str]) -> None:
+async def test_cross_site_form_is_not_shown_again(guarded: httpx.AsyncClient, headers: dict[str, str]) -> None:
     """One click would send it with the visitor's cookie."""
     answer = await guarded.post("/console/reviews/1/delete", data={"reason": "evil"}, headers=headers)
     assert (answer.status_code, answer.headers.get("location")) in ((303, "/console/sign-in"), (403, None))
     assert "evil" not in answer.text
 
 
-async def test_what_is_too_large_to_come_back_leads_to_the_way_in(guarded: httpx.AsyncClient) -> None:
+async def test_too_large_form_redirects_to_sign_in(guarded: httpx.AsyncClient) -> None:
     headers = {"sec-fetch-site": "same-origin"}
     answer = await guarded.post("/console/reviews/1/reply", data={"text": "x" * 300_000}, headers=headers)
     assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in?done=ended")
 
 
-async def test_an_ended_session_says_so(guarded: httpx.AsyncClient) -> None:
+async def test_ended_session_is_reported(guarded: httpx.AsyncClient) -> None:
     """Only to visitors from a page of the console, not to new ones."""
     for site, path, ended in (("same-origin", "/queue", True), ("none", "/queue", False), ("same-origin", "", False)):
         answer = await guarded.get(f"/console{path}", headers={"sec-fetch-site": site})
@@ -76,7 +76,7 @@ async def test_an_ended_session_says_so(guarded: httpx.AsyncClient) -> None:
 PREVIEW = "/console/templates/OrderReviewRequest/preview"
 
 
-async def test_a_preview_that_is_refused_says_so_in_its_frame(guarded: httpx.AsyncClient) -> None:
+async def test_refused_preview_is_shown_in_its_frame(guarded: httpx.AsyncClient) -> None:
     """When signed out and during outages: the frame of a page that forbids framing would stay blank."""
     framed = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe"}
     typed = {"subject": "Hi", "html": "<p>Hi</p>", "text": "Hi", "step": "html"}
@@ -93,7 +93,7 @@ async def test_a_preview_that_is_refused_says_so_in_its_frame(guarded: httpx.Asy
         assert not re.search("<form|<nav|<script", page.text)
 
 
-async def test_a_form_comes_back_while_servers_are_away() -> None:
+async def test_form_is_shown_again_during_an_outage() -> None:
     typed = {"key": "k-2", "text": "Thank you", "author": ""}
     async with app_without_servers() as app:
         add_console(app)
@@ -106,7 +106,7 @@ async def test_a_form_comes_back_while_servers_are_away() -> None:
 
 
 @pytest.mark.parametrize("quantity", ["9" * 5_000, "²", "1e400", "nan", "-1"])
-async def test_no_quantity_breaks_a_page(quantity: str) -> None:
+async def test_invalid_quantities_do_not_break_a_page(quantity: str) -> None:
     async with app_without_servers() as app:
         add_console(app)
         async with client_of(app) as http:
@@ -115,7 +115,7 @@ async def test_no_quantity_breaks_a_page(quantity: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["ü", "\u202e", "\r\nx: y", "\0"])
-async def test_no_key_of_a_form_breaks_a_page(key: str) -> None:
+async def test_invalid_form_keys_do_not_break_a_page(key: str) -> None:
     async with app_without_servers() as app:
         add_console(app)
         async with client_of(app) as http:
@@ -125,7 +125,7 @@ async def test_no_key_of_a_form_breaks_a_page(key: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/console/queue", "/console/queue/all"])
-async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> None:
+async def test_unknown_filter_is_refused(path: str) -> None:
     async with app_without_servers() as app:
         add_console(app)
         async with client_of(app) as http:
@@ -146,7 +146,7 @@ async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> Non
         ("/console/audit?after=two", "two is not a number of entries."),
     ],
 )
-async def test_no_parameter_of_a_page_is_taken_that_is_not_known(path: str, expected: str) -> None:
+async def test_unknown_parameter_values_are_refused(path: str, expected: str) -> None:
     app = faked([each.value for each in Permission], {})
     async with client_of(app) as http:
         page = await http.get(path)
@@ -164,7 +164,7 @@ async def test_no_parameter_of_a_page_is_taken_that_is_not_known(path: str, expe
         ("returns/1/delete", {}),
     ],
 )
-async def test_what_has_yet_to_take_effect_is_not_told_as_done(path: str, form: dict[str, str]) -> None:
+async def test_pending_command_is_reported_as_accepted(path: str, form: dict[str, str]) -> None:
     taken = (202, {"commandId": "c", "ids": ["1"], "outcome": "accepted"})
     paths = ("customerReviews", "customerReviews/1/reply", "customerReviews/1/images/2/hide", "return")
     answers: dict[str, Any] = {"customerReviews/1": (200, {**ROW, "id": "1"}), **dict.fromkeys(paths, taken)}
@@ -174,7 +174,7 @@ async def test_what_has_yet_to_take_effect_is_not_told_as_done(path: str, form: 
         assert (answer.status_code, location.params.get("done")) == (303, "accepted"), answer.text
 
 
-async def test_what_breaks_a_page_is_told_by_a_page() -> None:
+async def test_unexpected_error_is_shown_as_a_page() -> None:
     """Here by an API response of the wrong shape."""
     odd: dict[str, Any] = {"customerReviews/search": (200, {})}
     app = faked([each.value for each in Permission], odd)
@@ -187,7 +187,7 @@ async def test_what_breaks_a_page_is_told_by_a_page() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 40])
-async def test_reminders_of_each_store_can_be_chosen(count: int) -> None:
+async def test_reminders_can_be_filtered_by_each_store(count: int) -> None:
     preview = {"results": [], "enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
     stores = [{"id": f"shop {number}", "name": None} for number in range(count)]
     answers = {"reminders/preview": (200, preview), "stores": (200, stores)}
@@ -217,7 +217,7 @@ PREVIEWED: dict[str, Any] = {
         ("", ["remind"] * 2 + ["reviews-disabled", "over"] * 25, "2 orders are due", "or more"),
     ],
 )
-async def test_reminders_count_no_more_than_they_know(
+async def test_reminders_give_a_lower_bound_of_due_orders(
     query: str, decisions: list[str], expected: str, unexpected: str
 ) -> None:
     """One order's page has no total, and a partial list gives a lower bound."""
@@ -230,7 +230,7 @@ async def test_reminders_count_no_more_than_they_know(
 
 
 @pytest.mark.parametrize(("status", "is_reported"), [(200, False), (503, True)])
-async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status: int, *, is_reported: bool) -> None:
+async def test_unavailable_part_is_reported_and_not_shown_as_empty(status: int, *, is_reported: bool) -> None:
     permissions = [Permission.READ_REVIEWS.value, Permission.READ_AUDIT.value]
     answers = {
         "customerReviews/r": (200, ROW),
@@ -243,7 +243,7 @@ async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status:
     assert ("No other review" in words) is not is_reported
 
 
-async def test_who_may_read_a_review_sees_what_its_approval_would_change() -> None:
+async def test_review_readers_see_the_impact_of_an_approval() -> None:
     """As in the API, the permission to read ratings isn't needed."""
     change = {"now": {"value": 4.5, "reviewCount": 2}, "ifApproved": {"value": 4.0, "reviewCount": 3}}
     answers = {
@@ -256,7 +256,7 @@ async def test_who_may_read_a_review_sees_what_its_approval_would_change() -> No
     assert "If approved" in words
 
 
-async def test_a_form_that_was_sent_before_with_something_else_says_so_in_words() -> None:
+async def test_reused_form_key_is_explained() -> None:
     reused = {"type": "/problems/idempotency-key-reused", "title": "Reused", "detail": "This Idempotency-Key was used"}
     answers = {"customerReviews/r/reply": (422, reused), "customerReviews/r": (200, ROW)}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
@@ -273,7 +273,7 @@ async def test_a_form_that_was_sent_before_with_something_else_says_so_in_words(
         ({"outcome": "refused"}, "r refused"),
     ],
 )
-async def test_a_page_tells_of_each_item_what_the_interface_does(result: dict[str, str], expected: str) -> None:
+async def test_refusal_of_each_item_is_shown(result: dict[str, str], expected: str) -> None:
     problem = {"type": "/problems/not-applied", "title": "Nothing", "results": [{"id": "r", **result}]}
     answers = {"customerReviews": (409, problem), "customerReviews/r": (200, ROW)}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
@@ -281,7 +281,7 @@ async def test_a_page_tells_of_each_item_what_the_interface_does(result: dict[st
     assert (page.status_code, expected in text_of(page.text)) == (409, True), text_of(page.text)
 
 
-async def test_what_is_longer_than_its_place_says_so() -> None:
+async def test_truncated_lists_say_so() -> None:
     """Reports and history of a review are truncated; a link leads to the rest of the history."""
     report = {"at": ROW["createdDate"], "reason": "spam", "explanation": None, "name": None, "email": None}
     reports = [{**report, "settled": number == 0} for number in range(100)]
@@ -315,7 +315,7 @@ async def test_what_is_longer_than_its_place_says_so() -> None:
         (["not-found"], "Nothing was decided", "1 not found"),
     ],
 )
-async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[str], title: str, expected: str) -> None:
+async def test_bulk_decision_reports_its_outcomes(outcomes: list[str], title: str, expected: str) -> None:
     """Without outcomes, the decisions were accepted and are still to be applied."""
     ids = [str(number) for number, _ in enumerate(outcomes or ["accepted"])]
     results = [{"id": id, "outcome": outcome} for id, outcome in zip(ids, outcomes, strict=False)]
@@ -331,7 +331,7 @@ async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[st
     assert ("has been decided" in words) is (title == "Decided")
 
 
-async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> None:
+async def test_reloaded_bulk_step_decides_nothing() -> None:
     """Its idempotency key is used up. A button continues with the same decision and counts."""
     reused = {"type": "/problems/idempotency-key-reused", "title": "Reused", "detail": "The key was used"}
     left = {"totalCount": 7, "results": [{**ROW, "id": "left"}]}
@@ -354,14 +354,14 @@ async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> No
 
 
 @pytest.mark.parametrize(("query", "expected"), [("", "oldest"), ("?order=newest", "newest")])
-async def test_a_queue_says_which_reviews_come_first(query: str, expected: str) -> None:
+async def test_queue_states_its_order(query: str, expected: str) -> None:
     """Without JavaScript, which replaces the text by the number of reviews."""
     answers: dict[str, Any] = {"customerReviews/search": (200, {"results": []})}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
         assert f"The {expected} come first." in (await http.get(f"/console/queue{query}")).text
 
 
-async def test_nobody_is_led_to_where_he_may_not_go() -> None:
+async def test_links_to_forbidden_screens_are_omitted() -> None:
     """Moderators without the permission to read reviews get no queue; links to forbidden screens become plain text."""
     answers = {"customerReviews/r": (200, ROW), "customerReviews/reviewList": (200, {"results": []})}
     entry: dict[str, Any] = {
@@ -387,7 +387,7 @@ async def test_nobody_is_led_to_where_he_may_not_go() -> None:
 
 
 @pytest.mark.parametrize("bound", [None, ["a"], ["a", "b"]])
-async def test_nobody_is_offered_what_will_be_refused(bound: list[str] | None) -> None:
+async def test_forbidden_actions_are_not_offered(bound: list[str] | None) -> None:
     """A caller bound to stores can change only their mails, and can't register others."""
     settings: dict[str, Any] = {
         **dict.fromkeys(("reviewsEnabled", "purchaseRequired", "anonymousReviewsAllowed")),
@@ -408,7 +408,7 @@ async def test_nobody_is_offered_what_will_be_refused(bound: list[str] | None) -
 
 
 @pytest.mark.parametrize("dots", [".", ".."])
-async def test_an_id_of_dots_leads_nowhere_else(dots: str) -> None:
+async def test_id_of_dots_is_not_found(dots: str) -> None:
     """The path must not resolve to the list of stores."""
     answers: dict[str, Any] = {"stores/": (200, []), "stores": (200, []), "": (200, {}), "settings": (200, {})}
     async with client_of(faked([Permission.READ_SETTINGS.value], answers)) as http:
@@ -428,17 +428,17 @@ async def test_an_id_of_dots_leads_nowhere_else(dots: str) -> None:
         ("", ""),
     ],
 )
-def test_places_are_told_in_words(pointer: str, words: str) -> None:
+def test_places_are_described_in_words(pointer: str, words: str) -> None:
     labels = {"rating": "Rating, 1 to 5", "settings.storefrontOrigins": "Web pages"}
     assert place_in_words(pointer, labels) == words
 
 
-def test_a_place_of_many_digits_is_told() -> None:
+def test_long_and_non_ascii_places_are_described() -> None:
     assert place_in_words(f"/words/{'9' * 5_000}").startswith("Words ")
     assert quote(place_in_words("/ü")) == "%C3%9C"
 
 
-async def test_a_refusal_leads_back_to_its_screen() -> None:
+async def test_refusal_links_back_to_its_screen() -> None:
     """Not to the start page, from which the visitor would have to navigate again."""
     letters, nobody = [p.value for p in (Permission.READ_DEAD_LETTERS, Permission.REPLAY_DEAD_LETTERS)], list[str]()
     async with client_of(faked(letters, {})) as http:
@@ -467,7 +467,7 @@ FILE = b'--b\r\nContent-Disposition: form-data; name="key"; filename="key.txt"\r
         (MULTIPART, b"field=1", "Invalid multipart data."),
     ],
 )
-async def test_a_form_that_cannot_be_read_is_refused_at_once(kind: str, content: bytes, expected: str) -> None:
+async def test_unreadable_form_is_refused(kind: str, content: bytes, expected: str) -> None:
     async with app_without_servers() as app, client_of(app) as http:
         add_console(app)
         answer = await http.post("/console/reviews/1/reply", content=content, headers={"content-type": kind})
@@ -475,7 +475,7 @@ async def test_a_form_that_cannot_be_read_is_refused_at_once(kind: str, content:
     assert expected in text_of(answer.text)
 
 
-async def test_a_form_whose_client_has_gone_is_waited_for_no_longer() -> None:
+async def test_form_of_a_disconnected_client_is_refused() -> None:
     async def gone() -> Message:
         return {"type": "http.disconnect"}
 
@@ -483,7 +483,7 @@ async def test_a_form_whose_client_has_gone_is_waited_for_no_longer() -> None:
         await read_form(Request(FORM, gone), 1_000, 10)
 
 
-async def test_a_form_that_could_not_be_read_is_not_read_again() -> None:
+async def test_failed_form_is_not_read_again() -> None:
     reads = 0
 
     async def crowded() -> Message:

@@ -39,7 +39,7 @@ def reported_at(at: str) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("kind", ["too-many-requests", "unavailable"])
-async def test_what_can_not_be_asked_leaves_what_is_known(kind: str) -> None:
+async def test_failed_report_lookup_keeps_known_changes(kind: str) -> None:
     """One review was changed, and the reports of another can't be read."""
     busy = (503, {"type": f"https://plaudit.test/problems/{kind}"})
     reports = {"busy": busy, "again": reported_at(AFTER), "old": reported_at(BEFORE)}
@@ -47,7 +47,7 @@ async def test_what_can_not_be_asked_leaves_what_is_known(kind: str) -> None:
     assert await missed_ids(rows, reports) == ["changed", "again"]
 
 
-async def test_the_rows_of_the_page_take_no_place_of_others() -> None:
+async def test_own_rows_do_not_count_towards_the_lookup_limit() -> None:
     """At most 50 reviews are looked up; the page's own rows don't count."""
     own, others = ([f"{kind}-{n}" for n in range(50)] for kind in ("own", "other"))
     rows = [row(id, BEFORE) for id in (*own, *others)]

@@ -94,19 +94,19 @@ async def claims_after(*claims: tuple[str, str]) -> list[tuple[str | None, str]]
     return held
 
 
-async def test_a_desk_holds_one_review_and_a_review_is_held_by_one_desk() -> None:
+async def test_desk_and_review_have_at_most_one_claim() -> None:
     assert await claims_after(("a", "1"), ("b", "2"), ("a", "3")) == [("b", "2"), ("a", "3")]
     # A desk that lost its review to another desk leaves it there.
     assert await claims_after(("a", "1"), ("b", "1"), ("a", "2")) == [("b", "1"), ("a", "2")]
     assert await claims_after(("a", "1"), ("a", "1")) == [("a", "1")]
 
 
-async def test_made_up_desks_leave_the_newest_claims() -> None:
+async def test_number_of_claims_is_bounded() -> None:
     claims = [(f"desk {n}", f"review {n}") for n in range(MOST_CLAIMS + 7)]
     assert await claims_after(*claims) == claims[7:]
 
 
-async def test_news_of_other_stores_do_not_keep_a_page_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_news_of_other_stores_do_not_delay_keep_alives(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(0)
     monkeypatch.setattr(queue_news, "monotonic", clock)
     news = QueueNews(cast(Tail, BusyTail(clock)))
@@ -115,7 +115,7 @@ async def test_news_of_other_stores_do_not_keep_a_page_waiting(monkeypatch: pyte
     await news.stop()
 
 
-async def test_one_visitor_has_so_many_streams_and_leaves_the_others() -> None:
+async def test_streams_per_visitor_are_limited() -> None:
     tail = BrokenTail()
     tail.ends.set()
     news = QueueNews(cast(Tail, tail))
@@ -138,7 +138,7 @@ async def test_one_visitor_has_so_many_streams_and_leaves_the_others() -> None:
     await news.stop()
 
 
-async def test_pages_that_wait_for_news_begin_again_where_their_reader_ended() -> None:
+async def test_new_page_restarts_a_failed_reader() -> None:
     tail = BrokenTail()
     news = QueueNews(cast(Tail, tail))
     async with asyncio.timeout(60):

@@ -18,7 +18,7 @@ def form(*rows: tuple[str, str, str, str]) -> FormData:
     return FormData([pair for row in rows for pair in zip(names, row, strict=True)])
 
 
-def test_a_reason_alone_takes_nothing_out_of_a_return() -> None:
+def test_typed_reason_keeps_the_stored_quantity() -> None:
     """The reason was typed for a line that somebody else has added since: its quantity stays."""
     stored = {"lineItems": [line("a1", "A", 1), line("b1", "B", 2, "broken")]}
     sent = form(("A", "a1", "3", ""), ("B", "", "0", "wrong size"))
@@ -30,7 +30,7 @@ def test_a_reason_alone_takes_nothing_out_of_a_return() -> None:
     assert quantities == {"a1": 3, "b1": 2}
 
 
-def test_ids_of_lines_are_as_they_are_written() -> None:
+def test_line_ids_are_kept_verbatim() -> None:
     stored = {"lineItems": [line(" a1", "000010 ", 1)]}
     (changed,) = changed_lines(form(("000010 ", " a1", " 2 ", " Torn ")), stored)
     assert (changed["id"], changed["orderLineItemId"]) == (" a1", "000010 ")

@@ -41,7 +41,7 @@ def trial_within(most_bytes: int) -> Any:
         (1_048_576, [], "s has no reviews to try them on."),
     ],
 )
-async def test_rules_are_saved_whatever_the_reviews_are_like(
+async def test_rules_can_be_saved_despite_unusable_reviews(
     most_bytes: int, rows: list[dict[str, Any]], expected: str
 ) -> None:
     """Rules are tried on as many reviews as fit a request, without incomplete ones."""

@@ -31,7 +31,7 @@ def decide_forms(page: httpx.Response) -> list[PageForm]:
     return [each for each in forms(page.text) if each.action == DECIDE]
 
 
-async def test_an_undoing_goes_by_what_was_seen_and_offers_none_of_itself() -> None:
+async def test_undo_checks_the_seen_review_and_offers_no_redo() -> None:
     asked: list[Asked] = []
     async with console(asked) as http:
         (row,) = decide_forms(await http.get("/console/queue"))
@@ -46,7 +46,7 @@ async def test_an_undoing_goes_by_what_was_seen_and_offers_none_of_itself() -> N
 
 
 @pytest.mark.parametrize("name", ["id", "expected", "seen", "reasonCode"])
-async def test_a_cookie_that_nobody_can_write_down_offers_nothing(name: str) -> None:
+async def test_cookie_with_lone_surrogates_offers_no_undo(name: str) -> None:
     """Other hosts of the domain may set it; it contains a lone surrogate."""
     undo = {"id": "r", "action": "reject", "expected": "New", "seen": "mark", "reasonCode": "fake", name: "\ud800"}
     async with console() as http:
@@ -54,7 +54,7 @@ async def test_a_cookie_that_nobody_can_write_down_offers_nothing(name: str) -> 
         assert all("undoing" not in each.fields for each in decide_forms(page))
 
 
-async def test_a_rejection_comes_back_with_its_reason() -> None:
+async def test_undone_reset_restores_the_reason_code() -> None:
     """A colleague's rejection that the visitor has reset with the console's script."""
     undo = {"id": "r", "action": "reject", "expected": "New", "seen": mark_for_decision(ROW), "reasonCode": "fake"}
     asked: list[Asked] = []
@@ -65,7 +65,7 @@ async def test_a_rejection_comes_back_with_its_reason() -> None:
     assert [each.query["reasonCode"] for each in asked if each.path == "customerReviews/reject"] == ["fake"]
 
 
-async def test_what_says_nothing_of_what_was_seen_offers_nothing_to_undo() -> None:
+async def test_cookie_without_seen_mark_offers_no_undo() -> None:
     """Other hosts of the same domain can set such a cookie."""
     undo = {"id": "r", "action": "approve", "expected": "New"}
     async with console() as http:
@@ -73,14 +73,14 @@ async def test_what_says_nothing_of_what_was_seen_offers_nothing_to_undo() -> No
     assert not [form for form in decide_forms(page) if "undoing" in form.fields]
 
 
-async def test_an_address_offers_nothing_to_undo() -> None:
+async def test_query_parameters_offer_no_undo() -> None:
     query = "done=approved&undo=r&undo_action=approve&undo_expected=New"
     async with console() as http:
         assert len(decide_forms(await http.get(f"/console/queue?{query}"))) == 1
 
 
 @pytest.mark.parametrize("odd", ["", "x", "[]", "1", "[" * 3_000, '{"id": "r"}', '{"id": "r", "action": "delete"}'])
-async def test_no_cookie_breaks_the_queue(odd: str) -> None:
+async def test_malformed_cookies_do_not_break_the_queue(odd: str) -> None:
     async with console() as http:
         page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(odd)}"})
         assert len(decide_forms(page)) == 1
@@ -90,7 +90,7 @@ async def test_no_cookie_breaks_the_queue(odd: str) -> None:
     ("moderator", "expected", "is_undone"),
     [("anna", "Approved", True), ("berta", "Approved", False), ("berta", "New", True), (None, "Approved", True)],
 )
-async def test_nobody_elses_decision_is_undone_that_comes_to_the_same(
+async def test_equal_decision_of_another_moderator_is_not_undone(
     moderator: str | None, expected: str, is_undone: bool
 ) -> None:
     """Neither by a form nor by the queue's script. Reviews with another status are refused by the API."""
@@ -117,7 +117,7 @@ async def test_nobody_elses_decision_is_undone_that_comes_to_the_same(
     assert len(sent) == (3 if is_undone else 1)
 
 
-async def test_a_decision_names_the_text_that_its_page_showed() -> None:
+async def test_decision_carries_the_hash_of_the_shown_text() -> None:
     """All forms do, even if the review can't be compared because the database is unavailable."""
     asked: list[Asked] = []
     away = {"customerReviews/search": (503, {"detail": "MongoDB is away"})}
