@@ -22,7 +22,7 @@ class Counter:
         return self.number
 
 
-async def test_a_large_count_is_told_again_for_a_second() -> None:
+async def test_large_count_is_cached_for_a_second() -> None:
     clock, count = Clock(), Counter(LARGE)
     counts = LargeCounts(clock)
     assert await counts.of("all", count) == LARGE
@@ -34,7 +34,7 @@ async def test_a_large_count_is_told_again_for_a_second() -> None:
     assert await counts.of("all", count) == LARGE + 1
 
 
-async def test_a_small_count_is_always_made_anew() -> None:
+async def test_small_count_is_not_cached() -> None:
     count = Counter(LARGE - 1)
     counts = LargeCounts(Clock())
     await counts.of("all", count)
@@ -42,7 +42,7 @@ async def test_a_small_count_is_always_made_anew() -> None:
     assert await counts.of("all", count) == 3
 
 
-async def test_those_who_ask_at_once_wait_for_one_count_whoever_gives_up() -> None:
+async def test_concurrent_callers_share_a_count_despite_cancellation() -> None:
     clock, count = Clock(), Counter(LARGE)
     counts = LargeCounts(clock)
     await counts.of("all", count)
@@ -58,7 +58,7 @@ async def test_those_who_ask_at_once_wait_for_one_count_whoever_gives_up() -> No
     assert count.calls == 2
 
 
-async def test_a_count_that_fails_is_tried_again() -> None:
+async def test_failed_count_is_retried() -> None:
     clock, count = Clock(), Counter(LARGE)
     counts = LargeCounts(clock)
     await counts.of("all", count)

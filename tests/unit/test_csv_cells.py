@@ -39,7 +39,7 @@ def row(text: str) -> dict[str, Any]:
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4))
-def test_an_import_gives_each_text_back(texts: list[str]) -> None:
+def test_import_restores_exported_texts(texts: list[str]) -> None:
     file = io.BytesIO(write_csv(*map(row, texts)))
     found = csv_header(file)
     assert found is not None
@@ -50,7 +50,7 @@ def test_an_import_gives_each_text_back(texts: list[str]) -> None:
 
 
 @given(TEXTS)
-def test_nothing_in_a_cell_is_obeyed(text: str) -> None:
+def test_cells_are_inert(text: str) -> None:
     data = write_csv(row(text)).decode()
     for cell in list(csv.reader(io.StringIO(data, newline=""), strict=True))[1]:
         assert not re.match(r"[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20]", cell)
@@ -73,11 +73,11 @@ def test_nothing_in_a_cell_is_obeyed(text: str) -> None:
         ("a=b\r\n", "a=b\r\n"),
     ],
 )
-def test_a_cell_stays_readable(text: str, cell: str) -> None:
+def test_cells_stay_readable(text: str, cell: str) -> None:
     assert cell_of(text) == cell
     assert text_of(cell) == text
 
 
 @pytest.mark.parametrize("cell", ["'Tis great", "''", "_x4E2D_", "_x001b_", "a'=b", "_"])
-def test_cells_of_other_programs_stay_as_they_are(cell: str) -> None:
+def test_foreign_cells_are_unchanged(cell: str) -> None:
     assert text_of(cell) == cell

@@ -31,14 +31,14 @@ async def replay_messages(monkeypatch: pytest.MonkeyPatch, places: list[str]) ->
     return messages
 
 
-async def test_letters_keep_their_order_however_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_letters_are_replayed_in_record_order(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = await replay_messages(monkeypatch, IN_TURN[::-1])
     assert [json.loads(message.value or b"")["place"] for message in messages] == IN_TURN
     # Records with different keys have no defined order.
     assert len({message.key for message in messages}) == 1
 
 
-async def test_a_value_that_is_too_large_as_json_is_sent_to_the_command_line() -> None:
+async def test_too_large_value_is_refused_with_the_command_to_use() -> None:
     """The command is larger than the request: it escapes quotes, and has more fields."""
     replay = {"places": IN_TURN[:1], "value": '"' * (MAX_MESSAGE_BYTES // 2 - 40)}
     async with client_without_servers() as http:

@@ -18,17 +18,17 @@ async def run_check(store: str) -> Finding:
     return finding
 
 
-async def test_a_folder_that_takes_files(tmp_path: Path) -> None:
+async def test_writable_folder_passes(tmp_path: Path) -> None:
     assert (await run_check(str(tmp_path))).level is Level.OK
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]
 
 
-async def test_a_folder_that_is_to_be_made_is_left_to_the_processes(tmp_path: Path) -> None:
+async def test_missing_folder_is_not_created(tmp_path: Path) -> None:
     finding = await run_check(str(tmp_path / "data" / "images"))
     assert (finding.level, list(tmp_path.iterdir())) == (Level.OK, [])
 
 
-async def test_no_folder(tmp_path: Path) -> None:
+async def test_unusable_store_fails(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in ("file", "file/images"):
         finding = await run_check(str(tmp_path / place))
@@ -37,7 +37,7 @@ async def test_no_folder(tmp_path: Path) -> None:
     assert (await run_check("https://bucket.example")).level is Level.FAIL
 
 
-async def test_a_bucket_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unreachable_bucket_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not shown")
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
@@ -49,8 +49,6 @@ async def test_a_bucket_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("may_list", "level"), [(False, Level.FAIL), (True, Level.OK)])
-async def test_a_bucket_that_does_not_let_us_list(
-    monkeypatch: pytest.MonkeyPatch, may_list: bool, level: Level
-) -> None:
+async def test_bucket_needs_list_permission(monkeypatch: pytest.MonkeyPatch, may_list: bool, level: Level) -> None:
     with strict_s3(monkeypatch, may_list=may_list) as address:
         assert (await run_check(address)).level is level

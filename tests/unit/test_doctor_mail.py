@@ -38,7 +38,7 @@ async def run_check(port: int, password: str | None = None, ca: Path | None = No
     return finding
 
 
-async def test_a_server_that_lets_the_mailer_in(certificate: tuple[Path, Path]) -> None:
+async def test_mail_server_login(certificate: tuple[Path, Path]) -> None:
     async with running_mail_server(tls=tls_context(certificate)) as server:
         assert (await run_check(server.port, PASSWORD.decode(), certificate[0])).level is Level.OK
         wrong = await run_check(server.port, "pass-of-nobody", certificate[0])
@@ -47,23 +47,23 @@ async def test_a_server_that_lets_the_mailer_in(certificate: tuple[Path, Path]) 
     assert "pass-of-nobody" not in wrong.advice
 
 
-async def test_a_server_that_refuses_our_name() -> None:
+async def test_refused_greeting_fails() -> None:
     async with running_mail_server(says={"EHLO": "550 unknown name", "HELO": "550 unknown name"}) as server:
         refused = await run_check(server.port)
     assert (refused.level, refused.text) == (Level.FAIL, "the mailer can't use 127.0.0.1: 550")
 
 
-async def test_a_server_that_is_away() -> None:
+async def test_unreachable_server_fails() -> None:
     assert (await run_check(free_port())).level is Level.FAIL
 
 
-async def test_settings_that_have_no_effect(tmp_path: Path) -> None:
+async def test_settings_without_effect_fail(tmp_path: Path) -> None:
     smtp = SmtpSettings(host="127.0.0.1", tls_ca_file=tmp_path / "ca.pem")
     (finding,) = [each async for each in check_mail(Settings(smtp=smtp))]
     assert (finding.level, "PLAUDIT_SMTP__TLS_CA_FILE" in finding.text) == (Level.FAIL, True)
 
 
-async def test_a_sender_that_is_no_address() -> None:
+async def test_invalid_sender_fails() -> None:
     smtp = SmtpSettings(host="127.0.0.1", port=free_port(), sender="not an address")
     # The stores in MongoDB aren't read if a sender is configured.
     settings = Settings(smtp=smtp, mongo=MongoSettings(uri=SecretStr("mongodb://127.0.0.1:1")))
@@ -72,5 +72,5 @@ async def test_a_sender_that_is_no_address() -> None:
     assert "the mailer can't use 127.0.0.1" in server.text
 
 
-async def test_no_server() -> None:
+async def test_no_finding_without_server() -> None:
     assert [each async for each in check_mail(Settings(smtp=SmtpSettings()))] == []

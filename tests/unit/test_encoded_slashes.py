@@ -106,7 +106,7 @@ async def request_raw(
         *("plain", "ü ß", "x?y", "x%25"),
     ],
 )
-async def test_parameters_of_every_route_may_hold_any_text(app: FastAPI, http: httpx.AsyncClient, text: str) -> None:
+async def test_path_parameters_accept_any_text(app: FastAPI, http: httpx.AsyncClient, text: str) -> None:
     seen, wrong = 0, {}
     for method, route in with_parameters(app):
         wanted = {name: f"{name}{text}" for name in route.param_convertors}
@@ -145,17 +145,17 @@ async def test_each_character_is_decoded_once(app: FastAPI, written: str, text: 
         *("/storefront/v1/s/Product/x%2Fy/z/summary", "/api/return/x%2Fy/z", "/metrics%2F"),
     ],
 )
-async def test_an_encoded_slash_separates_nothing(app: FastAPI, http: httpx.AsyncClient, path: str) -> None:
+async def test_encoded_slash_is_no_separator(app: FastAPI, http: httpx.AsyncClient, path: str) -> None:
     response = await http.get(path if path.startswith("/") else f"/{path}")
     assert problem_of(response, 404)["detail"].startswith("There is nothing at this path")
 
 
-async def test_a_slash_that_is_not_encoded_separates(http: httpx.AsyncClient) -> None:
+async def test_plain_slash_is_a_separator(http: httpx.AsyncClient) -> None:
     assert (await http.get("/api/return/x/y")).status_code == 404
     assert (await http.get("/storefront/v1/s/Product/x/y/summary")).status_code == 404
 
 
-async def test_other_methods_and_heads(whole: FastAPI) -> None:
+async def test_unsupported_methods_with_encoded_slashes(whole: FastAPI) -> None:
     async with client_of(whole) as http:
         response = await http.post("/api/customerReviews/x%2Freply/reports%2F", json={})
         assert problem_of(response, 404)["instance"] == "/api/customerReviews/x%2Freply/reports%2F"
@@ -167,7 +167,7 @@ async def test_other_methods_and_heads(whole: FastAPI) -> None:
         assert (await http.head("/docs/x%2Fy")).status_code == 404
 
 
-async def test_requests_are_counted_by_their_routes(http: httpx.AsyncClient) -> None:
+async def test_requests_are_counted_by_route(http: httpx.AsyncClient) -> None:
     def count(route: str, status: str) -> float:
         labels = {"method": "GET", "route": route, "status": status}
         return REGISTRY.get_sample_value("plaudit_http_requests_total", labels) or 0.0
@@ -178,7 +178,7 @@ async def test_requests_are_counted_by_their_routes(http: httpx.AsyncClient) -> 
     assert (count(REVIEW, "2xx"), count("none", "4xx")) == (found + 1, nothing + 1)
 
 
-async def test_no_file_is_reached_by_encoded_slashes(whole: FastAPI) -> None:
+async def test_encoded_slashes_do_not_traverse_folders(whole: FastAPI) -> None:
     mounts = [route.path for route in whole.routes if isinstance(route, Mount)]
     assert mounts == ["/demo/static", "/console/static/{version}"]
     async with client_of(whole) as http:
@@ -194,7 +194,7 @@ async def test_no_file_is_reached_by_encoded_slashes(whole: FastAPI) -> None:
                 assert b"root:" not in body
 
 
-async def test_below_a_prefix_that_a_proxy_adds(app: FastAPI) -> None:
+async def test_root_path_prefix_is_stripped(app: FastAPI) -> None:
     transport = httpx.ASGITransport(app, root_path="/shop")
     async with httpx.AsyncClient(transport=transport, base_url="http://plaudit.test") as http:
         response = await http.get("/shop/api/customerReviews/x%2Fy")
@@ -202,14 +202,14 @@ async def test_below_a_prefix_that_a_proxy_adds(app: FastAPI) -> None:
         assert (await http.get("/shop%2Fapi/customerReviews/x%2Fy")).status_code == 404
 
 
-async def test_servers_that_tell_no_raw_path_or_another_one(app: FastAPI) -> None:
+async def test_missing_or_different_raw_path(app: FastAPI) -> None:
     """The decoded path is used then."""
     for raw in (None, "", "/elsewhere/x%2Fy"):
         assert (await request_raw(app, raw, "/api/customerReviews/x"))[0] == 200
         assert (await request_raw(app, raw, "/api/customerReviews/x/y"))[0] == 404
 
 
-async def test_the_way_back_from_signing_in_keeps_what_is_encoded() -> None:
+async def test_sign_in_redirect_keeps_the_encoding() -> None:
     async with app_without_servers() as app, client_of(app) as http:
         add_console(app, ClosedDoor())
         for path in ("/console/reviews/x%2Fy", "/console/stores/a%3Fb%23c%25/rules", "/console/returns/%C3%BC"):

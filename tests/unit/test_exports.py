@@ -35,7 +35,9 @@ async def app(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FastAPI]:
 
 
 @pytest.mark.parametrize(("method", "path", "body"), EXPORTS)
-async def test_a_client_has_so_many_at_a_time_and_all_have(app: FastAPI, method: str, path: str, body: Any) -> None:
+async def test_concurrent_exports_are_limited_per_client_and_in_total(
+    app: FastAPI, method: str, path: str, body: Any
+) -> None:
     slots = app.state.services.pages.exports
 
     async def export(http: httpx.AsyncClient, subject: str) -> httpx.Response:

@@ -34,11 +34,11 @@ async def check_builder(ours: Any) -> None:
     assert options["bootstrap_servers"] == ["127.0.0.1:1"]
 
 
-async def test_the_parts_are_as_we_use_them() -> None:
+async def test_private_parts_work_as_used() -> None:
     await check_builder(faststream_internals)
 
 
-async def test_a_part_that_is_renamed_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_renamed_part_raises_attribute_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("faststream.kafka.configs.broker", "faststream.kafka.broker.broker"):
         rename(monkeypatch, module, "builder")
     with pytest.raises(AttributeError) as missed:
@@ -46,7 +46,7 @@ async def test_a_part_that_is_renamed_is_missed(monkeypatch: pytest.MonkeyPatch)
     assert str(missed.traceback[-1].path) == faststream_internals.__file__
 
 
-async def test_a_builder_of_another_shape_is_noticed() -> None:
+async def test_changed_builder_is_detected() -> None:
     broker = faststream.kafka.KafkaBroker("127.0.0.1:1", consumer_only=True)
     broker.config.broker_config.builder = dict
     with pytest.raises(TypeError, match="differently"):

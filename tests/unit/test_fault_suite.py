@@ -29,7 +29,7 @@ def refusals(model: Model, reported: Iterable[tuple[str, str]], winners: Iterabl
     return {(each.kind, each.id) for each in checker(model).compare_refusal_events(events, set(winners))}
 
 
-def test_each_race_is_told_to_those_who_lost_it_and_to_nobody_else() -> None:
+def test_only_losers_of_a_race_are_refused() -> None:
     model = Model(races={"camera": ["a", "b", "c", "d"]}, raced={"a", "b", "c"})
     assert refusals(model, [("a", SECOND), ("b", SECOND)], "c") == set()
     # An unacknowledged submission may be refused or not.
@@ -39,7 +39,7 @@ def test_each_race_is_told_to_those_who_lost_it_and_to_nobody_else() -> None:
     assert refusals(model, [("a", SECOND), ("b", CLOSED)], "c") == {("lost", "b"), ("wrong", "b")}
 
 
-def test_refusals_have_their_reasons() -> None:
+def test_refusal_codes_are_checked() -> None:
     model = Model()
     model.submit("closed", {**BODY, "storeId": CLOSED_STORE})
     model.submit("mine", BODY)
@@ -50,7 +50,7 @@ def test_refusals_have_their_reasons() -> None:
     assert refusals(model, reported) == {(kind, id) for kind in ("lost", "wrong") for id in ("closed", "mine")}
 
 
-def test_what_became_of_reviews_and_returns_is_told() -> None:
+def test_missing_and_extra_lifecycle_events_are_found() -> None:
     model = Model(deleted_returns={"return"})
     for id, action in (("approved", "approve"), ("rejected", "reject"), ("deleted", "delete"), ("new", "reset")):
         model.submit(id, BODY)
@@ -75,7 +75,7 @@ def test_what_became_of_reviews_and_returns_is_told() -> None:
         assert found({**published, kind: [*published[kind], {"reviewId": "other"}]}) == [("wrong", "other")]
 
 
-def test_ratings_are_told_with_a_revision_unless_the_version_before_tells_them() -> None:
+def test_rating_events_need_a_revision_except_from_the_previous_version() -> None:
     model = Model()
     model.submit("r", BODY)
     model.moderate("approve", "r")
@@ -104,14 +104,14 @@ def test_ratings_are_told_with_a_revision_unless_the_version_before_tells_them()
         ('{"rating": 4}', ("t", 0, 2), []),
     ],
 )
-def test_dead_letters_have_the_code_of_their_kind(value: str, place: tuple[str, int, int], codes: list[str]) -> None:
+def test_allowed_dead_letter_codes(value: str, place: tuple[str, int, int], codes: list[str]) -> None:
     model = Model(unreadable={("t", 0, 7): "gzip-bomb", ("t", 0, 8): "unknown-codec"}, unacknowledged={("t", 1)})
     model.poison["poison"] += 1
     model.submit("r", BODY)
     assert list(checker(model).allowed_codes(value, "r", place)) == codes
 
 
-def test_a_run_says_what_it_did_not_do() -> None:
+def test_missing_work_of_a_run_is_listed() -> None:
     sizes: Any = dict.fromkeys(("seed", "commands", "reviewers", "importers", "buyers", "audiences", "deciders"), 1)
     plan, nobody = Plan(**sizes, faults=2, seconds=1.0, processes=()), cast(Any, None)
     world = World(nobody, nobody, Ledger(), Model(), (), "s1", nobody)
@@ -124,7 +124,7 @@ def test_a_run_says_what_it_did_not_do() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"failures": ["x"]}, {"undone": ["x"]}, {"differences": {"lost": 1}}])
-def test_a_run_is_good_if_it_did_what_it_was_to_do_and_found_nothing(fields: Any) -> None:
+def test_run_verdicts(fields: Any) -> None:
     assert Result(1).is_good
     assert not Result(1, **fields).is_good
     assert Result(1, **fields).is_right is ("undone" in fields)

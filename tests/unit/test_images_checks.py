@@ -53,14 +53,14 @@ async def _refused_pointers(store: _Store, wanted: dict[int, Wanted]) -> list[st
     return [error["pointer"] for error in refused.value.errors]
 
 
-async def test_no_more_unknown_images_are_looked_up_than_an_answer_lists() -> None:
+async def test_image_lookups_stop_at_the_maximum_number_of_errors() -> None:
     store = _Store()
     assert await _refused_pointers(store, _reviews(1_000, 5)) == [f"/{2 * n}/images" for n in range(MAX_ERRORS)]
     assert store.asked == 5 * MAX_ERRORS
     assert 1 < store.most_at_once <= 50
 
 
-async def test_every_review_is_judged_where_few_are_wrong() -> None:
+async def test_every_review_is_checked_below_the_error_limit() -> None:
     wanted = _reviews(1_000, 1)
     named = [item.review.images[0] for item in wanted.values() if item.review.images]
     store = _Store(named[:-1])
@@ -69,6 +69,6 @@ async def test_every_review_is_judged_where_few_are_wrong() -> None:
     await check_images(cast(Services, _Store(named)), wanted)
 
 
-async def test_no_review_is_taken_whose_images_cannot_be_looked_up() -> None:
+async def test_failed_lookup_is_raised() -> None:
     with pytest.raises(GenericError, match="no route"):
         await check_images(cast(Services, _Store(is_away=True)), _reviews(1, 1))

@@ -46,9 +46,7 @@ def _wanted(source: Source, count: int = 200) -> list[WantedImages]:
 
 
 @pytest.mark.parametrize(("source", "per_review"), [(Source.KAFKA, 1), (Source.WIDGET, 5), (Source.IMPORT, 5)])
-async def test_so_many_uploads_are_looked_up_at_once_and_none_that_decides_nothing(
-    source: Source, per_review: int
-) -> None:
+async def test_upload_lookups_are_bounded_and_only_as_needed(source: Source, per_review: int) -> None:
     """All uploads are looked up for reviews that are kept without missing images."""
     store, wanted = _Store(), _wanted(source)
     found = await uploaded_among(cast(Services, store), wanted)
@@ -57,7 +55,7 @@ async def test_so_many_uploads_are_looked_up_at_once_and_none_that_decides_nothi
     assert 1 < store.most_at_once <= 16
 
 
-async def test_those_that_are_there_are_found() -> None:
+async def test_existing_uploads_are_found() -> None:
     wanted = _wanted(Source.KAFKA, 20)
     there = {id for each in wanted[:19] for id in each.ids}
     found = await uploaded_among(cast(Services, _Store(there)), wanted)
@@ -65,14 +63,14 @@ async def test_those_that_are_there_are_found() -> None:
     assert not found.issuperset(wanted[19].ids)
 
 
-async def test_a_store_that_is_away_is_asked_no_further() -> None:
+async def test_lookups_stop_when_the_store_is_unavailable() -> None:
     store, wanted = _Store(away_after=20), _wanted(Source.WIDGET)
     found = await uploaded_among(cast(Services, store), wanted)
     assert len(found) == 1_000
     assert store.asked <= 20 + 16
 
 
-async def test_a_store_that_has_lost_its_mark_is_believed_no_loss() -> None:
+async def test_unmarked_store_loses_no_uploads() -> None:
     wanted = _wanted(Source.KAFKA)
     found = await uploaded_among(cast(Services, _Store(is_unmarked=True)), wanted)
     assert found == {id for each in wanted for id in each.ids}

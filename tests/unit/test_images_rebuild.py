@@ -63,7 +63,7 @@ def test_children_start_while_threads_come_and_go() -> None:
         process.wait()
 
 
-async def test_an_image_waits_until_a_child_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_rebuild_is_retried_until_a_child_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = tmp_path / "child.py"
     monkeypatch.setattr(images_rebuild, "_CHILD", script)
     tries = 0
@@ -82,7 +82,7 @@ async def test_an_image_waits_until_a_child_begins(monkeypatch: pytest.MonkeyPat
     assert tries == 3
 
 
-async def test_an_image_is_rebuilt_again_where_its_child_was_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rebuild_is_retried_after_a_frozen_child(monkeypatch: pytest.MonkeyPatch) -> None:
     tries = 0
 
     def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -97,7 +97,7 @@ async def test_an_image_is_rebuilt_again_where_its_child_was_frozen(monkeypatch:
     assert tries == 2
 
 
-async def test_a_child_that_breaks_over_a_file_refuses_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_crashed_child_refuses_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = tmp_path / "child.py"
     script.write_text("import os, sys\nos.write(1, b'begun\\n')\nsys.stdin.buffer.read()\nos.abort()\n")
     monkeypatch.setattr(images_rebuild, "_CHILD", script)
@@ -118,7 +118,7 @@ async def greys_of(file: bytes) -> list[int]:
     return [int(grey) for grey in image.crop((0, image.height // 2, image.width, image.height // 2 + 1)).tobytes()]
 
 
-async def test_16_bits_are_scaled_and_not_cut_off() -> None:
+async def test_16_bit_images_are_scaled_to_8_bits() -> None:
     shades = Image.frombytes("I;16", (256, 20), b"".join(bytes([128, grey]) for grey in range(256)) * 20)
     greys = await greys_of(png(shades))
     assert all(abs(grey - place) < 8 for place, grey in enumerate(greys))
@@ -126,7 +126,7 @@ async def test_16_bits_are_scaled_and_not_cut_off() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"transparency": 2}])
 @pytest.mark.parametrize("mode", ["1", "P"])
-async def test_lines_of_few_colours_stay_in_a_smaller_size(mode: str, options: dict[str, Any]) -> None:
+async def test_thin_lines_of_palette_images_survive_downscaling(mode: str, options: dict[str, Any]) -> None:
     lines = Image.frombytes("L", (3_200, 20), bytes([*[0, 255] * 3, *[255] * 94]) * 32 * 20)
     greys = await greys_of(png(lines.convert(mode), **options))
     assert sum(grey < 240 for grey in greys) >= 32

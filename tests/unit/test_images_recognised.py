@@ -37,7 +37,7 @@ def is_ours(raw: bytes, size: tuple[int, int]) -> bool:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_we_write_is_known(size: tuple[int, int]) -> None:
+def test_own_files_are_recognised(size: tuple[int, int]) -> None:
     for picture in pictures(size):
         raw = file_of(picture)
         assert is_ours(raw, size)
@@ -70,13 +70,13 @@ RAW: Final = file_of(SHADES)
         lambda raw: b"",
     ],
 )
-def test_nothing_else_is(change: Callable[[bytes], bytes]) -> None:
+def test_other_files_are_not_recognised(change: Callable[[bytes], bytes]) -> None:
     assert is_ours(RAW, SHADES.size)
     assert not is_ours(change(RAW), SHADES.size)
 
 
 @pytest.mark.long
-def test_a_changed_byte_changes_pixels_alone() -> None:
+def test_changed_byte_affects_only_pixels() -> None:
     chance = random.Random(5)
     for _ in range(500):
         at = chance.randrange(len(RAW))

@@ -59,7 +59,7 @@ async def deliver(broker: Broker, handle: Handler[int], batch: Sequence[RawRecor
     await Inbox(Topic.ORDER_EVENTS, handle, broker.publish, is_slow=is_slow, read=number).deliver(batch)
 
 
-async def test_messages_are_handled_in_order_and_what_is_none_is_set_aside() -> None:
+async def test_messages_are_handled_in_order_and_invalid_ones_become_dead_letters() -> None:
     broker, handled = Broker(), list[int]()
 
     async def handle(batch: Sequence[Received[int]]) -> None:
@@ -70,7 +70,7 @@ async def test_messages_are_handled_in_order_and_what_is_none_is_set_aside() -> 
     assert broker.letters == [(1, "invalid-message", b"x"), (3, "empty", None)]
 
 
-async def test_a_handler_is_not_bothered_without_messages() -> None:
+async def test_handler_is_not_called_without_messages() -> None:
     broker = Broker()
     unreadable = UnreadableValue(b"raw", DeadLetterCode.UNDECODABLE, "no client can decode it")
     await deliver(broker, never, [Record(value=unreadable)])
@@ -78,7 +78,7 @@ async def test_a_handler_is_not_bothered_without_messages() -> None:
 
 
 @pytest.mark.parametrize("slow", [False, True])
-async def test_what_the_handler_refuses_is_set_aside(slow: bool) -> None:
+async def test_messages_refused_by_the_handler_become_dead_letters(slow: bool) -> None:
     broker = Broker()
 
     async def handle(batch: Sequence[Received[int]]) -> list[DeadLetter]:
@@ -102,7 +102,7 @@ async def test_a_batch_is_retried_while_a_server_is_unavailable() -> None:
     assert broker.letters == []
 
 
-async def test_what_is_too_much_for_a_server_at_once_is_not_in_parts() -> None:
+async def test_too_large_batch_is_split() -> None:
     broker, attempts, handled = Broker(), Counter[int](), list[int]()
 
     async def handle(batch: Sequence[Received[int]]) -> None:
@@ -119,7 +119,7 @@ async def test_what_is_too_much_for_a_server_at_once_is_not_in_parts() -> None:
 
 
 @pytest.mark.long
-async def test_the_culprit_alone_is_set_aside_and_other_dead_letters_are_published_once() -> None:
+async def test_only_the_failing_record_becomes_an_extra_dead_letter() -> None:
     broker, handled = Broker(), list[int]()
 
     async def handle(batch: Sequence[Received[int]]) -> None:
@@ -138,13 +138,13 @@ async def test_the_culprit_alone_is_set_aside_and_other_dead_letters_are_publish
 
 
 @pytest.mark.long
-async def test_a_dead_letter_that_kafka_refuses_leaves_its_place_and_reason() -> None:
+async def test_too_large_dead_letter_is_published_without_value() -> None:
     broker = Broker([BrokerAwayError("away"), MessageSizeTooLargeError(), MessageSizeTooLargeError()])
     await deliver(broker, never, records(b"x", b"y"))
     assert broker.letters == [(0, "invalid-message", None), (1, "invalid-message", b"y")]
 
 
-async def test_a_batch_that_outlives_the_connection_of_its_process_is_nobodys_fault() -> None:
+async def test_batch_that_outlives_its_connection_is_cancelled() -> None:
     """It is cancelled when the process stops, but PyMongo raises another error while it aborts the transaction."""
     client = AsyncMongoClient[dict[str, Any]]("mongodb://127.0.0.1:1")
     await client.close()

@@ -79,7 +79,7 @@ def tokens_of(issuer: Issuer) -> Tokens:
     return Tokens(FetchedKeys(issuer.jwks_url, ["RS256"], lifetime=300), TokenRules(ISSUER, AUDIENCE, ["RS256"]))
 
 
-async def test_requests_whose_issuer_is_away(issuer: Issuer) -> None:
+async def test_requests_waiting_for_an_issuer_hold_no_slot(issuer: Issuer) -> None:
     async with narrow_app(1, tokens_of(issuer)) as app, client_of(app) as http:
         headers = {"authorization": f"Bearer {issuer.token()}"}
         async with waiting(*(http.get("/api/me", headers=headers) for _ in range(3))):
@@ -87,7 +87,7 @@ async def test_requests_whose_issuer_is_away(issuer: Issuer) -> None:
             assert (await http.get(OPEN_TO_ALL)).status_code == 200
 
 
-async def test_pages_of_the_console_whose_issuer_is_away(issuer: Issuer) -> None:
+async def test_console_pages_waiting_for_an_issuer_hold_no_slot(issuer: Issuer) -> None:
     async with narrow_app(2, tokens_of(issuer)) as app, client_of(app) as http:
         add_console(app, HeaderDoor())
         headers = {"x-credential": issuer.token()}
@@ -100,7 +100,7 @@ async def test_pages_of_the_console_whose_issuer_is_away(issuer: Issuer) -> None
                 assert (await http.get(OPEN_TO_ALL)).status_code == 200
 
 
-async def test_visitors_whose_provider_is_slow() -> None:
+async def test_sign_ins_waiting_for_a_provider_hold_no_slot() -> None:
     provider = SlowProvider()
     async with narrow_app(1, AUTHENTICATOR) as app, client_of(app) as http:
         services = app.state.services
