@@ -217,13 +217,13 @@ async def check_assignment(ours: Any) -> None:
 async def check_commits(ours: Any) -> None:
     """Errors of cancelled commits are dropped, others are raised. Forbidden commits aren't sent."""
     reported: list[dict[str, Any]] = []
-    loop, goes_on, may_commit = asyncio.get_running_loop(), asyncio.Event(), [True]
+    loop, proceed, may_commit = asyncio.get_running_loop(), asyncio.Event(), [True]
     loop.set_exception_handler(lambda _, context: reported.append(context))
     consumer = aiokafka.AIOKafkaConsumer("topic", bootstrap_servers="127.0.0.1:1", group_id="group")
     coordinator = group_coordinator.GroupCoordinator(consumer._client, consumer._subscription, group_id="group")
 
     async def refused(_: Any) -> None:
-        await goes_on.wait()
+        await proceed.wait()
         raise OffsetMetadataTooLargeError
 
     coordinator._send_req, coordinator.ensure_coordinator_known = refused, AsyncMock()
@@ -237,7 +237,7 @@ async def check_commits(ours: Any) -> None:
         given_up.cancel()
         with pytest.raises(asyncio.CancelledError):
             await given_up
-        goes_on.set()
+        proceed.set()
         with pytest.raises(OffsetMetadataTooLargeError):
             await coordinator.commit_offsets(None, offsets)
         may_commit.append(False)
@@ -259,7 +259,7 @@ async def check_generation(ours: Any) -> None:
 
 async def check_offsets(ours: Any) -> None:
     """Offset fetches are retried while a coordinator loads, and at another broker if the coordinator has moved."""
-    loading, moved, there = (
+    loading, moved, found = (
         OffsetFetchResponse_v3(0, topics, code) for code, topics in ((14, []), (16, []), (0, COMMITTED))
     )
     async with coordinated_consumer() as (consumer, coordinator):
@@ -271,7 +271,7 @@ async def check_offsets(ours: Any) -> None:
 
         coordinator.ensure_coordinator_known, coordinator._retry_backoff_ms = look_up, 0
         ours.read_group_errors(consumer)
-        with patch.object(consumer._client, "send", AsyncMock(side_effect=[loading, moved, there])):
+        with patch.object(consumer._client, "send", AsyncMock(side_effect=[loading, moved, found])):
             offsets = await coordinator.fetch_committed_offsets([PLACE])
         assert offsets == {PLACE: OffsetAndMetadata(7, "")}
         assert known == [None, 0, None]
@@ -374,9 +374,9 @@ async def test_renamed_part_raises_attribute_error(
     monkeypatch: pytest.MonkeyPatch, module: str, name: str, check: Check
 ) -> None:
     rename(monkeypatch, module, name)
-    with pytest.raises(AttributeError) as missed:
+    with pytest.raises(AttributeError) as raised:
         await check(loaded_anew(aiokafka_internals.__name__))
-    assert str(missed.traceback[-1].path) == aiokafka_internals.__file__
+    assert str(raised.traceback[-1].path) == aiokafka_internals.__file__
 
 
 async def test_replaced_batch_reader_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,8 @@ _SLOW: Final = {"alerts_hours_test.yml": pytest.mark.slow}
 def test_alert_rules_pass_promtool_tests(file: Path) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("promtool isn't installed: Debian has it in the package prometheus")
-    ended = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    result = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_each_alert_is_tested_firing_and_silent() -> None:

@@ -250,11 +250,11 @@ def test_zero_rate_is_unlimited() -> None:
 
 
 async def test_concurrent_requests_are_bounded() -> None:
-    go_on, bodies = asyncio.Event(), asyncio.Event()
+    proceed, bodies = asyncio.Event(), asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await receive()
-        await go_on.wait()
+        await proceed.wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body"})
 
@@ -289,7 +289,7 @@ async def test_concurrent_requests_are_bounded() -> None:
         await asyncio.sleep(0)
         assert await ask() == 503
         health = group.create_task(ask("/health/live"))
-        go_on.set()
+        proceed.set()
         assert [await task for task in (*held, health)] == [200] * 4
         assert await ask() == 200
         bodies.set()

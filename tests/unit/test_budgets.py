@@ -118,9 +118,11 @@ async def test_slow_body_is_dropped_if_room_is_needed(monkeypatch: pytest.Monkey
         raise NotImplementedError
 
     bodies = Budget(1_000_000, "bodies of")
-    hand = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 700_000)
+    limited_app = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 700_000)
     headers = [(b"content-length", b"700000")]
-    slow = asyncio.create_task(hand({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send))
+    slow = asyncio.create_task(
+        limited_app({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send)
+    )
     await eventually(lambda: bodies.held == 700_000)
     share = await bodies.take(700_000)
     with pytest.raises(NoRoomError):
@@ -140,8 +142,8 @@ async def test_command_responses_need_no_share(path: str, status: int, monkeypat
         sent.append(message)
 
     app = Response(b"a" * 100_000, 202)
-    hand = ConcurrencyLimit(app, 2, Budget(1, "bodies of"), answers, 1)
-    await hand({"type": "http", "method": "POST", "path": path, "headers": []}, receive_nothing, send)
+    limited_app = ConcurrencyLimit(app, 2, Budget(1, "bodies of"), answers, 1)
+    await limited_app({"type": "http", "method": "POST", "path": path, "headers": []}, receive_nothing, send)
     assert sent[0]["status"] == status
     others.give_back()
     assert answers.held == 0
@@ -152,21 +154,21 @@ async def receive_nothing() -> Message:
 
 
 @pytest.mark.parametrize(
-    ("path", "most"),
+    ("path", "expected"),
     [
         *(("/api/images", 500_000), ("/storefront/v1/shop/Product/1/images", 500_000)),
         *(("/api/customerReviews", 100_000), ("/storefront/v1/shop/Product/1/reviews", 100_000)),
     ],
 )
-async def test_uploads_get_larger_shares(path: str, most: int) -> None:
+async def test_uploads_get_larger_shares(path: str, expected: int) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         raise NotImplementedError
 
     bodies = Budget(1_000_000, "bodies of")
-    hand = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 100_000, {UPLOADS: 500_000})
-    share = await hand.room_for_body({"path": path, "headers": [(b"content-length", b"999999999")]})
+    limited_app = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 100_000, {UPLOADS: 500_000})
+    share = await limited_app.room_for_body({"path": path, "headers": [(b"content-length", b"999999999")]})
     assert share is not None
-    assert bodies.held == most
+    assert bodies.held == expected
 
 
 @pytest.mark.parametrize("size", [SMALL, SMALL + 1])
@@ -181,9 +183,9 @@ async def test_share_of_a_response_is_released_with_it(size: int) -> None:
     async def send(message: Message) -> None:
         held.append(answers.held)
 
-    hand = ConcurrencyLimit(app, 1, Budget(1, "bodies of"), answers, 1)
+    limited_app = ConcurrencyLimit(app, 1, Budget(1, "bodies of"), answers, 1)
     for _ in range(2):
-        await hand({"type": "http", "method": "GET", "path": "/", "headers": []}, receive_nothing, send)
+        await limited_app({"type": "http", "method": "GET", "path": "/", "headers": []}, receive_nothing, send)
     # Also if the response turns out smaller than its reserved bytes.
     assert set(held) == {0 if size == SMALL else size}
     assert answers.held == 0

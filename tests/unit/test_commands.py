@@ -99,7 +99,7 @@ def test_recent_commands_are_bounded_in_number_and_time(monkeypatch: pytest.Monk
     assert [recent.accepted(id) is not None for id in ("c1", "c3")] == [True, False]
 
 
-class _Nothing:
+class _EmptyQueue:
     """A queue without parked commands."""
 
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
@@ -120,7 +120,7 @@ class _Services:
     def __init__(self, *answers: Answer) -> None:
         self.outcomes = _Outcomes(answers)
         self.waits = Waits(self.outcomes.answers, most=1, most_per_client=1)
-        self.parked_moderation = self.returns = _Nothing()
+        self.parked_moderation = self.returns = _EmptyQueue()
 
 
 async def test_key_reused_at_another_facade_is_reported() -> None:

@@ -9,16 +9,16 @@ from tests.support.clock import Clock
 
 
 class Counter:
-    """A count query that records its calls, and blocks while `go_on` is cleared."""
+    """A count query that records its calls, and blocks while `proceed` is cleared."""
 
     def __init__(self, number: int) -> None:
         self.number, self.calls = number, 0
-        self.go_on = asyncio.Event()
-        self.go_on.set()
+        self.proceed = asyncio.Event()
+        self.proceed.set()
 
     async def __call__(self) -> int:
         self.calls += 1
-        await self.go_on.wait()
+        await self.proceed.wait()
         return self.number
 
 
@@ -47,11 +47,11 @@ async def test_concurrent_callers_share_a_count_despite_cancellation() -> None:
     counts = LargeCounts(clock)
     await counts.of("all", count)
     clock.now += KEPT_S
-    count.go_on.clear()
+    count.proceed.clear()
     asking = [asyncio.create_task(counts.of("all", count)) for _ in range(5)]
     await asyncio.sleep(0)
     asking[0].cancel()
-    count.go_on.set()
+    count.proceed.set()
     gave_up, *results = await asyncio.gather(*asking, return_exceptions=True)
     assert isinstance(gave_up, asyncio.CancelledError)
     assert results == [LARGE] * 4

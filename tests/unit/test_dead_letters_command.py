@@ -21,25 +21,25 @@ PLACE = "review-submissions/3/17"
     ],
 )
 def test_filters_with_places_are_refused(command: list[str], criterion: tuple[str, str]) -> None:
-    ended = CliRunner().invoke(dead_letters.app, [*command, PLACE, *criterion])
-    assert (ended.exit_code, "omit --topic, --code" in ended.output) == (2, True), ended.output
+    result = CliRunner().invoke(dead_letters.app, [*command, PLACE, *criterion])
+    assert (result.exit_code, "omit --topic, --code" in result.output) == (2, True), result.output
 
 
 def test_filters_with_a_single_letter_are_refused() -> None:
     place = ("--topic", "review-submissions", "--partition", "3", "--offset", "17")
-    ended = CliRunner().invoke(dead_letters.app, ["replay", *place, "--code", "invalid-json"])
-    assert (ended.exit_code, "omit --topic, --code" in ended.output) == (2, True), ended.output
+    result = CliRunner().invoke(dead_letters.app, ["replay", *place, "--code", "invalid-json"])
+    assert (result.exit_code, "omit --topic, --code" in result.output) == (2, True), result.output
 
 
 @pytest.mark.parametrize("criterion", [(PLACE,), ("--topic", "review-submissions"), ("--code", "invalid-json")])
 def test_discard_all_with_places_or_filters_is_refused(criterion: tuple[str, ...]) -> None:
-    ended = CliRunner().invoke(dead_letters.app, ["discard", "--reason", "a test", "--all", *criterion])
-    assert (ended.exit_code, "leave it out beside places or a filter" in ended.output) == (2, True), ended.output
+    result = CliRunner().invoke(dead_letters.app, ["discard", "--reason", "a test", "--all", *criterion])
+    assert (result.exit_code, "leave it out beside places or a filter" in result.output) == (2, True), result.output
 
 
 def test_list_all_with_a_state_is_refused() -> None:
-    ended = CliRunner().invoke(dead_letters.app, ["list", "--all", "--state", "open"])
-    assert (ended.exit_code, "leave out --state" in ended.output) == (2, True), ended.output
+    result = CliRunner().invoke(dead_letters.app, ["list", "--all", "--state", "open"])
+    assert (result.exit_code, "leave out --state" in result.output) == (2, True), result.output
 
 
 @pytest.mark.parametrize("others", [(PLACE,), ("--topic", "review-submissions", "--partition", "3", "--offset", "17")])
@@ -47,5 +47,5 @@ def test_letter_named_twice_counts_once(tmp_path: Path, others: tuple[str, ...])
     """So it can be replaced by a value; this one would become a dead letter again."""
     mended = tmp_path / "mended.json"
     mended.write_bytes(b"no JSON")
-    ended = CliRunner().invoke(dead_letters.app, ["replay", PLACE, *others, "--value", str(mended)])
-    assert (ended.exit_code, "would reject this value (invalid-json)" in ended.output) == (1, True), ended.output
+    result = CliRunner().invoke(dead_letters.app, ["replay", PLACE, *others, "--value", str(mended)])
+    assert (result.exit_code, "would reject this value (invalid-json)" in result.output) == (1, True), result.output

@@ -41,9 +41,9 @@ async def test_private_parts_work_as_used() -> None:
 async def test_renamed_part_raises_attribute_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("faststream.kafka.configs.broker", "faststream.kafka.broker.broker"):
         rename(monkeypatch, module, "builder")
-    with pytest.raises(AttributeError) as missed:
+    with pytest.raises(AttributeError) as raised:
         await check_builder(loaded_anew(faststream_internals.__name__))
-    assert str(missed.traceback[-1].path) == faststream_internals.__file__
+    assert str(raised.traceback[-1].path) == faststream_internals.__file__
 
 
 async def test_changed_builder_is_detected() -> None:

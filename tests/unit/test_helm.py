@@ -332,10 +332,10 @@ def test_expired_backups_make_room_for_the_next(tmp_path: Path, has_room: bool) 
         os.utime(backups / name, (0, 0))
     environment = {"PATH": f"{mongodump.parent}:{os.environ['PATH']}", "URI": "mongodb://m", "ROOM": str(1 + has_room)}
     script = script.replace("/tmp/", f"{tmp_path}/")  # noqa: S108 - that of the container
-    ended = subprocess.run(["sh", "-euc", script], cwd=backups, env=environment, check=False)
+    result = subprocess.run(["sh", "-euc", script], cwd=backups, env=environment, check=False)
     (left,) = [file.name for file in backups.iterdir()]
     # The newest backup is kept, regardless of its age, until the next one is complete.
-    assert (ended.returncode == 0, left == old[-1]) == (has_room, not has_room)
+    assert (result.returncode == 0, left == old[-1]) == (has_room, not has_room)
 
 
 @pytest.mark.parametrize("values", VALUES)
@@ -353,14 +353,14 @@ def definitions() -> dict[str, jsonschema_rs.Draft202012Validator] | str:
     """The schemas of the operators' custom resources by version and kind, from the operators' Go modules; or the
     reason why they are unavailable. Cached, so that a failure isn't retried."""
     if shutil.which("go") is None:
-        return "go isn't installed, which gets the definitions"
+        return "Go isn't installed: it downloads the definitions"
     command = ["go", "mod", "download", "-json", *DEFINITIONS]
     try:
         got = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=300)
     except subprocess.TimeoutExpired:
-        return "the definitions can't be had: Go's proxy is slow, or away"
+        return "the definitions are unavailable: Go's module proxy timed out"
     if got.returncode:
-        return f"the definitions can't be had: {got.stderr[:200]}"
+        return f"the definitions are unavailable: {got.stderr[:200]}"
     found = {}
     decoder, left = json.JSONDecoder(), got.stdout.strip()
     while left:

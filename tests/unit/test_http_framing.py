@@ -29,12 +29,12 @@ ENDLESS = {
 }
 
 
-def held_app(let_go: asyncio.Event) -> ASGIApp:
+def held_app(release: asyncio.Event) -> ASGIApp:
     """The application; it responds to `/held` once the event is set."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/held":
-            await let_go.wait()
+            await release.wait()
         await app(scope, receive, send)
 
     return application
@@ -109,27 +109,27 @@ async def test_number_of_headers_is_limited() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"a" * 1_000, b"a" * 200_000])
 async def test_pipelined_requests_wait_for_the_current_one(body: bytes) -> None:
-    let_go = asyncio.Event()
+    release = asyncio.Event()
     later = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
-    async with running(limits(), held_app(let_go)) as server, server.client() as client:
+    async with running(limits(), held_app(release)) as server, server.client() as client:
         client.writer.write(HELD + later * 300)
         protocol = await only_connection(server)
         assert await eventually(lambda: len(protocol.pipeline)) == 1
-        let_go.set()
+        release.set()
         answers = [await client.answer() for _ in range(301)]
         assert answers == [(200, b"0"), *[(200, str(len(body)).encode())] * 300]
 
 
 @pytest.mark.parametrize("then", [b"\x16\x03 hello\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HT"])
 async def test_refusal_does_not_answer_an_earlier_request(then: bytes) -> None:
-    let_go = asyncio.Event()
-    async with running(limits(receive=0.3), held_app(let_go)) as server, server.client() as client:
+    release = asyncio.Event()
+    async with running(limits(receive=0.3), held_app(release)) as server, server.client() as client:
         client.writer.write(HELD)
         protocol = await only_connection(server)
         await eventually(lambda: protocol.cycle is not None)
         client.writer.write(then)
         await eventually(lambda: not protocol.cycle.keep_alive)
-        let_go.set()
+        release.set()
         assert await client.answer() == (200, b"0")
         assert await client.is_closed()
 

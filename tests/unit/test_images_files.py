@@ -60,7 +60,7 @@ async def test_remains_of_a_killed_process_are_removed(tmp_path: Path) -> None:
 
 
 async def test_concurrently_removed_remains_are_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files, look = ImageFiles(open_store(str(tmp_path))), Path.stat
+    files, original_stat = ImageFiles(open_store(str(tmp_path))), Path.stat
     remains = [tmp_path / f"incoming/{uuid4()}/abc#1" for _ in range(2)]
     for file in remains:
         file.parent.mkdir(parents=True)
@@ -70,7 +70,7 @@ async def test_concurrently_removed_remains_are_no_failure(tmp_path: Path, monke
         if path in remains and not removed:
             removed.append(path)
             path.unlink()
-        return look(path, **options)
+        return original_stat(path, **options)
 
     removed = list[Path]()
     monkeypatch.setattr(Path, "stat", removed_first)
@@ -103,11 +103,11 @@ async def test_written_files_and_folders_are_synced(tmp_path: Path, monkeypatch:
     files, id, fsync = ImageFiles(open_store(str(tmp_path))), str(uuid4()), os.fsync
     synced: list[str] = []
 
-    def noted(descriptor: int) -> None:
+    def recording_fsync(descriptor: int) -> None:
         fsync(descriptor)
         synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(tmp_path)))
 
-    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "fsync", recording_fsync)
     await files.put_upload(id, "abc", b"upload")
     assert synced == [f"incoming/{id}/abc", f"incoming/{id}", "incoming", "."]
     synced.clear()
@@ -119,12 +119,12 @@ async def test_written_files_and_folders_are_synced(tmp_path: Path, monkeypatch:
 async def test_file_system_without_folder_sync_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fsync = os.fsync
 
-    def of_files_alone(descriptor: int) -> None:
+    def fsync_of_files_only(descriptor: int) -> None:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "of files alone")
         fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", of_files_alone)
+    monkeypatch.setattr(os, "fsync", fsync_of_files_only)
     files, id = ImageFiles(open_store(str(tmp_path))), str(uuid4())
     await files.put_upload(id, "abc", b"upload")
     assert await files.upload(id, "abc") == b"upload"

@@ -97,19 +97,19 @@ def test_too_large_row_may_contain_the_start_of_a_valid_one(monkeypatch: pytest.
 
 async def test_import_of_only_bad_rows_yields_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reviews, "_PAUSE_EVERY_S", 0)
-    heard: list[int] = []
+    callbacks: list[int] = []
 
     def rows() -> Iterator[Row]:
         for number in range(3):
             yield Row(number, number, number, fault="Not CSV")
-            asyncio.get_running_loop().call_soon(heard.append, number)
+            asyncio.get_running_loop().call_soon(callbacks.append, number)
 
     mapping = ColumnMapping()
     reader = RowReader(mapping, SeenColumns(mapping, [], [], as_new=False), TopicNames("t."), is_text=True)
     order = ImportOptions(Path("reviews.csv"), FileFormat.CSV, mapping)
     run = reviews._Import(order, None, Uploader(Settings()), None, reader, Checkpoint(job="a"), Terminal())
     (batch,) = [each async for each in run._batches(rows())]
-    assert (len(batch.bad), heard) == (3, [0, 1])
+    assert (len(batch.bad), callbacks) == (3, [0, 1])
 
 
 def test_json_lines() -> None:
