@@ -1,4 +1,4 @@
-"""Mail addresses: what is one, and that no text makes anything but an address or a refusal."""
+"""Parsing of mail addresses: every text either parses or is refused."""
 
 from itertools import count
 
@@ -18,7 +18,7 @@ def domain_of(length: int) -> str:
 
 
 def named(characters: int) -> str:
-    """An address with a name, of so many characters."""
+    """An address with a display name, `characters` long in total."""
     return f"{'A' * (characters - len(ANNA) - 3)} <{ANNA}>"
 
 
@@ -42,7 +42,7 @@ def named(characters: int) -> str:
     ],
     ids=count(),
 )
-def test_one_address_is_taken_apart(text: str, name: str, user: str, domain: str) -> None:
+def test_single_address_is_parsed(text: str, name: str, user: str, domain: str) -> None:
     found = mailbox(text)
     assert (found.display_name, found.username, found.domain) == (name, user, domain)
     assert bare_address(text) == f"{user}@{domain}"
@@ -56,7 +56,7 @@ def test_one_address_is_taken_apart(text: str, name: str, user: str, domain: str
         *(f"\t{ANNA}", f"Anna\tBerg <{ANNA}>", f"Anna\nBerg <{ANNA}>", f"Anna\x1fBerg <{ANNA}>"),
         *("a\u200bb@example.com", "anna@\u200b", "anna@☃.example"),
         *("anna@" + "é" * 64, f"anna@{domain_of(256)}", named(641)),
-        # Characters that a look-up of the domain turns into others, which addresses are taken apart by.
+        # IDNA maps these characters of the domain to delimiters of addresses.
         *("anna@x.example\uff0cbob\uff20evil.example", "anna@x\uff20evil.example"),
         *("anna@x\uff08y.example", "anna@⑴.example", "anna@x.example\uff1e", "anna@ä\uff0e\uff0eexample"),
         *("anna@x\uff1cy.example", "anna@x\uff0fy.example", "anna@x\uff1a25.example"),
@@ -66,7 +66,7 @@ def test_one_address_is_taken_apart(text: str, name: str, user: str, domain: str
     ],
     ids=count(),
 )
-def test_anything_else_is_refused_and_stays_as_it_is(text: str) -> None:
+def test_invalid_address_is_refused_and_returned_unchanged(text: str) -> None:
     with pytest.raises(InvalidAddressError) as refused:
         mailbox(text)
     assert str(refused.value) == "Must be a single e-mail address, like shop@example.org or Shop <shop@example.org>"
@@ -74,7 +74,7 @@ def test_anything_else_is_refused_and_stays_as_it_is(text: str) -> None:
 
 
 @given(st.lists(PIECES, max_size=12).map("".join))
-def test_a_text_is_an_address_or_is_refused(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         found = mailbox(text).addr_spec
     except InvalidAddressError:
@@ -85,7 +85,7 @@ def test_a_text_is_an_address_or_is_refused(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from([*"aZ0_+-.@", "ab", "x" * 63]), max_size=9).map("".join))
-def test_usual_addresses_are_those_that_the_parser_takes(text: str) -> None:
+def test_address_in_agrees_with_the_parser(text: str) -> None:
     assert (address_in(text) is not None) == _is_mailbox(text)
 
 
@@ -104,5 +104,5 @@ def _is_mailbox(text: str) -> bool:
         *((kept, kept) for kept in ("می\u200cرود", "ශ්\u200dරී", "👩\u200d💻", "\U0001fadc\U0001fbff\U0001fae9")),
     ],
 )
-def test_one_line_shows_what_can_be_seen(text: str, line: str) -> None:
+def test_one_line_keeps_visible_characters(text: str, line: str) -> None:
     assert one_line(text) == line

@@ -1,4 +1,4 @@
-"""The private parts of aiokafka that we use: there, of the shape that we expect, and missed where they are renamed."""
+"""The private parts of aiokafka that we use work as expected, and renamed ones raise AttributeError."""
 
 import asyncio
 import gc
@@ -43,8 +43,8 @@ from tests.support.renaming import loaded_anew, rename
 from tests.support.waiting import eventually
 
 PLACE = aiokafka.TopicPartition("topic", 0)
-TOLD = [("topic", [(0, 7, "", 0)])]
-"""The offset of that, as a broker tells it."""
+COMMITTED = [("topic", [(0, 7, "", 0)])]
+"""A committed offset of 7, as a broker returns it."""
 SUBSCRIBED = SimpleNamespace(assignment=[PLACE])
 Check = Callable[[Any], Awaitable[None]]
 
@@ -57,7 +57,7 @@ async def filled_producer(ours: Any) -> tuple[Any, asyncio.Future[Any]]:
 
 
 async def check_queue(ours: Any) -> None:
-    """Batches stand in line for one partition, and fail or end with the producer."""
+    """Batches of one partition are queued, and fail or end with the producer."""
     producer, first = await filled_producer(ours)
     second = ours.queue_batch(producer, producer.create_batch(), PLACE)
     with pytest.raises(TimeoutError):
@@ -80,19 +80,19 @@ async def check_closed_queue(ours: Any) -> None:
 
 
 async def check_close(ours: Any) -> None:
-    """A producer is closed at once, whatever it holds, and its sender and client with it."""
+    """A producer is closed at once with its sender and client, even if batches are buffered."""
     producer, waiting = await filled_producer(ours)
     with patch.object(Sender, "close") as close:
         async with asyncio.timeout(30):
             await ours.close_without_flush(producer)
             await ours.close_without_flush(producer)
-            await producer.stop()  # which would wait for the buffer
+            await producer.stop()  # would wait for the buffer of an open producer
     close.assert_awaited_once()
     assert not waiting.done()
 
 
 async def check_connection(ours: Any) -> None:
-    """A write that the event loop refuses is a lost connection."""
+    """A write that the event loop refuses counts as a lost connection."""
     before = conn.AIOKafkaConnection.send
     try:
         ours.recover_lost_connections()
@@ -113,14 +113,14 @@ class _ClosedWriter:
         raise RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed")
 
     def close(self) -> None:
-        """It is."""
+        """Do nothing: the writer is closed already."""
 
 
 async def check_batches(ours: Any) -> None:
-    """A fetch is read by the class that was put in, as far as aiokafka asks it."""
+    """Fetched batches are read by the replacement class, which may be set twice."""
     fetcher = aiokafka.consumer.fetcher
     before = fetcher.MemoryRecords
-    if before is ReadableBatches:  # another test has read records in this process
+    if before is ReadableBatches:  # replaced by an earlier test in this process
         fetcher.MemoryRecords = MemoryRecords
     try:
         ours.replace_batch_reader(_Reader)
@@ -137,13 +137,13 @@ class _Reader:
 
 
 async def check_fetches(ours: Any) -> None:
-    """A consumer that has started sends the wait that was set last with its fetches."""
+    """Fetch requests of a started consumer carry the maximum wait that was set last."""
     at_its_beginning = SimpleNamespace(has_valid_position=True, paused=False, position=0)
     assignment = SimpleNamespace(tps=[PLACE], state_value=lambda _: at_its_beginning)
     with patch.object(aiokafka.client.AIOKafkaClient, "bootstrap"):
         consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
         await consumer.start()
-    await asyncio.sleep(0)  # its tasks begin
+    await asyncio.sleep(0)  # let its tasks start
     try:
         for wait in (2_000, 250):
             ours.wait_in_fetches(consumer, wait)
@@ -155,7 +155,7 @@ async def check_fetches(ours: Any) -> None:
 
 
 async def check_brokers(ours: Any) -> None:
-    """Where no broker answers that is known, the configured addresses tell of others; the topics stay known."""
+    """If no known broker answers, brokers are looked up at the bootstrap addresses; known topics are kept."""
     before = aiokafka.client.AIOKafkaClient._metadata_update
     moved = BrokerMetadata(7, "127.0.0.1", 1, None)
     asked: list[Any] = []
@@ -184,7 +184,7 @@ async def check_brokers(ours: Any) -> None:
 
 
 async def check_questions(ours: Any) -> None:
-    """Clients ask for topics, and no broker makes one for that."""
+    """Metadata requests of clients don't let brokers create topics."""
     modules = aiokafka.client, aiokafka.admin.client
     before = [module.MetadataRequest for module in modules]
     for module in modules:
@@ -201,7 +201,7 @@ async def check_questions(ours: Any) -> None:
 
 
 async def check_assignment(ours: Any) -> None:
-    """What is assigned ends with the next assignment, also where that has the same partitions."""
+    """An assignment ends with the next one, even if that has the same partitions."""
     consumer = aiokafka.AIOKafkaConsumer("topic", bootstrap_servers="127.0.0.1:1")
     try:
         consumer._subscription.assign_from_subscribed([PLACE])
@@ -215,35 +215,35 @@ async def check_assignment(ours: Any) -> None:
 
 
 async def check_commits(ours: Any) -> None:
-    """The error of a commit that was given up is told to nobody, others are raised. One that may not be isn't sent."""
+    """Errors of cancelled commits are dropped, others are raised. Forbidden commits aren't sent."""
     reported: list[dict[str, Any]] = []
-    loop, goes_on, may_commit = asyncio.get_running_loop(), asyncio.Event(), [True]
+    loop, proceed, may_commit = asyncio.get_running_loop(), asyncio.Event(), [True]
     loop.set_exception_handler(lambda _, context: reported.append(context))
     consumer = aiokafka.AIOKafkaConsumer("topic", bootstrap_servers="127.0.0.1:1", group_id="group")
     coordinator = group_coordinator.GroupCoordinator(consumer._client, consumer._subscription, group_id="group")
 
     async def refused(_: Any) -> None:
-        await goes_on.wait()
+        await proceed.wait()
         raise OffsetMetadataTooLargeError
 
     coordinator._send_req, coordinator.ensure_coordinator_known = refused, AsyncMock()
-    if hasattr(consumer, "_coordinator"):  # as once it has started
+    if hasattr(consumer, "_coordinator"):  # as after its start
         consumer._coordinator = coordinator
     try:
         ours.guard_commits(consumer, lambda: may_commit[-1])
         offsets = {PLACE: OffsetAndMetadata(1, "")}
         given_up = asyncio.create_task(coordinator.commit_offsets(None, offsets))
-        await asyncio.sleep(0)  # it begins
+        await asyncio.sleep(0)  # let it start
         given_up.cancel()
         with pytest.raises(asyncio.CancelledError):
             await given_up
-        goes_on.set()
+        proceed.set()
         with pytest.raises(OffsetMetadataTooLargeError):
             await coordinator.commit_offsets(None, offsets)
         may_commit.append(False)
         with pytest.raises(CommitFailedError):
             await coordinator.commit_offsets(None, offsets)
-        gc.collect()  # also of what tests before have left
+        gc.collect()  # also collects leftovers of earlier tests
         assert OffsetMetadataTooLargeError not in {type(context.get("exception")) for context in reported}
     finally:
         loop.set_exception_handler(None)
@@ -252,17 +252,17 @@ async def check_commits(ours: Any) -> None:
 
 
 async def check_generation(ours: Any) -> None:
-    """A consumer that is in no group yet, or any more, has a negative generation."""
-    async with coordinated() as (consumer, _):
+    """A consumer that isn't in a group has a negative generation."""
+    async with coordinated_consumer() as (consumer, _):
         assert ours.generation(consumer) < 0
 
 
 async def check_offsets(ours: Any) -> None:
-    """Offsets that a broker can't tell for now are asked for again, of another one where it isn't the right one."""
-    loading, moved, there = (
-        OffsetFetchResponse_v3(0, topics, code) for code, topics in ((14, []), (16, []), (0, TOLD))
+    """Offset fetches are retried while a coordinator loads, and at another broker if the coordinator has moved."""
+    loading, moved, found = (
+        OffsetFetchResponse_v3(0, topics, code) for code, topics in ((14, []), (16, []), (0, COMMITTED))
     )
-    async with coordinated() as (consumer, coordinator):
+    async with coordinated_consumer() as (consumer, coordinator):
         known = []
 
         async def look_up() -> None:
@@ -271,14 +271,14 @@ async def check_offsets(ours: Any) -> None:
 
         coordinator.ensure_coordinator_known, coordinator._retry_backoff_ms = look_up, 0
         ours.read_group_errors(consumer)
-        with patch.object(consumer._client, "send", AsyncMock(side_effect=[loading, moved, there])):
+        with patch.object(consumer._client, "send", AsyncMock(side_effect=[loading, moved, found])):
             offsets = await coordinator.fetch_committed_offsets([PLACE])
         assert offsets == {PLACE: OffsetAndMetadata(7, "")}
         assert known == [None, 0, None]
 
 
 async def check_join(ours: Any) -> None:
-    """A member whose heartbeat was answered by an unforeseen code is told so at each poll, until it joins anew."""
+    """An unknown error code of a heartbeat is raised at each poll until the member rejoins."""
     beats = iter([999])
     joined: list[Any] = []
     assigned = ConsumerProtocol.ASSIGNMENT(0, [("topic", [0])], b"").encode()
@@ -291,7 +291,7 @@ async def check_join(ours: Any) -> None:
             return SyncGroupResponse_v3(0, 0, assigned)
         return HeartbeatResponse_v1(0, next(beats, 0))
 
-    async with coordinated("topic", heartbeat_interval_ms=1, retry_backoff_ms=1) as (consumer, coordinator):
+    async with coordinated_consumer("topic", heartbeat_interval_ms=1, retry_backoff_ms=1) as (consumer, coordinator):
         coordinator._send_req, coordinator.ensure_coordinator_known = answer, AsyncMock()
         for _ in range(3):
             await eventually(lambda: coordinator._pending_exception)
@@ -305,8 +305,8 @@ async def check_join(ours: Any) -> None:
 
 
 @asynccontextmanager
-async def coordinated(*topics: str, **options: int) -> AsyncIterator[tuple[Any, Any]]:
-    """A consumer with a coordinator, as once it has started."""
+async def coordinated_consumer(*topics: str, **options: int) -> AsyncIterator[tuple[Any, Any]]:
+    """A consumer with a coordinator, as after its start."""
     consumer = aiokafka.AIOKafkaConsumer(*topics, bootstrap_servers="127.0.0.1:1", group_id="group")
     consumer._subscription.register_fetch_waiters(set())
     coordinator = group_coordinator.GroupCoordinator(
@@ -364,29 +364,29 @@ PARTS: list[tuple[str, str, Check]] = [
 
 
 @pytest.mark.parametrize("check", CHECKS)
-async def test_the_parts_are_as_we_use_them(check: Check) -> None:
+async def test_private_parts_work_as_used(check: Check) -> None:
     await check(aiokafka_internals)
 
 
 @pytest.mark.filterwarnings("ignore:Unclosed AIOKafkaProducer:ResourceWarning")
 @pytest.mark.parametrize(("module", "name", "check"), PARTS)
-async def test_a_part_that_is_renamed_is_missed(
+async def test_renamed_part_raises_attribute_error(
     monkeypatch: pytest.MonkeyPatch, module: str, name: str, check: Check
 ) -> None:
     rename(monkeypatch, module, name)
-    with pytest.raises(AttributeError) as missed:
+    with pytest.raises(AttributeError) as raised:
         await check(loaded_anew(aiokafka_internals.__name__))
-    assert str(missed.traceback[-1].path) == aiokafka_internals.__file__
+    assert str(raised.traceback[-1].path) == aiokafka_internals.__file__
 
 
-async def test_another_reader_of_batches_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_replaced_batch_reader_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiokafka.consumer.fetcher, "MemoryRecords", ModuleType)
     with pytest.raises(AttributeError, match="another class"):
         await check_batches(aiokafka_internals)
 
 
 @pytest.mark.parametrize("module", [aiokafka.client, aiokafka.admin.client])
-def test_another_question_for_topics_is_noticed(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
+def test_replaced_metadata_request_is_detected(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
     monkeypatch.setattr(module, "MetadataRequest", ModuleType)
     with pytest.raises(AttributeError, match="another class"):
         aiokafka_internals.make_no_topics()

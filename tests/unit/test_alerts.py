@@ -1,4 +1,4 @@
-"""Each alert fires when it should, is silent when it should be, and leads to its section of the runbook."""
+"""Alerts: tested to fire and to stay silent, and linked to their sections of the runbook."""
 
 import re
 import shutil
@@ -27,19 +27,19 @@ ALERTS: Final[dict[str, dict[str, Any]]] = {
 
 
 _SLOW: Final = {"alerts_hours_test.yml": pytest.mark.slow}
-"""Hours minute by minute."""
+"""Tests that evaluate hours minute by minute."""
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("file", [pytest.param(each, id=each.name, marks=_SLOW.get(each.name, ())) for each in TESTS])
-def test_promtool_finds_the_alerts_as_their_tests_say(file: Path) -> None:
+def test_alert_rules_pass_promtool_tests(file: Path) -> None:
     if shutil.which("promtool") is None:
         pytest.skip("promtool isn't installed: Debian has it in the package prometheus")
-    ended = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+    result = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_each_alert_has_a_test_that_fires_and_one_that_is_silent() -> None:
+def test_each_alert_is_tested_firing_and_silent() -> None:
     expected = defaultdict(set)
     for test in (test for file in TESTS for test in yaml.safe_load(file.read_text())["tests"]):
         for rule in test["alert_rule_test"]:
@@ -47,7 +47,7 @@ def test_each_alert_has_a_test_that_fires_and_one_that_is_silent() -> None:
     assert expected == {name: {True, False} for name in ALERTS}
 
 
-def test_each_alert_says_what_it_is_and_where_to_read_on() -> None:
+def test_each_alert_has_annotations_and_a_runbook_section() -> None:
     assert re.findall(r"^## (Plaudit\w+)$", RUNBOOK.read_text(), re.MULTILINE) == list(ALERTS)
     anchors = headings_of(RUNBOOK)
     for name, rule in ALERTS.items():
@@ -59,7 +59,7 @@ def test_each_alert_says_what_it_is_and_where_to_read_on() -> None:
         assert rule["labels"]["severity"] in ("critical", "warning")
 
 
-def test_each_section_of_the_runbook_answers_the_same_questions() -> None:
+def test_runbook_sections_have_the_same_parts() -> None:
     _, *sections = re.split(r"^## Plaudit\w+$", RUNBOOK.read_text(), flags=re.MULTILINE)
     for section in sections:
         asked = re.findall(r"^\*\*(.+?)\.\*\*", section, re.MULTILINE)
@@ -67,7 +67,7 @@ def test_each_section_of_the_runbook_answers_the_same_questions() -> None:
 
 
 @pytest.mark.long
-def test_the_runbook_names_commands_that_exist() -> None:
+def test_runbook_commands_exist() -> None:
     named = re.findall(r"`plaudit ([a-z -]+)`", RUNBOOK.read_text())
     assert named
     for command in named:
@@ -77,7 +77,7 @@ def test_the_runbook_names_commands_that_exist() -> None:
             found = found.commands[word]
 
 
-def test_prometheus_finds_the_processes_that_the_alerts_watch() -> None:
+def test_prometheus_scrapes_the_processes_of_the_alerts() -> None:
     configured = yaml.safe_load((FOLDER / "prometheus.yml").read_text())["scrape_configs"]
     (watched,) = re.findall(r'up\{job=~"(.+)"\}', ALERTS["PlauditTargetDown"]["expr"])
     processes = re.findall(r'absent\(plaudit_build_info\{process="(\w+)"\}\)', ALERTS["PlauditProcessMissing"]["expr"])

@@ -1,4 +1,4 @@
-"""Answers of the facade that need neither Kafka nor MongoDB."""
+"""Responses of the facade that need neither Kafka nor MongoDB."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -21,11 +21,11 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 @pytest.mark.parametrize(
     "path", ["/", "/nowhere", "/api/customerReviews/", "/api/customerReviews/approve/", "/api/stores/", "/%00%c3%bf"]
 )
-async def test_unknown_paths(http: httpx.AsyncClient, path: str) -> None:
+async def test_unknown_paths_return_404(http: httpx.AsyncClient, path: str) -> None:
     problem_of(await http.post(path, json=[]), 404)
 
 
-async def test_other_methods_learn_of_the_possible_ones(http: httpx.AsyncClient) -> None:
+async def test_unsupported_method_returns_allowed_methods(http: httpx.AsyncClient) -> None:
     response = await http.options("/api/customerReviews")
     problem_of(response, 405)
     assert response.headers["allow"] == "DELETE, POST"
@@ -35,13 +35,13 @@ async def test_other_methods_learn_of_the_possible_ones(http: httpx.AsyncClient)
 @pytest.mark.parametrize(
     "path", ["customerReviews/reviewList", "customerReviews/approve", "orders/search", "return/search", "return/counts"]
 )
-async def test_an_address_of_its_own_is_no_id(http: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_fixed_path_is_not_taken_for_an_id(http: httpx.AsyncClient, method: str, path: str) -> None:
     response = await http.request(method, f"/api/{path}")
     assert "POST" in problem_of(response, 405)["detail"]
     assert response.headers["allow"] == "POST"
 
 
-async def test_bodies_are_not_compressed(http: httpx.AsyncClient) -> None:
+async def test_compressed_bodies_are_refused(http: httpx.AsyncClient) -> None:
     for coding in ("gzip", "br", "utf8"):
         response = await http.post("/api/customerReviews", json=[{}], headers={"Content-Encoding": coding})
         assert "uncompressed" in problem_of(response, 415)["detail"]
@@ -50,15 +50,15 @@ async def test_bodies_are_not_compressed(http: httpx.AsyncClient) -> None:
         problem_of(await http.post("/api/customerReviews", json=[{}], headers={"Content-Encoding": coding}), 422)
 
 
-async def test_head_is_get(http: httpx.AsyncClient) -> None:
+async def test_head_is_answered_like_get(http: httpx.AsyncClient) -> None:
     assert (await http.head("/health/live")).status_code == 200
 
 
-async def test_large_bodies_are_refused_by_their_announcement(http: httpx.AsyncClient) -> None:
+async def test_large_body_is_refused_by_content_length(http: httpx.AsyncClient) -> None:
     problem_of(await http.post("/api/customerReviews", content=b" " * 10_001), 413)
 
 
-async def test_large_bodies_are_refused_by_their_size(http: httpx.AsyncClient) -> None:
+async def test_large_chunked_body_is_refused(http: httpx.AsyncClient) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(11):
             yield b" " * 1_000
@@ -73,13 +73,13 @@ async def test_errors_are_listed_up_to_a_limit(http: httpx.AsyncClient) -> None:
     assert problem["errors"][0] == {"pointer": "/0/EntityId", "code": "missing", "message": "Field required"}
 
 
-async def test_the_input_is_never_repeated(http: httpx.AsyncClient) -> None:
+async def test_errors_do_not_repeat_the_input(http: httpx.AsyncClient) -> None:
     response = await http.post("/api/customerReviews", json=[{**REVIEW, "rating": "secret", "userName": ["secret"]}])
     problem_of(response, 422)
     assert "secret" not in response.text
 
 
-async def test_two_reviews_with_one_id(http: httpx.AsyncClient) -> None:
+async def test_duplicate_review_id_is_refused(http: httpx.AsyncClient) -> None:
     response = await http.post("/api/customerReviews", json=[{**REVIEW, "id": "a"}, {**REVIEW, "id": "a"}])
     errors = problem_of(response, 422)["errors"]
     assert [(error["pointer"], error["code"]) for error in errors] == [("/1/id", "duplicate-id")]
@@ -89,13 +89,11 @@ async def test_two_reviews_with_one_id(http: httpx.AsyncClient) -> None:
     ("query", "body", "status"),
     [("", b"", 422), ("", b"{}", 422), ("?ids=", b"", 422), ("?ids=a", b"{", 400), ("?ids=a", b'{"ids":[1]}', 422)],
 )
-async def test_deletions_that_name_nothing_usable(
-    http: httpx.AsyncClient, query: str, body: bytes, status: int
-) -> None:
+async def test_invalid_deletions_are_refused(http: httpx.AsyncClient, query: str, body: bytes, status: int) -> None:
     problem_of(await http.request("DELETE", f"/api/customerReviews{query}", content=body), status)
 
 
-async def test_parameters_are_checked(http: httpx.AsyncClient) -> None:
+async def test_query_parameters_are_validated(http: httpx.AsyncClient) -> None:
     problem = problem_of(await http.get("/api/customerReviews/canLeaveFeedback?entityId=%00"), 422)
     assert {error["pointer"] for error in problem["errors"]} == {"/entityType", "/entityId"}
 
@@ -111,13 +109,13 @@ async def test_parameters_are_checked(http: httpx.AsyncClient) -> None:
         ("GET", "/health/ready", None),
     ],
 )
-async def test_servers_that_are_away(http: httpx.AsyncClient, method: str, path: str, body: Any) -> None:
+async def test_unavailable_servers_return_503(http: httpx.AsyncClient, method: str, path: str, body: Any) -> None:
     response = await http.request(method, path, json=body, headers={"prefer": "wait=1"})
     problem_of(response, 503)
     assert int(response.headers["retry-after"]) > 0
 
 
-async def test_the_document_is_complete(http: httpx.AsyncClient) -> None:
+async def test_openapi_document_is_complete(http: httpx.AsyncClient) -> None:
     document = (await http.get("/openapi.json")).json()
     assert document["info"]["version"] == "1.2.3"
     schemas = document["components"]["schemas"]
@@ -136,7 +134,7 @@ async def test_the_document_is_complete(http: httpx.AsyncClient) -> None:
     ]
 
 
-async def test_the_document_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_openapi_document_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with app_without_servers() as app, client_of(app) as http:
         before = (await http.get("/openapi.json")).content
         monkeypatch.setattr(app, "openapi", lambda: {})
@@ -155,7 +153,7 @@ def _references(value: Any) -> Iterator[str]:
             yield from _references(part)
 
 
-async def test_everybody_may_do_everything_where_nobody_is_asked(http: httpx.AsyncClient) -> None:
+async def test_all_permissions_without_authentication(http: httpx.AsyncClient) -> None:
     answer = await http.get("/api/me")
     permissions = sorted(ALL_PERMISSIONS)
     assert answer.json() == {"subject": None, "permissions": permissions, "stores": None, "authentication": "none"}

@@ -24,11 +24,11 @@ from tests.support.app import REVIEW, places_in, problem_in
         b"[9" + b"9" * 5_000 + b"]",
     ],
 )
-def test_what_is_not_json_is_malformed(body: bytes) -> None:
+def test_invalid_json_is_malformed(body: bytes) -> None:
     assert problem_in(SUBMISSIONS, body).kind.status == 400
 
 
-def test_words_that_look_like_numbers_are_fine_in_text() -> None:
+def test_nan_and_infinity_are_accepted_in_text() -> None:
     review = {**REVIEW, "review": "NaN, or Infinity?"}
     assert parse_json(SUBMISSIONS, json.dumps([review]).encode())[0].review == "NaN, or Infinity?"
 
@@ -51,7 +51,7 @@ def test_words_that_look_like_numbers_are_fine_in_text() -> None:
         ([{**REVIEW, "userName": "a\x00"}], "/0/userName", "string-pattern-mismatch"),
     ],
 )
-def test_other_content_is_invalid_and_says_where(body: object, pointer: str, code: str) -> None:
+def test_invalid_content_is_located(body: object, pointer: str, code: str) -> None:
     assert places_in(SUBMISSIONS, body) == [(pointer, code)]
 
 
@@ -63,7 +63,7 @@ def test_json_media_types_are_accepted(content_type: str | None) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/xml", "text/json", "json", ";", "image/svg+json"])
-def test_other_media_types_are_not(content_type: str) -> None:
+def test_other_media_types_are_refused(content_type: str) -> None:
     with pytest.raises(ProblemError) as refused:
         check_media_type(content_type)
     assert refused.value.kind.status == 415
@@ -88,10 +88,10 @@ def test_other_charsets_are_refused(content_type: str, is_utf_8: bool) -> None:
     assert refused.value.kind.status == 415
 
 
-def test_a_byte_order_mark_is_left_out() -> None:
+def test_byte_order_mark_is_skipped() -> None:
     body = json.dumps([REVIEW]).encode()
     assert parse_json(SUBMISSIONS, b"\xef\xbb\xbf" + body) == parse_json(SUBMISSIONS, body)
-    # Also where the value has to be put right, and only one.
+    # Also where field names are normalised; only one mark is skipped.
     assert parse_json(SUBMISSIONS, b"\xef\xbb\xbf" + body.replace(b'"review"', b'"REVIEW"'))
     assert problem_in(SUBMISSIONS, b"\xef\xbb\xbf\xef\xbb\xbf" + body).kind.status == 400
 
@@ -106,10 +106,10 @@ def test_a_byte_order_mark_is_left_out() -> None:
         (b'["\\uDE00 \\ud83d\\ude00"]', "half of a surrogate pair"),
     ],
 )
-def test_what_is_no_json_says_what_it_looks_like(body: bytes, words: str) -> None:
+def test_malformed_body_is_described(body: bytes, words: str) -> None:
     problem = problem_in(SUBMISSIONS, body)
     assert (problem.kind.status, words in problem.detail) == (400, True)
 
 
-def test_a_whole_surrogate_pair_is_no_half() -> None:
+def test_surrogate_pair_is_not_reported_as_half() -> None:
     assert "surrogate" not in problem_in(SUBMISSIONS, b'["\\ud83d\\ude00",]').detail

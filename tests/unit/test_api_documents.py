@@ -1,4 +1,4 @@
-"""The OpenAPI document, as generators of clients need it."""
+"""The OpenAPI document meets the needs of client generators."""
 
 import re
 from collections.abc import Iterator
@@ -29,11 +29,11 @@ from tests.support.documents import ROOT
 
 OPERATION = re.compile("[a-z]+([A-Z][a-z]+)+")
 MOMENT = re.compile("at|[a-z]*At|since|[a-z]*Since|date|[a-z]*Date")
-TELLING = {"properties", "additionalProperties"}
+CONTENT_KEYWORDS = {"properties", "additionalProperties"}
 
 
 def _objects(part: Any) -> Iterator[dict[str, Any]]:
-    """Every schema of objects in a part of the document."""
+    """All object schemas within a part of the document."""
     if isinstance(part, dict):
         if part.get("type") == "object":
             yield part
@@ -54,60 +54,60 @@ def operations(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [each for operations in document["paths"].values() for each in operations.values()]
 
 
-def test_operations_have_names_of_their_own(operations: list[dict[str, Any]]) -> None:
+def test_operation_ids_are_unique(operations: list[dict[str, Any]]) -> None:
     names = [each["operationId"] for each in operations]
     assert [name for name in names if names.count(name) > 1] == []
     assert [name for name in names if not OPERATION.fullmatch(name)] == []
 
 
-def test_bodies_and_answers_are_told_by_name(document: dict[str, Any], operations: list[dict[str, Any]]) -> None:
+def test_body_schemas_are_named_components(document: dict[str, Any], operations: list[dict[str, Any]]) -> None:
     bodies = [
         each["requestBody"]["content"].get("application/json", {}) for each in operations if "requestBody" in each
     ]
     objects = [each for body in bodies for each in _objects(body.get("schema"))]
     assert [each for each in objects if "properties" in each] == []
     assert [name for name in document["components"]["schemas"] if not name.isidentifier() or "__" in name] == []
-    assert [each for each in _objects(document) if not TELLING & each.keys()] == []
+    assert [each for each in _objects(document) if not CONTENT_KEYWORDS & each.keys()] == []
 
 
 def _bodies() -> Iterator[JsonBody[Any]]:
-    """What reads the bodies of all endpoints of the API."""
+    """The body readers of all endpoints of the API."""
     for module in walk_packages(api.__path__, "api."):
         yield from (each for each in vars(import_module(module.name)).values() if isinstance(each, JsonBody))
     yield from (Fields(required=required) for required in (True, False))
 
 
-def test_samples_of_bodies_are_taken_as_they_stand() -> None:
+def test_body_examples_are_accepted() -> None:
     taken = 0
     for body in _bodies():
-        told: dict[str, Any] = body.openapi
-        for name, sample in told["requestBody"]["content"]["application/json"]["examples"].items():
+        openapi: dict[str, Any] = body.openapi
+        for name, sample in openapi["requestBody"]["content"]["application/json"]["examples"].items():
             _, ignored = body.read(orjson.dumps(sample["value"]))
             assert not ignored, name
             taken += 1
     assert taken > 20
 
 
-def test_queries_are_told_from_commands(document: dict[str, Any]) -> None:
-    """Each has places of its own, by its path alone; a claim of a review is published, and has no outcome."""
+def test_queries_and_commands_are_distinguished_by_path(document: dict[str, Any]) -> None:
+    """The path alone decides which concurrency limit applies. A review claim is a command without an outcome."""
     for path, methods in document["paths"].items():
         names = [parameter.get("name") for parameter in methods.get("post", {}).get("parameters", ())]
         is_command = "Prefer" in names or path.endswith("/claim")
         assert "post" not in methods or is_command == (path.rpartition("/")[2] not in QUERIES), path
 
 
-def test_only_what_is_called_title_is_titled(document: dict[str, Any]) -> None:
+def test_only_the_title_field_has_a_title(document: dict[str, Any]) -> None:
     review = document["components"]["schemas"]["SubmittedReview"]["properties"]
     assert "title" in review
     assert "title" not in review["userId"]
 
 
-def test_what_is_left_out_has_no_default(document: dict[str, Any]) -> None:
-    """A client that is made of the document sends defaults, and would reset what stays."""
+def test_optional_fields_of_updates_have_no_default(document: dict[str, Any]) -> None:
+    """A generated client sends defaults, and would reset fields that it should leave alone."""
     partial = [
         each
-        for told in (document, asyncapi_document(TopicNames("plaudit."), "1"))
-        for each in _objects(told)
+        for source in (document, asyncapi_document(TopicNames("plaudit."), "1"))
+        for each in _objects(source)
         if "mitted fields keep their values" in each.get("description", "")
         or each.get("title") in ("StoreUpdate", "NamedTemplate")
     ]
@@ -120,38 +120,38 @@ def test_what_is_left_out_has_no_default(document: dict[str, Any]) -> None:
     ] == []
 
 
-def test_moments_are_told_as_such(document: dict[str, Any]) -> None:
-    told = [
+def test_timestamps_have_date_time_format(document: dict[str, Any]) -> None:
+    fields = [
         (name, field)
         for each in (document, asyncapi_document(TopicNames("plaudit."), "1"))
         for schema in _objects(each)
         for name, field in schema.get("properties", {}).items()
         if MOMENT.fullmatch(name)
     ]
-    assert len(told) > 40
-    assert [(name, field) for name, field in told if '"date-time"' not in orjson.dumps(field).decode()] == []
+    assert len(fields) > 40
+    assert [(name, field) for name, field in fields if '"date-time"' not in orjson.dumps(field).decode()] == []
 
 
-def test_texts_that_must_not_be_blank_are_not_empty(document: dict[str, Any]) -> None:
+def test_required_texts_have_min_length(document: dict[str, Any]) -> None:
     review = document["components"]["schemas"]["SubmittedReview"]["properties"]
     (store,) = document["paths"]["/api/stores/{storeId}"]["put"]["parameters"][:1]
-    told = {
+    schemas = {
         **{name: review[name] for name in ("EntityId", "EntityType", "review", "title")},
         "storeId": store["schema"],
     }
-    assert {name: each.get("minLength") for name, each in told.items()} == {
+    assert {name: each.get("minLength") for name, each in schemas.items()} == {
         **{"EntityId": 1, "EntityType": 1, "review": 1, "storeId": 1},
         "title": None,
     }
 
 
-def test_every_operation_tells_of_problems(operations: list[dict[str, Any]]) -> None:
-    told = [each["operationId"] for each in operations if "default" not in each["responses"]]
-    assert told == []
+def test_every_operation_documents_problems(operations: list[dict[str, Any]]) -> None:
+    undocumented = [each["operationId"] for each in operations if "default" not in each["responses"]]
+    assert undocumented == []
 
 
-def test_problems_of_commands_are_as_they_are_told(document: dict[str, Any]) -> None:
-    """Of an id that is taken nothing is published, so that there is no outcome beside the problem."""
+def test_problems_of_commands_match_their_schemas(document: dict[str, Any]) -> None:
+    """If an id is taken, nothing is published, so the problem carries no outcome."""
     outcome = {
         "commandId": "c-1",
         "ids": ["r-1"],
@@ -167,18 +167,18 @@ def test_problems_of_commands_are_as_they_are_told(document: dict[str, Any]) -> 
     for problem in found:
         schema = answers[str(problem.kind.status)]["content"]["application/problem+json"]["schema"]
         body = bytes(problem_response({"type": "http", "path": "/api/customerReviews"}, problem).body)
-        told = Draft202012Validator({**schema, "components": document["components"]})
-        assert [error.message for error in told.iter_errors(orjson.loads(body))] == [], problem.kind
+        validator = Draft202012Validator({**schema, "components": document["components"]})
+        assert [error.message for error in validator.iter_errors(orjson.loads(body))] == [], problem.kind
 
 
-async def test_a_service_has_the_same_document() -> None:
+async def test_served_document_matches_the_printed_one() -> None:
     async with app_without_servers() as app:
         paths = app.openapi()["paths"]
     whole = service_document()["paths"]
     assert {path: whole[path] for path in whole if not path.startswith("/storefront/")} == paths
 
 
-def test_two_bodies_of_one_name_are_refused() -> None:
+def test_conflicting_schema_names_are_refused() -> None:
     router = APIRouter()
     for path, kind in (("/a", "string"), ("/b", "integer")):
         schema = {"title": "Thing", "type": "object", "properties": {"name": {"type": kind}}}
@@ -191,15 +191,15 @@ def test_two_bodies_of_one_name_are_refused() -> None:
         openapi_document(router.routes, "1")
 
 
-def test_the_client_is_of_this_document() -> None:
-    """Its types are written by a program that not every machine has; the document they were written of is noted."""
+def test_typescript_client_is_up_to_date() -> None:
+    """Generating its types needs a tool that not every machine has, so the hash of its source document is committed."""
     printed = CliRunner().invoke(plaudit, ["openapi"]).stdout
     noted = (ROOT / "clients" / "typescript" / "openapi.sha256").read_text().strip()
     assert sha256(printed.encode()).hexdigest() == noted, "run `make client`"
 
 
-async def test_the_document_of_the_topics_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes long, and everybody may ask for it."""
+async def test_asyncapi_document_is_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rendering it takes long, and it is public."""
     async with client_without_servers() as http:
         first = [await http.get(path) for path in ("/asyncapi.json", "/asyncapi")]
         monkeypatch.setattr("api.documents.asyncapi_document", Mock(side_effect=AssertionError))

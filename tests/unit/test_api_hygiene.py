@@ -1,4 +1,4 @@
-"""Rates, concurrency, and what keeps browsers from being turned against the service."""
+"""Rate limits, concurrency limits, and protection against cross-site requests and rebound host names."""
 
 import asyncio
 import json
@@ -31,14 +31,14 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
-async def test_every_answer_bounds_what_a_browser_does_with_it(http: httpx.AsyncClient) -> None:
+async def test_every_response_has_security_headers(http: httpx.AsyncClient) -> None:
     for path, status in ((TYPES, 200), ("/nowhere", 404), ("/docs", 200), ("/openapi.json", 200)):
         response = await http.get(path)
         assert response.status_code == status
         headers = response.headers
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
-        # Forms of pages tell us where they are from; over plain HTTP nothing else does.
+        # Over plain HTTP, only the referrer shows from which origin a form was sent.
         assert headers["referrer-policy"] == ("same-origin" if path == "/docs" else "no-referrer")
         assert headers["cache-control"] == "no-store"
         assert "frame-ancestors 'none'" in headers["content-security-policy"]
@@ -51,14 +51,14 @@ async def test_every_answer_bounds_what_a_browser_does_with_it(http: httpx.Async
 
 
 @pytest.mark.parametrize("id", ["caf%E9", "%80", "%C3", "%FF%2F", "%E2%82%2F%AC", "%ed%b0%af%2F"])
-async def test_paths_that_are_no_utf_8_name_nothing(http: httpx.AsyncClient, id: str) -> None:
+async def test_paths_with_invalid_utf8_are_refused(http: httpx.AsyncClient, id: str) -> None:
     for method, path in (("PUT", f"/api/stores/{id}"), ("GET", f"/api/customerReviews/{id}"), ("GET", f"/{id}")):
         problem = problem_of(await http.request(method, path), 400)
         assert problem["type"] == "/problems/malformed-path"
         assert "\ufffd" in problem["instance"] or "%EF%BF%BD" in problem["instance"]
 
 
-async def test_paths_in_other_letters_are_taken(http: httpx.AsyncClient) -> None:
+async def test_non_ascii_paths_are_accepted(http: httpx.AsyncClient) -> None:
     problem_of(await http.get("/caf%C3%A9%00%EF%BF%BD"), 404)
 
 
@@ -77,10 +77,10 @@ async def test_paths_in_other_letters_are_taken(http: httpx.AsyncClient) -> None
         {"origin": ""},
     ],
 )
-async def test_pages_of_other_sites_change_nothing(http: httpx.AsyncClient, headers: dict[str, str]) -> None:
+async def test_cross_site_changes_are_refused(http: httpx.AsyncClient, headers: dict[str, str]) -> None:
     for method, path in (("POST", "/api/customerReviews"), ("PUT", "/api/settings"), ("DELETE", "/nowhere")):
         problem_of(await http.request(method, path, headers=headers), 403)
-    # What only reads is kept from the page by its browser.
+    # Responses to reads are withheld from the page by its browser.
     assert (await http.get(TYPES, headers=headers)).status_code == 200
 
 
@@ -93,11 +93,11 @@ async def test_pages_of_other_sites_change_nothing(http: httpx.AsyncClient, head
         {"origin": "http://plaudit.test"},
     ],
 )
-async def test_pages_of_our_own_may(http: httpx.AsyncClient, headers: dict[str, str]) -> None:
+async def test_same_origin_changes_are_accepted(http: httpx.AsyncClient, headers: dict[str, str]) -> None:
     problem_of(await http.post("/api/customerReviews", headers=headers, content=b"["), 400)
 
 
-async def test_cors_is_for_configured_origins() -> None:
+async def test_cors_allows_only_configured_origins() -> None:
     shop = "https://shop.test"
     async with client_without_servers(app={"web": WebRules(cors_origins=(shop,))}) as http:
         asked = {"access-control-request-method": "DELETE", "access-control-request-headers": "authorization,prefer"}
@@ -137,7 +137,7 @@ async def test_cors_is_for_configured_origins() -> None:
         ("0x7f000001", False),
     ],
 )
-async def test_the_service_answers_to_its_names(host: str, is_known: bool) -> None:
+async def test_only_allowed_hosts_are_served(host: str, is_known: bool) -> None:
     web = WebRules(allowed_hosts=("reviews.example.com", "*.shops.example.com"))
     async with client_without_servers(app={"web": web}) as http:
         response = await http.get(TYPES, headers={"host": host})
@@ -156,14 +156,14 @@ async def test_the_service_answers_to_its_names(host: str, is_known: bool) -> No
         ("2001:db8::1", "[2001:db8::2]", False),
     ],
 )
-async def test_the_service_answers_to_its_address(server: str, host: str, is_known: bool) -> None:
+async def test_own_address_is_an_allowed_host(server: str, host: str, is_known: bool) -> None:
     async with client_without_servers(app={"web": WebRules(allowed_hosts=())}) as http:
         address = f"[{server}]" if ":" in server else server
         response = await http.get(f"http://{address}{TYPES}", headers={"host": host})
         assert response.status_code == (200 if is_known else 421)
 
 
-async def test_any_name_can_be_allowed() -> None:
+async def test_wildcard_allows_any_host() -> None:
     async with client_without_servers(app={"web": WebRules(allowed_hosts=("*",))}) as http:
         assert (await http.get(TYPES, headers={"host": "evil.test"})).status_code == 200
 
@@ -177,14 +177,12 @@ async def test_any_name_can_be_allowed() -> None:
         ("api_key", None, None),
     ],
 )
-def test_the_service_goes_by_the_address_it_listens_at(
-    mode: str, allowed: tuple[str, ...] | None, names: tuple[str, ...] | None
-) -> None:
+def test_default_service_names(mode: str, allowed: tuple[str, ...] | None, names: tuple[str, ...] | None) -> None:
     http = HttpSettings(host="here.example", allowed_hosts=allowed)
     assert service_names(Settings.model_validate({"auth": {"mode": mode}, "http": http})) == names
 
 
-async def test_each_client_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rate_limit_per_client(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(100)
     monkeypatch.setattr(limits, "monotonic", clock)
     async with client_without_servers(app={"rate_limit": RateLimit(2, burst=3)}, authenticator=AUTHENTICATOR) as http:
@@ -195,7 +193,7 @@ async def test_each_client_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None
 
         assert [await status("anna") for _ in range(5)] == [200, 200, 200, 429, 429]
         assert await status("berta") == 200
-        # Nobody's rate is spent by those who only say that they are somebody.
+        # Unauthenticated requests don't spend a subject's rate.
         assert [(await http.get(TYPES)).status_code for _ in range(4)] == [401, 401, 401, 429]
         assert await status("berta") == 200
         clock.now += 0.5
@@ -205,7 +203,7 @@ async def test_each_client_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None
         response = await http.get(TYPES, headers={"authorization": f"Bearer {token}"})
         problem_of(response, 429)
         assert response.headers["retry-after"] == "1"
-        # Without limits for who watches over it.
+        # Health checks aren't limited.
         assert (await http.get("/health/live")).status_code == 200
 
 
@@ -219,7 +217,7 @@ async def test_each_client_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None
         ("testclient", "testclient:", False),
     ],
 )
-async def test_who_counts_as_one(host: str, others: str, is_one: bool) -> None:
+async def test_rate_limit_groups_addresses_by_network(host: str, others: str, is_one: bool) -> None:
     async with app_without_servers(app={"rate_limit": RateLimit(0.0001, 1)}, authenticator=AUTHENTICATOR) as app:
         statuses = []
         for each in (host, others):
@@ -229,7 +227,7 @@ async def test_who_counts_as_one(host: str, others: str, is_one: bool) -> None:
     assert statuses == [401, 429 if is_one else 401]
 
 
-def test_clients_that_are_counted_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_counted_clients_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "monotonic", Clock(100))
     rate = RateLimit(1, burst=1)
     for number in range(MAX_CLIENTS + 1):
@@ -240,23 +238,23 @@ def test_clients_that_are_counted_are_bounded(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/asyncapi.json", "/asyncapi", "/docs", "/docs/swagger-ui.css"])
-async def test_documents_count_for_the_address_that_reads_them(path: str) -> None:
+async def test_documents_are_rate_limited_by_address(path: str) -> None:
     async with client_without_servers(app={"rate_limit": RateLimit(0.0001, 1)}) as http:
         assert [(await http.get(path)).status_code for _ in range(2)] == [200, 429]
 
 
-def test_no_rate_limits_nobody() -> None:
+def test_zero_rate_is_unlimited() -> None:
     rate = RateLimit()
     for _ in range(10_000):
         rate.take("anna")
 
 
-async def test_requests_in_hand_are_bounded() -> None:
-    go_on, bodies = asyncio.Event(), asyncio.Event()
+async def test_concurrent_requests_are_bounded() -> None:
+    proceed, bodies = asyncio.Event(), asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await receive()
-        await go_on.wait()
+        await proceed.wait()
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body"})
 
@@ -280,10 +278,10 @@ async def test_requests_in_hand_are_bounded() -> None:
         return status
 
     async with asyncio.TaskGroup() as group:
-        # Those whose bodies don't come hold nobody up.
+        # Requests whose bodies haven't arrived don't block others.
         slow = [group.create_task(ask(body=bodies)) for _ in range(10)]
         await asyncio.sleep(0)
-        # Commands have half of the places.
+        # Commands get half of the slots.
         held = [group.create_task(ask(method="POST")) for _ in range(2)]
         await asyncio.sleep(0)
         assert await ask(method="DELETE") == 503
@@ -291,7 +289,7 @@ async def test_requests_in_hand_are_bounded() -> None:
         await asyncio.sleep(0)
         assert await ask() == 503
         health = group.create_task(ask("/health/live"))
-        go_on.set()
+        proceed.set()
         assert [await task for task in (*held, health)] == [200] * 4
         assert await ask() == 200
         bodies.set()

@@ -33,7 +33,7 @@ from plaudit.tools.openapi import service_document
         (["waiting=5"], None),
     ],
 )
-def test_wait_is_read_as_rfc_7240_has_it(lines: list[str], seconds: int | None) -> None:
+def test_wait_preference_follows_rfc_7240(lines: list[str], seconds: int | None) -> None:
     assert wait_seconds(lines) == seconds
 
 
@@ -41,23 +41,23 @@ KEYS = ["k", "a" * 255, '"8e03978e-40d5-43dd-bc93-6894a57f9324"', "!~"]
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_key_is_taken_as_it_is(key: str) -> None:
+def test_idempotency_key_is_kept_verbatim(key: str) -> None:
     assert idempotency_key([key]) == key
 
 
-def test_no_key_is_fine() -> None:
+def test_idempotency_key_is_optional() -> None:
     assert idempotency_key([]) is None
 
 
 @pytest.mark.parametrize("lines", [[""], [" "], ["a b"], ["a" * 256], ["ä"], ["a\x00"], ["a", "a"]])
-def test_an_unusable_key_is_refused(lines: list[str]) -> None:
+def test_invalid_idempotency_key_is_refused(lines: list[str]) -> None:
     with pytest.raises(ProblemError) as refused:
         idempotency_key(lines)
     assert refused.value.kind.status == 400
 
 
-def test_the_document_tells_which_keys_are_taken() -> None:
-    told = service_document()["paths"]["/api/customerReviews"]["post"]["parameters"]
-    (schema,) = (header["schema"] for header in told if header["name"] == "Idempotency-Key")
+def test_document_has_a_schema_for_idempotency_keys() -> None:
+    parameters = service_document()["paths"]["/api/customerReviews"]["post"]["parameters"]
+    (schema,) = (header["schema"] for header in parameters if header["name"] == "Idempotency-Key")
     assert all(is_valid(schema, key) for key in KEYS)
     assert not any(is_valid(schema, key) for key in ("", " ", "a b", "a" * 256, "\u00e4", "a\x00"))

@@ -1,4 +1,4 @@
-"""Routes that resolve the parameters of their endpoints themselves."""
+"""Routes that resolve the parameters of their endpoints without FastAPI."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -31,20 +31,20 @@ Who = Annotated[str, Security(who, scopes=["read", "write"])]
 Body = Annotated[Any, Depends(body)]
 
 
-async def told(caller: Who, content: Body, reason: str = "none") -> Response:
-    """Tell what was resolved."""
+async def endpoint(caller: Who, content: Body, reason: str = "none") -> Response:
+    """Return the resolved parameters."""
     return JSONResponse({"caller": caller, "content": content, "reason": reason}, 201)
 
 
-async def told_at_a_place(caller: Who, place: str, often: int, content: Body) -> Response:
-    """Parts of the path and of the query are FastAPI's."""
+async def endpoint_with_path(caller: Who, place: str, often: int, content: Body) -> Response:
+    """Return the resolved parameters; FastAPI resolves those of the path and the query."""
     return JSONResponse({"caller": caller, "content": content, "at": [place] * often})
 
 
 def application(route_class: type[Any]) -> FastAPI:
     router = APIRouter(prefix="/things", route_class=route_class)
-    router.post("", status_code=201)(told)
-    router.post("/{place}")(told_at_a_place)
+    router.post("", status_code=201)(endpoint)
+    router.post("/{place}")(endpoint_with_path)
     return FastAPI(routes=router.routes)
 
 
@@ -60,18 +60,18 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
-async def test_parameters_are_resolved_in_their_order(http: httpx.AsyncClient) -> None:
+async def test_parameters_are_resolved_in_order(http: httpx.AsyncClient) -> None:
     response = await http.post("/things", json=[1], headers={"x-who": "ann"})
     expected = {"caller": "ann for read and write", "content": [1], "reason": "none"}
     assert (response.status_code, response.json()) == (201, expected)
     assert resolved == ["who", "body of ann"]
 
 
-async def test_a_query_is_heard(http: httpx.AsyncClient) -> None:
+async def test_query_parameter_is_passed(http: httpx.AsyncClient) -> None:
     assert (await http.post("/things", json=[], params={"reason": "rude"})).json()["reason"] == "rude"
 
 
-async def test_fastapi_resolves_what_takes_more_than_the_request(http: httpx.AsyncClient) -> None:
+async def test_fastapi_resolves_path_parameters(http: httpx.AsyncClient) -> None:
     response = await http.post("/things/here", json=[1], params={"often": 2})
     assert response.json() == {"caller": "nobody for read and write", "content": [1], "at": ["here", "here"]}
     assert (await http.post("/things/here", json=[1], params={"often": "x"})).status_code == 422
@@ -87,17 +87,17 @@ async def test_other_methods_are_not_allowed(http: httpx.AsyncClient) -> None:
     assert (response.status_code, response.headers["allow"]) == (405, "POST")
 
 
-async def test_below_a_prefix_that_a_proxy_adds() -> None:
+async def test_root_path_prefix_is_stripped() -> None:
     transport = httpx.ASGITransport(application(PlainRoute), root_path="/shop")
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
         assert (await http.post("/shop/things", json=[])).status_code == 201
 
 
-def test_the_document_is_the_same() -> None:
+def test_openapi_document_is_unchanged() -> None:
     assert application(PlainRoute).openapi() == application(APIRoute).openapi()
 
 
-def test_what_is_asked_for_most_passes_fastapi_by() -> None:
+def test_hot_paths_bypass_fastapi() -> None:
     routes = {
         (method, route.path): route
         for router in ROUTERS

@@ -1,4 +1,4 @@
-"""Telemetry of requests: the routes by which they are counted, and the times that are measured."""
+"""Telemetry of requests: counts by route, and response times."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
@@ -28,7 +28,7 @@ COUNTED, MEASURED = "plaudit_http_requests_total", "plaudit_http_request_seconds
 
 
 class ShortNews(QueueNews):
-    """News of which there are none; a page hears so once."""
+    """A news source without news: a stream gets one None and ends."""
 
     def __init__(self) -> None:
         super().__init__(cast(Tail, None))
@@ -53,7 +53,7 @@ async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def samples(name: str) -> Counts:
-    """The samples of a metric by method and route, whatever the status."""
+    """The samples of a metric by method and route, summed over all statuses."""
     found: dict[tuple[str, str], float] = {}
     for sample in (sample for metric in REGISTRY.collect() for sample in metric.samples):
         if sample.name == name:
@@ -62,19 +62,19 @@ def samples(name: str) -> Counts:
     return found
 
 
-def more(after: Counts, before: Counts) -> dict[tuple[str, str], float]:
-    """The difference, without what stayed as it was."""
+def increases(after: Counts, before: Counts) -> dict[tuple[str, str], float]:
+    """The increases, without unchanged samples."""
     return {key: value - before.get(key, 0) for key, value in after.items() if value != before.get(key, 0)}
 
 
 def failures() -> float:
-    """The requests that were answered 5xx."""
+    """The number of requests that were answered with 5xx."""
     found = (sample for metric in REGISTRY.collect() for sample in metric.samples if sample.name == COUNTED)
     return sum(sample.value for sample in found if sample.labels["status"] == "5xx")
 
 
 def responses() -> float:
-    """The answers whose time was measured."""
+    """The number of responses with a measured time."""
     return REGISTRY.get_sample_value("plaudit_http_response_seconds_count") or 0.0
 
 
@@ -92,37 +92,37 @@ def responses() -> float:
         ("/nowhere", "none"),
     ],
 )
-async def test_pages_and_files_are_counted_by_their_routes(http: httpx.AsyncClient, path: str, route: str) -> None:
+async def test_requests_are_counted_by_route(http: httpx.AsyncClient, path: str, route: str) -> None:
     before = samples(COUNTED)
     await http.get(path)
-    assert more(samples(COUNTED), before) == {("GET", route): 1}
+    assert increases(samples(COUNTED), before) == {("GET", route): 1}
 
 
-def test_all_routes_name_themselves(app: FastAPI) -> None:
-    def is_told(route: BaseRoute) -> bool:
+def test_all_routes_have_names(app: FastAPI) -> None:
+    def has_route_name(route: BaseRoute) -> bool:
         return isinstance(route, APIRoute | PageRoute | FolderRoute | EncodedSlashes)
 
-    assert [getattr(route, "path", "?") for route in app.routes if not is_told(route)] == []
+    assert [getattr(route, "path", "?") for route in app.routes if not has_route_name(route)] == []
 
 
-async def test_streams_are_counted_and_not_measured(http: httpx.AsyncClient) -> None:
+async def test_streams_are_counted_but_not_timed(http: httpx.AsyncClient) -> None:
     page, stream = ("GET", "/console/queue"), ("GET", "/console/queue/news")
     counted, measured = samples(COUNTED), samples(MEASURED)
     await http.get(page[1])
-    told = await http.get(stream[1])
-    assert told.headers["content-type"].startswith("text/event-stream")
-    assert more(samples(COUNTED), counted) == {page: 1, stream: 1}
-    assert more(samples(MEASURED), measured) == {page: 1}
+    response = await http.get(stream[1])
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert increases(samples(COUNTED), counted) == {page: 1, stream: 1}
+    assert increases(samples(MEASURED), measured) == {page: 1}
 
 
-async def test_a_page_that_fails_fails_once(http: httpx.AsyncClient) -> None:
+async def test_failed_page_is_counted_once(http: httpx.AsyncClient) -> None:
     before = failures()
     assert (await http.get("/console/queue")).status_code == 503
     assert failures() == before + 1
 
 
 async def later(request: Request) -> Response:
-    """An answer that waits for something."""
+    """A response that is computed later."""
 
     async def coming() -> Response:
         return JSONResponse({})
@@ -131,7 +131,7 @@ async def later(request: Request) -> Response:
 
 
 async def asks(request: Request) -> Response:
-    """A page that asks for the answer of the path that it is given."""
+    """A page that requests the path in its parameter `of`."""
     async with ApiClient(request, None, ("", 0)) as facade:
         return JSONResponse(await facade.ask("GET", request.query_params["of"]))
 
@@ -140,7 +140,7 @@ async def asks(request: Request) -> Response:
     ("path", "is_measured"),
     [("/later", False), ("/asks?of=/later", False), ("/asks?of=/api/me", True), ("/api/me", True)],
 )
-async def test_answers_that_wait_are_not_measured(
+async def test_waiting_responses_are_not_timed(
     app: FastAPI, http: httpx.AsyncClient, path: str, is_measured: bool
 ) -> None:
     app.router.routes.insert(0, PageRoute("/later", later))

@@ -1,4 +1,4 @@
-"""The AsyncAPI document, as tools of that standard need it."""
+"""The AsyncAPI document follows the standard and matches the messages."""
 
 import json
 import re
@@ -20,7 +20,7 @@ NAMES = TopicNames("plaudit.")
 
 
 def _values_of(name: str, part: Any) -> Iterator[Any]:
-    """The values of all members of this name in a part of the document."""
+    """The values of all members called `name` within a part of the document."""
     if isinstance(part, dict):
         yield from (value for member, value in part.items() if member == name)
         for each in part.values():
@@ -35,12 +35,12 @@ def document() -> dict[str, Any]:
     return asyncapi_document(NAMES, "1")
 
 
-def test_discriminators_are_names_of_properties(document: dict[str, Any]) -> None:
-    """OpenAPI has objects there, of which parsers of AsyncAPI make no document."""
+def test_discriminators_are_property_names(document: dict[str, Any]) -> None:
+    """OpenAPI's discriminator objects are rejected by AsyncAPI parsers."""
     assert set(_values_of("discriminator", document)) == {"action", "kind"}
 
 
-def test_types_are_those_of_the_records(document: dict[str, Any]) -> None:
+def test_types_match_the_records(document: dict[str, Any]) -> None:
     mail = MailCommand(id="m-1", template="t", to="a@example.org", subject="s", text="t", html="h")
     records = {
         "MailCommand": mail_command_message(NAMES, Envelope("/test"), mail),
@@ -48,17 +48,17 @@ def test_types_are_those_of_the_records(document: dict[str, Any]) -> None:
         "ReviewGone": tombstone("p.reviews", "r-1"),
     }
     for name, record in records.items():
-        told = document["components"]["messages"][name]["headers"]["properties"]
-        assert told["ce_type"]["const"].encode() == dict(record.headers)["ce_type"], name
+        headers = document["components"]["messages"][name]["headers"]["properties"]
+        assert headers["ce_type"]["const"].encode() == dict(record.headers)["ce_type"], name
 
 
-def test_every_message_for_others_has_a_type(document: dict[str, Any]) -> None:
+def test_every_outgoing_message_has_a_type(document: dict[str, Any]) -> None:
     events = document["channels"]["events"]["messages"]
-    told = {name: document["components"]["messages"][name]["headers"]["properties"] for name in events}
-    assert told == {name: {"ce_type": {"const": f"plaudit.{name}"}} for name in events}
+    headers = {name: document["components"]["messages"][name]["headers"]["properties"] for name in events}
+    assert headers == {name: {"ce_type": {"const": f"plaudit.{name}"}} for name in events}
 
 
-def test_every_message_of_others_has_examples_that_can_be_read(document: dict[str, Any]) -> None:
+def test_examples_of_incoming_messages_are_valid(document: dict[str, Any]) -> None:
     messages = document["components"]["messages"]
     for channel in CHANNELS.values():
         for name, adapter in channel.messages.items() if channel.direction == "in" else ():
@@ -66,7 +66,7 @@ def test_every_message_of_others_has_examples_that_can_be_read(document: dict[st
                 adapter.validate_json(json.dumps(example["payload"]))
 
 
-def test_an_order_says_that_other_forms_are_taken(document: dict[str, Any]) -> None:
+def test_order_event_documents_other_formats(document: dict[str, Any]) -> None:
     described = document["components"]["messages"]["OrderEvent"]["payload"]["description"]
     assert "Shopify" in described
     (page,) = re.findall(r"docs/[a-z]+\.md", described)

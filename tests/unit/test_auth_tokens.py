@@ -1,4 +1,4 @@
-"""Tokens that are accepted, each for its subject, and tokens that are refused."""
+"""Validation of bearer tokens, and the keys that it needs."""
 
 import base64
 import json
@@ -31,45 +31,45 @@ async def issuer() -> AsyncIterator[Issuer]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock that says how old keys are."""
+    """The clock that determines the age of cached keys."""
     clock = Clock(1_000)
     monkeypatch.setattr(keys_of_issuer, "monotonic", clock)
     return clock
 
 
 @pytest.fixture
-def known(issuer: Issuer) -> Tokens:
+def tokens(issuer: Issuer) -> Tokens:
     return Tokens(FetchedKeys(issuer.jwks_url, ALGORITHMS, lifetime=300), RULES)
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Gives an issuer as long to answer as a busy machine may take; call it to give less."""
+def set_timeout(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Set a generous timeout for the issuer, for busy machines; call the fixture to shorten it."""
 
-    def give(seconds: float) -> None:
+    def apply(seconds: float) -> None:
         monkeypatch.setattr(keys_of_issuer, "_TIMEOUT_S", seconds)
 
-    give(60)
-    return give
+    apply(60)
+    return apply
 
 
-async def test_a_token_says_who_may_do_what_and_where(issuer: Issuer, known: Tokens) -> None:
+async def test_token_determines_subject_permissions_and_stores(issuer: Issuer, tokens: Tokens) -> None:
     token = issuer.token(["customerReviews:read", "openid"], ["A", "B"])
-    caller = await known.caller(token)
+    caller = await tokens.caller(token)
     assert caller == Caller("anna", frozenset({Permission.READ_REVIEWS}), frozenset({"A", "B"}))
-    assert await known.caller(token) == caller
+    assert await tokens.caller(token) == caller
     assert issuer.asked == 1
 
 
 @pytest.mark.parametrize("scope", ["customerReviews:read  return:read", ["customerReviews:read", "return:read"]])
-async def test_permissions_are_a_string_or_an_array(issuer: Issuer, known: Tokens, scope: Any) -> None:
-    caller = await known.caller(issuer.token(scope=scope))
+async def test_scope_is_a_string_or_an_array(issuer: Issuer, tokens: Tokens, scope: Any) -> None:
+    caller = await tokens.caller(issuer.token(scope=scope))
     assert caller.permissions == {Permission.READ_REVIEWS, Permission.READ_RETURNS}
     assert caller.stores is None
 
 
-async def test_a_token_for_longer_than_a_clock_can_tell(issuer: Issuer, known: Tokens) -> None:
-    assert await known.caller(issuer.claiming(exp=10**400)) == await known.caller(issuer.token())
+async def test_token_with_huge_expiry_is_accepted(issuer: Issuer, tokens: Tokens) -> None:
+    assert await tokens.caller(issuer.claiming(exp=10**400)) == await tokens.caller(issuer.token())
 
 
 def _without_signature(token: str) -> str:
@@ -130,16 +130,18 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
-async def test_forged_tokens_open_nothing(issuer: Issuer, known: Tokens, forge: Callable[[Issuer], str]) -> None:
+async def test_forged_tokens_are_refused(issuer: Issuer, tokens: Tokens, forge: Callable[[Issuer], str]) -> None:
     with pytest.raises(RefusedCredentialError):
-        await known.caller(forge(issuer))
-    # And they spoil nothing for others.
-    assert (await known.caller(issuer.token())).subject == "anna"
+        await tokens.caller(forge(issuer))
+    # Valid tokens are still accepted.
+    assert (await tokens.caller(issuer.token())).subject == "anna"
 
 
 @pytest.mark.parametrize("hmac", ["HS256", "HS384", "HS512"])
 @pytest.mark.parametrize("secret", ["pem", "jwk"])
-async def test_the_public_key_is_no_secret(issuer: Issuer, known: Tokens, hmac: str, secret: str) -> None:
+async def test_public_key_is_not_accepted_as_hmac_secret(
+    issuer: Issuer, tokens: Tokens, hmac: str, secret: str
+) -> None:
     key = issuer.keys["first"]
     public = pem(key) if secret == "pem" else json.dumps(issuer.published_keys()).encode()
     payload = jwt.decode(issuer.token(), options={"verify_signature": False})
@@ -147,16 +149,14 @@ async def test_the_public_key_is_no_secret(issuer: Issuer, known: Tokens, hmac: 
     signature = jwt.get_algorithm_by_name(hmac).sign(signing.encode(), public)
     forged = f"{signing}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
     assert payload["sub"] == "anna"
-    for keys in (known, Tokens(StaticKey(pem(key), ALGORITHMS), RULES)):
+    for keys in (tokens, Tokens(StaticKey(pem(key), ALGORITHMS), RULES)):
         with pytest.raises(RefusedCredentialError):
             await keys.caller(forged)
 
 
-async def test_a_token_ends_with_its_expiry_although_it_is_remembered(
-    issuer: Issuer, known: Tokens, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_cached_token_expires(issuer: Issuer, tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
     token = issuer.token(exp=int(time.time()) + 200)
-    await known.caller(token)
+    await tokens.caller(token)
     later, remembered_until = datetime.now(UTC) + timedelta(seconds=206), monotonic() + 205
 
     class Later(datetime):
@@ -165,96 +165,96 @@ async def test_a_token_ends_with_its_expiry_although_it_is_remembered(
             return cls.fromtimestamp(later.timestamp(), tz)
 
     monkeypatch.setattr("jwt.api_jwt.datetime", Later)
-    # Remembered, so nobody looks at the date.
-    assert await known.caller(token)
+    # The token is cached, so its expiry isn't checked.
+    assert await tokens.caller(token)
     monkeypatch.setattr("api.auth.timed_cache.monotonic", lambda: remembered_until)
     with pytest.raises(RefusedCredentialError, match="expired"):
-        await known.caller(token)
+        await tokens.caller(token)
 
 
-async def test_keys_rotate_in_flight(issuer: Issuer, known: Tokens, clock: Clock) -> None:
+async def test_key_rotation(issuer: Issuer, tokens: Tokens, clock: Clock) -> None:
     before = issuer.token()
-    await known.caller(before)
+    await tokens.caller(before)
     issuer.keys["second"] = ec_key()
     issuer.published = ["first", "second"]
     clock.now += keys_of_issuer.PAUSE_S
-    # The first token with the new key brings it; those with the old one go on.
-    assert (await known.caller(issuer.token(kid="second", subject="berta"))).subject == "berta"
-    assert (await known.caller(issuer.token(subject="clara"))).subject == "clara"
+    # The first token with the new key id triggers a fetch; tokens with the old key stay valid.
+    assert (await tokens.caller(issuer.token(kid="second", subject="berta"))).subject == "berta"
+    assert (await tokens.caller(issuer.token(subject="clara"))).subject == "clara"
     issuer.published = ["second"]
     clock.now += 300
-    # What is stale does once more while it is fetched anew.
-    await known.caller(issuer.token(subject="dora"))
-    await known.caller(issuer.token(kid="second", subject="emma", iat=None))
+    # Stale keys are used while they are fetched again.
+    await tokens.caller(issuer.token(subject="dora"))
+    await tokens.caller(issuer.token(kid="second", subject="emma", iat=None))
     assert issuer.asked == 2
     clock.now += 300
-    await _fetched(issuer, 3, known)
+    await _check_refetch(issuer, 3, tokens)
     with pytest.raises(RefusedCredentialError):
-        await known.caller(issuer.token(subject="fanny"))
+        await tokens.caller(issuer.token(subject="fanny"))
 
 
-async def test_made_up_key_ids_ask_the_issuer_once_in_a_while(issuer: Issuer, known: Tokens, clock: Clock) -> None:
+async def test_unknown_key_ids_trigger_few_fetches(issuer: Issuer, tokens: Tokens, clock: Clock) -> None:
     for number in range(20):
         with pytest.raises(RefusedCredentialError):
-            await known.caller(issuer.token(kid=f"made up {number}", key=issuer.keys["first"]))
+            await tokens.caller(issuer.token(kid=f"made up {number}", key=issuer.keys["first"]))
     assert issuer.asked == 1
     clock.now += keys_of_issuer.PAUSE_S
     with pytest.raises(RefusedCredentialError):
-        await known.caller(issuer.token(kid="made up", key=issuer.keys["first"]))
+        await tokens.caller(issuer.token(kid="made up", key=issuer.keys["first"]))
     assert issuer.asked == 2
 
 
 @pytest.mark.parametrize("mood", ["hangs", "fails", "floods", "redirects"])
-async def test_an_issuer_that_is_away(
-    issuer: Issuer, known: Tokens, clock: Clock, patience: Callable[[float], None], mood: Mood
+async def test_unavailable_issuer(
+    issuer: Issuer, tokens: Tokens, clock: Clock, set_timeout: Callable[[float], None], mood: Mood
 ) -> None:
-    patience(0.2)
+    set_timeout(0.2)
     issuer.mood = mood
     with pytest.raises(KeysAwayError):
-        await known.caller(issuer.token())
+        await tokens.caller(issuer.token())
     issuer.mood = "answers"
-    patience(60)
+    set_timeout(60)
     clock.now += keys_of_issuer.PAUSE_S
-    assert await known.caller(issuer.token())
-    # Known keys do for a while, unknown ones open nothing.
+    assert await tokens.caller(issuer.token())
+    # Known keys are accepted for a grace period, unknown ones are not.
     issuer.mood = mood
-    patience(0.2)
+    set_timeout(0.2)
     clock.now += keys_of_issuer.GRACE_S - 1
-    assert await known.caller(issuer.token(subject="berta"))
+    assert await tokens.caller(issuer.token(subject="berta"))
     issuer.keys["second"] = ec_key()
     with pytest.raises(KeysAwayError):
-        await known.caller(issuer.token(kid="second", subject="emma"))
+        await tokens.caller(issuer.token(kid="second", subject="emma"))
     clock.now += keys_of_issuer.PAUSE_S
     with pytest.raises(KeysAwayError):
-        await known.caller(issuer.token(subject="clara"))
+        await tokens.caller(issuer.token(subject="clara"))
 
 
 @pytest.mark.parametrize("kid", [{"a": 1}, ["a"], 7])
-async def test_a_key_whose_id_is_no_text_is_none(issuer: Issuer, known: Tokens, kid: Any) -> None:
-    """Its neighbours are."""
+async def test_key_with_invalid_id_is_ignored(issuer: Issuer, tokens: Tokens, kid: Any) -> None:
+    """Other keys of the set are used."""
     issuer.oddities = [jwk("first", ec_key()) | {"kid": kid}]
-    assert (await known.caller(issuer.token())).subject == "anna"
+    assert (await tokens.caller(issuer.token())).subject == "anna"
 
 
-async def test_a_key_from_a_file() -> None:
+async def test_key_from_a_file() -> None:
     key = ec_key()
     issuer = Issuer({"first": key})
-    known = Tokens(StaticKey(pem(key), ALGORITHMS), RULES)
-    assert (await known.caller(issuer.token(kid=None))).subject == "anna"
+    tokens = Tokens(StaticKey(pem(key), ALGORITHMS), RULES)
+    assert (await tokens.caller(issuer.token(kid=None))).subject == "anna"
     with pytest.raises(RefusedCredentialError):
-        await known.caller(issuer.token(key=rsa_key()))
+        await tokens.caller(issuer.token(key=rsa_key()))
     with pytest.raises(ValueError, match="RS256"):
         StaticKey(pem(key), ["RS256"])
     with pytest.raises(ValueError, match="PEM"):
         StaticKey(b"nothing", ALGORITHMS)
 
 
-async def _fetched(issuer: Issuer, times: int, known: Tokens) -> None:
-    """Have the keys fetched anew."""
+async def _check_refetch(issuer: Issuer, times: int, tokens: Tokens) -> None:
+    """Trigger a fetch of the keys with an unknown key id, and check the number of fetches."""
     with pytest.raises(RefusedCredentialError):
-        await known.caller(issuer.token(kid="nobody's", key=issuer.keys["first"]))
+        await tokens.caller(issuer.token(kid="nobody's", key=issuer.keys["first"]))
     assert issuer.asked == times
 
 
-async def test_an_expiry_in_a_string(issuer: Issuer, known: Tokens) -> None:
-    assert await known.caller(issuer.claiming(exp=str(int(time.time()) + 60)))
+async def test_expiry_as_a_string(issuer: Issuer, tokens: Tokens) -> None:
+    assert await tokens.caller(issuer.claiming(exp=str(int(time.time()) + 60)))

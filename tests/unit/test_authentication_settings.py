@@ -1,4 +1,4 @@
-"""With which settings the API starts, and with which it must not."""
+"""Authentication settings with which the API starts or refuses to start."""
 
 from pathlib import Path
 from typing import Any
@@ -22,21 +22,21 @@ def _settings(host: str = "0.0.0.0", mode: Any = None, **jwt: Any) -> Settings: 
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
-def test_open_on_a_loopback_address(host: str) -> None:
+def test_loopback_address_needs_no_authentication(host: str) -> None:
     assert is_loopback(host)
     check_authentication(_settings(host))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.1.2", "example.com", "localhost.example.com"])  # noqa: S104
-def test_not_open_to_others_unless_somebody_chose_that(host: str) -> None:
+def test_public_address_needs_an_explicit_mode(host: str) -> None:
     with pytest.raises(ConfigurationError, match="PLAUDIT_AUTH__MODE"):
         check_authentication(_settings(host))
     check_authentication(_settings(host, "none"))
     check_authentication(_settings(host, "api_key"))
 
 
-def test_not_open_beside_rules_for_tokens_unless_somebody_chose_that() -> None:
-    # As behind a proxy on the same machine, where the mode was forgotten.
+def test_jwt_settings_need_an_explicit_mode() -> None:
+    # As behind a proxy on the same machine, if the mode was forgotten.
     for given in (JWT, {"jwks_url": "https://issuer.test/keys"}, {"public_key_file": "key.pem"}):
         with pytest.raises(ConfigurationError, match="PLAUDIT_AUTH__MODE is not set: everyone has access"):
             check_authentication(_settings("127.0.0.1", **given))
@@ -54,12 +54,12 @@ def test_not_open_beside_rules_for_tokens_unless_somebody_chose_that() -> None:
         ({**JWT, "public_key_file": "/nowhere/key.pem"}, "PUBLIC_KEY_FILE"),
     ],
 )
-def test_tokens_that_nobody_could_check(given: dict[str, Any], names: str) -> None:
+def test_incomplete_jwt_settings_are_refused(given: dict[str, Any], names: str) -> None:
     with pytest.raises(ConfigurationError, match=names):
         check_authentication(_settings("127.0.0.1", "jwt", **given))
 
 
-def test_tokens_that_can_be_checked(tmp_path: Path) -> None:
+def test_complete_jwt_settings_are_accepted(tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
     file.write_bytes(pem(ec_key()))
     check_authentication(_settings(mode="jwt", **JWT, public_key_file=file))
@@ -68,6 +68,6 @@ def test_tokens_that_can_be_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("algorithms", [["none"], ["HS256"], ["RS256", "HS512"], []])
-def test_algorithms_are_asymmetric(algorithms: list[str]) -> None:
+def test_only_asymmetric_algorithms_are_accepted(algorithms: list[str]) -> None:
     with pytest.raises(ValidationError):
         JwtSettings(algorithms=tuple(algorithms))

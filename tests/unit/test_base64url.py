@@ -1,4 +1,4 @@
-"""Bytes have one spelling as text, and no other is taken."""
+"""Bytes have exactly one base64url encoding; others are refused."""
 
 import pytest
 
@@ -15,18 +15,18 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize(("text", "content"), SPELLINGS)
-def test_bytes_are_spelt_without_padding(text: str, content: bytes) -> None:
+def test_bytes_are_encoded_without_padding(text: str, content: bytes) -> None:
     assert encoded(content) == text
     assert decoded(text) == content
 
 
 @pytest.mark.parametrize("text", ["Fx", "Fw==", "+/8", "Fw ", "AAAX="])
-def test_other_spellings_are_refused(text: str) -> None:
+def test_non_canonical_encodings_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^isn't base64url without padding$"):
         decoded(text)
 
 
 @pytest.mark.parametrize("text", ["A", "AAAXX", "é"])
-def test_what_is_no_spelling_of_anything_is_refused(text: str) -> None:
+def test_invalid_encodings_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"base64|ascii"):
         decoded(text)

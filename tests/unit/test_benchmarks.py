@@ -1,4 +1,4 @@
-"""What a run of the benchmarks writes in the end, half an hour after it began."""
+"""The report that a benchmark run writes at its end, after half an hour."""
 
 import ast
 import json
@@ -16,7 +16,7 @@ TIME = Comparison("Time", "", [20.0], 10.0, "at most", "ms")
 
 
 def group_names() -> list[str]:
-    """The groups of a run. Read, not imported: what is compared with is installed for the benchmarks alone."""
+    """The groups of a run. Parsed, not imported: the compared libraries are installed for benchmarks only."""
     tree = ast.parse((ROOT / "benchmarks" / "__main__.py").read_text())
     (groups,) = [
         each.value for each in tree.body if isinstance(each, ast.AnnAssign) and ast.unparse(each.target) == "GROUPS"
@@ -25,7 +25,7 @@ def group_names() -> list[str]:
     return [ast.literal_eval(key) for key in groups.keys if key is not None]
 
 
-def test_every_group_has_its_picture_on_the_page(tmp_path: Path) -> None:
+def test_every_group_has_a_chart_on_the_page(tmp_path: Path) -> None:
     names = group_names()
     assert "approval-cost" in names
     file, page = tmp_path / "latest.json", tmp_path / "latest.md"
@@ -40,14 +40,14 @@ def test_every_group_has_its_picture_on_the_page(tmp_path: Path) -> None:
     assert len(json.loads(file.read_text())) == 2 * len(names)
 
 
-def test_nothing_is_written_unless_all_of_it_can_be(tmp_path: Path) -> None:
+def test_failed_report_writes_nothing(tmp_path: Path) -> None:
     broken = Comparison("Speed", "a bare loop", [], 0.7)
     with pytest.raises(ValueError, match="empty"):
         write({"ingest": [SPEED], "rules": [broken]}, tmp_path / "a.json", tmp_path / "a.md", command="", remark="")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_docs_name_the_groups() -> None:
-    told = (ROOT / "docs" / "performance.md").read_text()
-    (names,) = re.findall(r"make bench ARGS=ingest # one group: (.+)", told)
+def test_docs_list_the_groups() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text()
+    (names,) = re.findall(r"make bench ARGS=ingest # one group: (.+)", page)
     assert names.split(", ") == group_names()

@@ -1,4 +1,4 @@
-"""Operations without a body: what they take for none, and that they drop nothing that says something."""
+"""Operations without a body accept an empty one, and refuse one with content."""
 
 import pytest
 
@@ -18,7 +18,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 @pytest.mark.parametrize(("method", "path"), WITHOUT_BODY)
-async def test_a_body_that_says_something_is_refused(method: str, path: str) -> None:
+async def test_unexpected_body_is_refused(method: str, path: str) -> None:
     async with client_without_servers() as http:
         for content, headers in (
             (b'{"reason": "x"}', {}),
@@ -35,26 +35,26 @@ async def test_a_body_that_says_something_is_refused(method: str, path: str) -> 
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b" { }\n", b"null", b"\r\n", b"[]", b'{"name": "OrderReviewRequest", "storeId": null}']
 )
-async def test_a_body_that_says_nothing_else_is_none(content: bytes) -> None:
+async def test_empty_or_redundant_body_is_accepted(content: bytes) -> None:
     async with client_without_servers() as http:
         for headers in ({}, FORM, {"content-type": "application/json"}):
-            # As it goes on: Kafka is away.
+            # The body was accepted: 503 because Kafka is unavailable.
             path = "/api/notificationTemplates/OrderReviewRequest"
             assert (await http.request("DELETE", path, content=content, headers=headers)).status_code == 503
 
 
 @pytest.mark.parametrize("path", [f"{REVIEWS}?ids=r", f"{REVIEWS}/r/votes?userId=u"])
 @pytest.mark.parametrize("content", [b"", b"null", b" null\n"])
-async def test_a_body_that_is_null_is_missing(path: str, content: bytes) -> None:
+async def test_null_body_counts_as_missing(path: str, content: bytes) -> None:
     async with client_without_servers() as http:
-        # As it goes on: MongoDB is away.
+        # The body was accepted: 503 because MongoDB is unavailable.
         assert (await http.request("DELETE", path, content=content)).status_code == 503
 
 
 @pytest.mark.parametrize("content", [b"", b"\n"])
-async def test_a_claim_needs_no_body(content: bytes) -> None:
+async def test_claim_needs_no_body(content: bytes) -> None:
     async with client_without_servers() as http:
-        # As it goes on: MongoDB is away.
+        # The body was accepted: 503 because MongoDB is unavailable.
         assert (await http.post(f"{REVIEWS}/r/claim", content=content)).status_code == 503
         assert errors_of(await http.post(f"{REVIEWS}/r/claim", json={"desks": "d"})) == [("/desks", "unknown-field")]
         problem_of(await http.post(f"{REVIEWS}/r/claim", content=b"{"), 400)

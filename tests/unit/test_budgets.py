@@ -1,4 +1,4 @@
-"""Budgets of bytes: who gets room, who waits for it, who makes it."""
+"""Byte budgets: shares that are granted, waited for and reclaimed."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for room that comes gets it, however long the machine takes."""
+    """Long enough that no wait times out on a slow machine."""
     monkeypatch.setattr(budgets, "PATIENCE_S", 60.0)
 
 
@@ -33,7 +33,7 @@ async def stall(share: Share, until: asyncio.Event) -> None:
         await until.wait()
 
 
-async def test_room_is_waited_for_and_given_back() -> None:
+async def test_shares_are_waited_for_and_released() -> None:
     budget = Budget(1_000, "bodies of")
     shares = [await budget.take(10) for _ in range(100)]
     waiting = [asyncio.create_task(budget.take(10)) for _ in range(2)]
@@ -49,7 +49,7 @@ async def test_room_is_waited_for_and_given_back() -> None:
     assert budget.held == 993
 
 
-async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_for_a_share_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "PATIENCE_S", 0.05)
     budget = Budget(100, "bodies of")
     share = await budget.take(60)
@@ -68,7 +68,7 @@ async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     assert budget.held == 0
 
 
-async def test_more_than_there_is_comes_alone_and_large_shares_leave_room_for_small_ones() -> None:
+async def test_large_shares_leave_room_for_small_ones() -> None:
     budget = Budget(640, "bodies of")
     await budget.take(5)
     huge = await budget.take(10_000)
@@ -81,7 +81,7 @@ async def test_more_than_there_is_comes_alone_and_large_shares_leave_room_for_sm
     await waiting
 
 
-async def test_clients_that_keep_us_waiting_make_room_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_longest_stalled_clients_are_dropped_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "STALLED_S", 0.05)
     budget, never = Budget(1_000, "bodies of"), asyncio.Event()
     stalled = []
@@ -102,7 +102,7 @@ async def test_clients_that_keep_us_waiting_make_room_the_longest_first(monkeypa
     assert not budget.stalling
 
 
-async def test_a_body_that_comes_on_slowly_makes_room_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_body_is_dropped_if_room_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "STALLED_S", 0.05)
     monkeypatch.setattr(concurrency, "SLOW_S", 0.1)
 
@@ -111,16 +111,18 @@ async def test_a_body_that_comes_on_slowly_makes_room_in_the_end(monkeypatch: py
             pass
 
     async def receive() -> Message:
-        await asyncio.sleep(0.001)  # the next part of a body that comes on
+        await asyncio.sleep(0.001)  # the next chunk of a slow body
         return {"type": "http.request", "body": b"x", "more_body": True}
 
     async def send(message: Message) -> None:
         raise NotImplementedError
 
     bodies = Budget(1_000_000, "bodies of")
-    hand = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 700_000)
+    limited_app = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 700_000)
     headers = [(b"content-length", b"700000")]
-    slow = asyncio.create_task(hand({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send))
+    slow = asyncio.create_task(
+        limited_app({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send)
+    )
     await eventually(lambda: bodies.held == 700_000)
     share = await bodies.take(700_000)
     with pytest.raises(NoRoomError):
@@ -130,7 +132,7 @@ async def test_a_body_that_comes_on_slowly_makes_room_in_the_end(monkeypatch: py
 
 
 @pytest.mark.parametrize(("path", "status"), [("/api/customerReviews", 202), ("/api/rating/entityRating", 503)])
-async def test_answers_of_commands_need_no_room(path: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_command_responses_need_no_share(path: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "PATIENCE_S", 0.01)
     answers = Budget(100_000, "answers to")
     others = await answers.take(75_000)
@@ -140,8 +142,8 @@ async def test_answers_of_commands_need_no_room(path: str, status: int, monkeypa
         sent.append(message)
 
     app = Response(b"a" * 100_000, 202)
-    hand = ConcurrencyLimit(app, 2, Budget(1, "bodies of"), answers, 1)
-    await hand({"type": "http", "method": "POST", "path": path, "headers": []}, receive_nothing, send)
+    limited_app = ConcurrencyLimit(app, 2, Budget(1, "bodies of"), answers, 1)
+    await limited_app({"type": "http", "method": "POST", "path": path, "headers": []}, receive_nothing, send)
     assert sent[0]["status"] == status
     others.give_back()
     assert answers.held == 0
@@ -152,25 +154,25 @@ async def receive_nothing() -> Message:
 
 
 @pytest.mark.parametrize(
-    ("path", "most"),
+    ("path", "expected"),
     [
         *(("/api/images", 500_000), ("/storefront/v1/shop/Product/1/images", 500_000)),
         *(("/api/customerReviews", 100_000), ("/storefront/v1/shop/Product/1/reviews", 100_000)),
     ],
 )
-async def test_room_for_uploads_is_larger_wherever_they_go(path: str, most: int) -> None:
+async def test_uploads_get_larger_shares(path: str, expected: int) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         raise NotImplementedError
 
     bodies = Budget(1_000_000, "bodies of")
-    hand = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 100_000, {UPLOADS: 500_000})
-    share = await hand.room_for_body({"path": path, "headers": [(b"content-length", b"999999999")]})
+    limited_app = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 100_000, {UPLOADS: 500_000})
+    share = await limited_app.room_for_body({"path": path, "headers": [(b"content-length", b"999999999")]})
     assert share is not None
-    assert bodies.held == most
+    assert bodies.held == expected
 
 
 @pytest.mark.parametrize("size", [SMALL, SMALL + 1])
-async def test_room_that_was_taken_for_an_answer_is_given_back_with_it(size: int) -> None:
+async def test_share_of_a_response_is_released_with_it(size: int) -> None:
     answers, held, bodies = Budget(2_000_000, "answers to"), list[int](), [b"a" * size, b"too late"]
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -181,15 +183,15 @@ async def test_room_that_was_taken_for_an_answer_is_given_back_with_it(size: int
     async def send(message: Message) -> None:
         held.append(answers.held)
 
-    hand = ConcurrencyLimit(app, 1, Budget(1, "bodies of"), answers, 1)
+    limited_app = ConcurrencyLimit(app, 1, Budget(1, "bodies of"), answers, 1)
     for _ in range(2):
-        await hand({"type": "http", "method": "GET", "path": "/", "headers": []}, receive_nothing, send)
-    # Where something else is answered in the end, too.
+        await limited_app({"type": "http", "method": "GET", "path": "/", "headers": []}, receive_nothing, send)
+    # Also if the response turns out smaller than its reserved bytes.
     assert set(held) == {0 if size == SMALL else size}
     assert answers.held == 0
 
 
-async def test_images_are_read_once_there_is_room_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_images_are_read_after_reserving_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
     id, files = str(uuid4()), files_in_memory()
     await files.put(id, [b"a" * 1_000_000, b"small"])
     stored = StoredImage(id, ImageState.READY, datetime.now(UTC), review_id="r")
@@ -214,7 +216,7 @@ async def test_images_are_read_once_there_is_room_for_them(monkeypatch: pytest.M
     async with client_without_servers(image_files=files, limits=limits) as http, asyncio.TaskGroup() as group:
         answers = [group.create_task(http.get(f"/api/images/{id}")) for _ in range(10)]
         await eventually(lambda: len(found) == 10)
-        # A quarter of the room is left to smaller ones.
+        # A quarter of the budget is reserved for smaller responses.
         assert len(begun) == 3
         many.set()
     assert [len((await each).content) for each in answers] == [1_000_000] * 10

@@ -1,4 +1,4 @@
-"""Claims, by ids that stay the same, as they are stored."""
+"""Ids of claims are stored, and so must stay stable."""
 
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from storage.claims import COLLECTION, ClaimRepository
 ANNAS = ReviewIdentity(Entity("Product", "camera"), "shop", "anna")
 
 
-def test_the_claim_of_an_only_review_is_known_again() -> None:
+def test_claim_id_of_an_only_review_is_stable() -> None:
     digest = "ca13c6b6a9c1510c966a90f264c3e74f6c1d913a5edfb88f2b14016cba01bd17"
     assert only_review(ANNAS) == Claim(f"only-review/{digest}", Refusal.DUPLICATE_REVIEW)
 
@@ -29,10 +29,10 @@ def test_the_claim_of_an_only_review_is_known_again() -> None:
     ],
     ids=["customer", "store", "type", "object", "order of the parts"],
 )
-def test_another_review_has_another_claim(other: ReviewIdentity) -> None:
+def test_different_reviews_have_different_claims(other: ReviewIdentity) -> None:
     assert only_review(other).id != only_review(ANNAS).id
 
 
-async def test_where_no_claims_are_wanted_the_database_is_not_asked() -> None:
+async def test_no_query_without_claims() -> None:
     database = cast(Any, {COLLECTION: None})
     assert await ClaimRepository(database).take({"a": ()}, cast(Any, None)) == {}

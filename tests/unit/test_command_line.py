@@ -1,4 +1,4 @@
-"""The end of commands."""
+"""Termination of commands by signals."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from plaudit.cli.command_line import until_terminated
 
 @pytest.fixture
 async def handler() -> AsyncIterator[None]:
-    """The loop's handlers of signals go with the test."""
+    """Remove the loop's signal handlers after the test."""
     yield
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().remove_signal_handler(number)
@@ -24,10 +24,8 @@ async def handler() -> AsyncIterator[None]:
 
 @pytest.mark.usefixtures("handler")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-async def test_a_command_that_loses_its_cancellation_is_cancelled_again(
-    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
-    """As PyMongo loses one that comes just when an answer does."""
+async def test_lost_cancellation_is_repeated(monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+    """PyMongo can lose a cancellation that arrives together with a response."""
     monkeypatch.setattr(command_line, "CANCEL_AGAIN_S", 0.01)
     lost: list[asyncio.CancelledError] = []
 
@@ -45,23 +43,23 @@ async def test_a_command_that_loses_its_cancellation_is_cancelled_again(
     assert len(lost) == 1
 
 
-def test_the_second_ctrl_c_ends_a_command_at_once() -> None:
+def test_second_ctrl_c_ends_the_command_at_once() -> None:
     async def work() -> None:
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
             with suppress(asyncio.CancelledError):
-                await asyncio.sleep(60)  # it ends by the signal, or the test fails by its time
+                await asyncio.sleep(60)  # interrupted by the signal, or the test times out
         raise AssertionError("The command went on")
 
     with pytest.raises(KeyboardInterrupt):
         uvloop.run(until_terminated(work()))
 
 
-def test_the_second_ctrl_c_ends_a_command_also_where_it_waits_for_a_file() -> None:
-    """Nothing else of its process has a turn then."""
+def test_second_ctrl_c_interrupts_a_blocking_read() -> None:
+    """A blocking read keeps the event loop from running anything else."""
     reading, writing = os.pipe()
     interrupts = [threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)) for after in (0.1, 0.2)]
-    # So that the test fails, and does not hang.
+    # Lets the test fail instead of hang.
     end = threading.Timer(20, os.write, (writing, b"end"))
 
     async def work() -> bytes:
@@ -81,12 +79,12 @@ def test_the_second_ctrl_c_ends_a_command_also_where_it_waits_for_a_file() -> No
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_command_in_the_background_of_a_shell_goes_on_at_ctrl_c() -> None:
+def test_background_command_ignores_ctrl_c() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     async def work() -> str:
         os.kill(os.getpid(), signal.SIGINT)
-        await asyncio.sleep(0.1)  # a handler of the loop would have its turn
+        await asyncio.sleep(0.1)  # time for a signal handler of the loop to run
         return "done"
 
     try:

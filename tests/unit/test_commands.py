@@ -1,4 +1,4 @@
-"""Commands: the outcome of all items, marks, keys that stand for something else, and what a process remembers."""
+"""Commands: outcomes, marks, reused idempotency keys, and the commands that a process remembers."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -34,7 +34,7 @@ marks = st.builds(CommandMark, st.integers(1, 100_000), digests, digests)
 
 
 @given(st.lists(st.sampled_from(Outcome), min_size=1))
-def test_the_outcome_of_a_command(outcomes: list[Outcome]) -> None:
+def test_outcome_of_a_command(outcomes: list[Outcome]) -> None:
     expected = CommandOutcome.PARTIAL
     if all(outcome in GOOD for outcome in outcomes):
         expected = CommandOutcome.APPLIED
@@ -44,19 +44,19 @@ def test_the_outcome_of_a_command(outcomes: list[Outcome]) -> None:
 
 
 @given(marks)
-def test_a_mark_is_read_again_from_its_text_and_its_header(mark: CommandMark) -> None:
+def test_mark_round_trips_as_text_and_header(mark: CommandMark) -> None:
     assert mark_from(str(mark)) == mark
     message = of_command(OutgoingMessage("topic", b"key", b"{}", (("name", None),)), "c1", mark)
     assert mark_in(message.headers) == mark
 
 
 @pytest.mark.parametrize("text", [None, "", "1", "0  ", "x ab cd", "1 ab", "1 AB cd", "1 ab cd ef", "-1  ", "9" * 99])
-def test_texts_that_are_no_mark(text: str | None) -> None:
+def test_invalid_marks_are_ignored(text: str | None) -> None:
     assert mark_from(text) is None
     assert mark_in([("ce_commandmark", None if text is None else text.encode() + b"\xff")]) is None
 
 
-def test_a_key_that_stands_for_another_content() -> None:
+def test_key_reuse_with_other_content_is_detected() -> None:
     one, other, without_key = CommandMark(1, "aa"), CommandMark(1, "bb"), CommandMark(1)
     assert one.is_of_another(other)
     assert not one.is_of_another(CommandMark(2, "aa", "cc"))
@@ -64,14 +64,14 @@ def test_a_key_that_stands_for_another_content() -> None:
     assert not without_key.is_of_another(one)
 
 
-def test_callers_are_told_apart_and_their_names_are_not_kept() -> None:
+def test_caller_digests_are_distinct_and_anonymous() -> None:
     digests = {caller_digest(subject, id) for subject in ("anna", "bert") for id in ("c1", "c2")}
     assert len(digests) == 4
     assert not any("anna" in digest for digest in digests)
     assert caller_digest(None, "c1") == ""
 
 
-def test_the_first_content_counts_and_only_what_was_accepted_is_known() -> None:
+def test_first_content_counts_once_accepted() -> None:
     recent = RecentCommands()
     first = CommandMark(1, "aa")
     assert recent.begin("c1", first) == first
@@ -80,12 +80,12 @@ def test_the_first_content_counts_and_only_what_was_accepted_is_known() -> None:
     recent.accept("c1")
     recent.accept("c2")
     assert (recent.accepted("c1"), recent.accepted("c2")) == (first, None)
-    # A repeat that isn't published yet takes nothing back.
+    # A repeat that isn't published yet doesn't undo the acceptance.
     recent.begin("c1", first)
     assert recent.accepted("c1") == first
 
 
-def test_what_is_remembered_is_bounded_in_number_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recent_commands_are_bounded_in_number_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("api.auth.timed_cache.monotonic", lambda: now)
     recent = RecentCommands(most=2, remembered_s=10)
@@ -99,8 +99,8 @@ def test_what_is_remembered_is_bounded_in_number_and_time(monkeypatch: pytest.Mo
     assert [recent.accepted(id) is not None for id in ("c1", "c3")] == [True, False]
 
 
-class _Nothing:
-    """Nothing is parked."""
+class _EmptyQueue:
+    """A queue without parked commands."""
 
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
         return {}
@@ -120,10 +120,10 @@ class _Services:
     def __init__(self, *answers: Answer) -> None:
         self.outcomes = _Outcomes(answers)
         self.waits = Waits(self.outcomes.answers, most=1, most_per_client=1)
-        self.parked_moderation = self.returns = _Nothing()
+        self.parked_moderation = self.returns = _EmptyQueue()
 
 
-async def test_who_waits_is_told_that_another_facade_took_the_key_for_something_else() -> None:
+async def test_key_reused_at_another_facade_is_reported() -> None:
     taken = Answer("c1", "a", Outcome.APPLIED, mark=CommandMark(2, "aa"))
     mine = Answer("c1", "b", Outcome.REFUSED, "status-changed", CommandMark(2, "bb"), "Approved", "anna")
     services = cast(Services, _Services(taken, mine))
@@ -147,7 +147,7 @@ async def _id_at(raw_path: str) -> str:
     return (await _command_of(raw_path)).id
 
 
-async def test_no_two_callers_get_one_command_by_spaces_in_paths_and_names() -> None:
+async def test_spaces_in_paths_and_subjects_do_not_collide() -> None:
     path = "/api/stores/x%20b"
     ids = [
         (await _command_of(path, "c", subject="d")).id,
@@ -158,13 +158,13 @@ async def test_no_two_callers_get_one_command_by_spaces_in_paths_and_names() -> 
     assert len(set(ids)) == len(ids)
 
 
-async def test_waits_are_counted_by_networks() -> None:
+async def test_waits_are_counted_by_network() -> None:
     one, same, other = [(await _command_of("/", host=f"2001:db8::{end}")).client for end in ("1", "2", "1:0:0:0:1")]
     assert one == same != other
 
 
-async def test_a_key_names_one_command_at_each_path() -> None:
-    # As it was: the same key of a client that asks again after an update is the same command.
+async def test_command_id_depends_on_key_and_path() -> None:
+    # The ids are stable, so that a client's retry after an update of the service is the same command.
     assert await _id_at("/api/customerReviews/x%25y/votes") == "30aa80b3-0765-52fd-bdd6-a714fc1f6ce3"
     assert await _id_at("/storefront/v1/s/Product/SKU%20123/reviews") == "52d92474-17f8-5b12-9ae4-342acbe35fe7"
     paths = ("a%2Fb/c", "a/b%2Fc", "a/b/c", "a%252Fb/c", "a%252Fb%2Fc", "a%2Fb%2Fc", "a%00b/c", "a%3Fb%2Fc")
@@ -172,8 +172,8 @@ async def test_a_key_names_one_command_at_each_path() -> None:
     assert await _id_at("/api/customerReviews/a%2fb/votes") == await _id_at("/api/customerReviews/a%2Fb/votes")
 
 
-def test_bodies_are_read_before_the_command_that_holds_their_digest() -> None:
-    """The order of the parameters is that in which they are resolved."""
+def test_bodies_are_read_before_the_command_id_is_computed() -> None:
+    """Parameters are resolved in their order."""
     command_of = get_args(Commanded)[1].dependency
     routes = [route for router in (*ROUTERS, *STOREFRONT) for route in router.routes if isinstance(route, APIRoute)]
     commands = 0
@@ -189,7 +189,7 @@ def test_bodies_are_read_before_the_command_that_holds_their_digest() -> None:
 
 
 class _Facade:
-    """The parts of the facade's services by which commands are published; MongoDB may be away."""
+    """The parts of the facade's services that publish commands; MongoDB can be made unavailable."""
 
     def __init__(self, *answers: Answer) -> None:
         self.stored = answers
@@ -207,7 +207,7 @@ class _Facade:
         self.published += 1
 
     async def send(self, content: str) -> int:
-        """The status of a command with the key of `c1` and this content."""
+        """Carry out command `c1` with this content, and return the HTTP status."""
         command = Command("c1", None, repeatable=True, client="", content=content)
         try:
             return (await carry_out(cast(Services, self), command, ["a"], [])).status_code
@@ -215,7 +215,7 @@ class _Facade:
             return problem.kind.status
 
 
-async def test_a_request_that_is_refused_for_its_key_leaves_that_to_the_first_one() -> None:
+async def test_refused_request_does_not_take_over_the_key() -> None:
     facade = _Facade(Answer("c1", "a", Outcome.APPLIED, mark=CommandMark(1, "aa")))
     assert await facade.send("bb") == 422
     facade.is_away = True
@@ -223,7 +223,7 @@ async def test_a_request_that_is_refused_for_its_key_leaves_that_to_the_first_on
     assert facade.published == 1
 
 
-async def test_a_command_is_answered_by_the_outcomes_of_the_same_request_alone() -> None:
+async def test_only_outcomes_of_the_same_request_are_reused() -> None:
     mine = CommandMark(3, "aa", "cc")
     facade = _Facade(
         Answer("c1", "mine", Outcome.APPLIED, mark=mine),
@@ -245,6 +245,6 @@ async def test_a_command_is_answered_by_the_outcomes_of_the_same_request_alone()
     assert await earlier_attempt(services, command) == Earlier()
 
 
-def test_a_mark_without_content_is_of_no_request() -> None:
+def test_mark_without_content_matches_no_request() -> None:
     command = Command("c1", None, repeatable=True, client="")
     assert not command.is_origin_of(CommandMark(1))

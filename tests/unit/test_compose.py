@@ -32,7 +32,7 @@ def test_compose_accepts_the_file(client: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_has_limits_and_tells_its_health(name: str) -> None:
+def test_services_have_limits_and_health_checks(name: str) -> None:
     service = SERVICES[name]
     assert service["mem_limit"]
     assert service["pids_limit"]
@@ -45,20 +45,20 @@ def test_a_service_has_limits_and_tells_its_health(name: str) -> None:
         assert service["healthcheck"]["test"]
 
 
-def test_processes_are_told_what_plaudit_reads_and_no_secret() -> None:
-    told = {name for service in SERVICES.values() if service["image"] == IMAGE for name in service["environment"]}
+def test_environment_has_known_variables_and_no_secrets() -> None:
+    configured = {name for service in SERVICES.values() if service["image"] == IMAGE for name in service["environment"]}
     known = dict(variables(Settings))
-    # The address of a database without passwords, which others than its containers can't reach.
-    assert {name for name in told if known[name]} == {"PLAUDIT_MONGO__URI"}
+    # The address has no password: only the containers can reach the database.
+    assert {name for name in configured if known[name]} == {"PLAUDIT_MONGO__URI"}
     assert "@" not in SERVICES["api"]["environment"]["PLAUDIT_MONGO__URI"]
 
 
-def test_the_api_answers_to_the_name_of_its_container() -> None:
+def test_api_allows_its_container_name_as_host() -> None:
     assert SERVICES["api"]["environment"]["PLAUDIT_HTTP__ALLOWED_HOSTS"] == '["api"]'
 
 
-def test_the_doctor_finds_the_images_where_pages_have_it_run() -> None:
-    """In the facade's container, and in the mailer's, which alone knows the mail server."""
+def test_doctor_containers_have_the_image_volume() -> None:
+    """They run it in the facade's container, and in the mailer's, the only one with the mail server's settings."""
     for name in ("api", "worker", "mailer"):
         assert SERVICES[name]["volumes"] == ["images:/var/lib/plaudit/images"]
     assert [name for name, service in SERVICES.items() if "PLAUDIT_SMTP__HOST" in service.get("environment", {})] == [
@@ -66,16 +66,16 @@ def test_the_doctor_finds_the_images_where_pages_have_it_run() -> None:
     ]
 
 
-def test_one_service_builds_the_image_of_all() -> None:
+def test_only_one_service_builds_the_image() -> None:
     assert [name for name, service in SERVICES.items() if "build" in service] == ["init"]
 
 
-def test_the_logs_of_every_container_are_rotated() -> None:
+def test_logs_of_every_container_are_rotated() -> None:
     kept = {"driver": "json-file", "options": {"max-size": "20m", "max-file": "5"}}
     assert {name: service.get("logging") for name, service in SERVICES.items()} == dict.fromkeys(SERVICES, kept)
 
 
-def test_its_servers_are_those_of_the_tests() -> None:
+def test_server_versions_match_the_tests() -> None:
     (kafka,) = re.findall(r"<kafka.version>(.+)</kafka.version>", (ROOT / "devservers" / "pom.xml").read_text())
     assert SERVICES["kafka"]["image"] == f"apache/kafka:{kafka}"
     shown = subprocess.run([mongod_binary(), "--version"], capture_output=True, text=True, check=True).stdout
@@ -83,13 +83,13 @@ def test_its_servers_are_those_of_the_tests() -> None:
     assert SERVICES["mongo"]["image"] == f"mongo:{mongod}"
 
 
-def test_documents_name_the_images_and_run_commands_where_the_service_runs() -> None:
+def test_docs_match_images_and_running_services() -> None:
     assert set(re.findall(r"\b(?:mongo|apache/kafka):[\w.]+", DOCS)) == {SERVICES["mongo"]["image"]}
-    # But for the reading of some topics while the service is down.
+    # Except for replays of single topics while the service is down.
     run = re.compile(r"(compose|docker-compose) run\b(?! --rm worker worker --only)")
     assert not [page.name for page in PAGES if run.search(page.read_text())]
 
 
-def test_restoring_takes_every_command_again() -> None:
+def test_restore_replays_every_command_topic() -> None:
     (topics,) = re.findall(r"for topic in (.+); do", DOCS)
     assert set(topics.split()) == REPLAYED

@@ -1,4 +1,4 @@
-"""The console without servers: who may open which screen, what its pages may load, and what it brings along."""
+"""The console without Kafka and MongoDB: permissions of screens, content security policy, and static files."""
 
 import base64
 import gzip
@@ -37,7 +37,7 @@ async def app() -> AsyncIterator[FastAPI]:
         yield app
 
 
-async def asked(
+async def open_screen(
     http: httpx.AsyncClient, screen: Screen, permissions: Collection[str], **headers: str
 ) -> httpx.Response:
     token = ISSUER_OF_ALL.token(sorted(permissions))
@@ -50,27 +50,27 @@ def _sample(parameter: re.Match[str]) -> str:
 
 
 @pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: f"{screen.method} {screen.path}")
-async def test_each_screen_needs_what_it_declares(app: FastAPI, screen: Screen) -> None:
+async def test_screens_require_their_declared_permissions(app: FastAPI, screen: Screen) -> None:
     needed = {each.value for each in screen.permissions}
     assert needed
     async with client_of(app) as http:
         for missing in needed:
-            refused = await asked(http, screen, {*ALL_PERMISSIONS} - {missing})
+            refused = await open_screen(http, screen, {*ALL_PERMISSIONS} - {missing})
             assert refused.status_code == 403
             assert missing in refused.text
-        # Behind it are servers that aren't there.
-        assert (await asked(http, screen, needed)).status_code not in (401, 403, 404, 405)
+        # Permitted, but fails later because Kafka and MongoDB are unavailable.
+        assert (await open_screen(http, screen, needed)).status_code not in (401, 403, 404, 405)
 
 
 @pytest.mark.parametrize("screen", [each for each in SCREENS if each.method == "POST"], ids=lambda each: each.path)
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none", ""])
-async def test_actions_of_other_sites_are_refused(app: FastAPI, screen: Screen, site: str) -> None:
+async def test_cross_site_actions_are_refused(app: FastAPI, screen: Screen, site: str) -> None:
     async with client_of(app) as http:
         headers = {"sec-fetch-site": site} if site else {"sec-fetch-site": ""}
-        assert (await asked(http, screen, {*ALL_PERMISSIONS}, **headers)).status_code == 403
+        assert (await open_screen(http, screen, {*ALL_PERMISSIONS}, **headers)).status_code == 403
 
 
-async def test_strangers_are_sent_to_sign_in_and_come_back(app: FastAPI) -> None:
+async def test_strangers_are_redirected_to_sign_in(app: FastAPI) -> None:
     async with client_of(app) as http:
         for headers in ({}, {"x-credential": "nonsense"}):
             response = await http.get("/console/queue?only=flagged", headers=headers)
@@ -78,7 +78,7 @@ async def test_strangers_are_sent_to_sign_in_and_come_back(app: FastAPI) -> None
             assert response.headers["location"] == "/console/sign-in?to=%2Fconsole%2Fqueue%3Fonly%3Dflagged"
 
 
-async def test_who_is_not_known_is_counted_by_address_before_a_form_is_read() -> None:
+async def test_strangers_are_rate_limited_before_reading_forms() -> None:
     async with app_without_servers(app={"rate_limit": RateLimit(0.0001, 2)}, authenticator=AUTHENTICATOR) as app:
         add_console(app, HeaderDoor())
         async with client_of(app) as http:
@@ -90,17 +90,17 @@ async def test_who_is_not_known_is_counted_by_address_before_a_form_is_read() ->
 
 
 @pytest.mark.parametrize("permission", [Permission.READ_KEYS, Permission.READ_DEAD_LETTERS, Permission.READ_METRICS])
-def test_what_concerns_all_stores_is_offered_to_nobody_who_is_bound_to_some(permission: Permission) -> None:
+def test_screens_of_all_stores_are_hidden_from_bound_callers(permission: Permission) -> None:
     assert start_page(Caller("anna", frozenset({permission}), frozenset({"Electronics"}))) is None
     assert start_page(Caller("anna", frozenset({permission}), None)) is not None
 
 
-async def test_a_part_of_a_page_is_refused_by_a_part(app: FastAPI) -> None:
-    asked = {"hx-request": "true"}
-    known = {**asked, "x-credential": ISSUER_OF_ALL.token(["metrics:read"])}
+async def test_refused_fragment_is_a_fragment(app: FastAPI) -> None:
+    htmx = {"hx-request": "true"}
+    known = {**htmx, "x-credential": ISSUER_OF_ALL.token(["metrics:read"])}
     async with client_of(app) as http:
         for headers, status, words in (
-            (asked, 401, "Sign in in another tab"),
+            (htmx, 401, "Sign in in another tab"),
             (known, 403, "This needs the permission"),
         ):
             response = await http.get("/console/reviews/1/context", headers=headers)
@@ -109,7 +109,7 @@ async def test_a_part_of_a_page_is_refused_by_a_part(app: FastAPI) -> None:
             assert not re.search("<html|<nav|autofocus", response.text)
 
 
-async def test_a_page_may_load_nothing_from_elsewhere(app: FastAPI) -> None:
+async def test_content_security_policy(app: FastAPI) -> None:
     async with client_of(app) as http:
         page = await http.get("/console/nowhere", headers={"x-credential": ISSUER_OF_ALL.token(["metrics:read"])})
         again = await http.get("/console/nowhere", headers={"x-credential": ISSUER_OF_ALL.token(["metrics:read"])})
@@ -125,7 +125,7 @@ async def test_a_page_may_load_nothing_from_elsewhere(app: FastAPI) -> None:
     assert "require-trusted-types-for 'script'" in policy
 
 
-async def test_pictures_come_from_where_they_may() -> None:
+async def test_images_are_allowed_from_the_configured_origin() -> None:
     async with app_without_servers(authenticator=AUTHENTICATOR) as app:
         add_console(app, HeaderDoor(), Options(images="https://images.example.com"))
         async with client_of(app) as http:
@@ -133,27 +133,27 @@ async def test_pictures_come_from_where_they_may() -> None:
     assert "img-src 'self' https://images.example.com" in page.headers["content-security-policy"].split("; ")
 
 
-async def test_the_front_leads_browsers_alone(app: FastAPI) -> None:
+async def test_root_redirects_only_browsers(app: FastAPI) -> None:
     async with client_of(app) as http:
         assert (await http.get("/console/")).headers["location"] == "/console"
         assert (await http.get("/", headers={"accept": "text/html"})).headers["location"] == "/console"
         assert (await http.get("/", headers={"accept": "application/json"})).status_code == 404
 
 
-def test_what_is_vendored_is_what_was_published() -> None:
+def test_vendored_scripts_match_their_digests() -> None:
     listed = json.loads((STATIC / "vendored.json").read_text())
     assert {path.name for path in STATIC.glob("*.js")} == {*listed, "console.js"}
-    for name, told in listed.items():
+    for name, entry in listed.items():
         digest = base64.b64encode(hashlib.sha384((STATIC / name).read_bytes()).digest()).decode()
-        assert told["integrity"] == f"sha384-{digest}", name
+        assert entry["integrity"] == f"sha384-{digest}", name
 
 
-def test_the_scripts_are_small() -> None:
+def test_scripts_are_small() -> None:
     assert sum(len(gzip.compress(path.read_bytes(), mtime=0)) for path in STATIC.rglob("*.js")) <= 30_500
 
 
-async def test_no_file_runs_beside_an_older_one(app: FastAPI) -> None:
-    """A browser keeps what has the version of the page, and nothing else."""
+async def test_static_files_are_cached_by_version(app: FastAPI) -> None:
+    """Browsers cache only files of the page's version."""
     own, other = static_files.VERSION, "0" * 12
     async with client_of(app) as http:
         page = await http.get("/console/nowhere", headers={"x-credential": ISSUER_OF_ALL.token(["metrics:read"])})
@@ -172,7 +172,7 @@ async def test_no_file_runs_beside_an_older_one(app: FastAPI) -> None:
             assert (await http.get(f"/console/static/{version}/nothing.js")).status_code == 404
 
 
-def test_every_module_is_there_and_used() -> None:
+def test_every_script_module_exists_and_is_imported() -> None:
     modules = {path.relative_to(STATIC).as_posix(): path for path in (STATIC / "console").iterdir()}
     named = set()
     for path in (STATIC / "console.js", *modules.values()):
@@ -182,7 +182,7 @@ def test_every_module_is_there_and_used() -> None:
 
 
 @pytest.mark.parametrize("template", sorted(TEMPLATES.glob("*.html")), ids=lambda path: path.name)
-def test_templates_have_no_inline_code_and_every_form_a_key(template: Path) -> None:
+def test_templates_have_no_inline_code_and_keys_in_forms(template: Path) -> None:
     text = template.read_text()
     assert not re.search(r"\sstyle=|\son\w+=|hx-on|\|\s*safe|<style", text)
     for script in re.findall(r"<script[^>]*>", text):
@@ -203,13 +203,13 @@ def test_templates_have_no_inline_code_and_every_form_a_key(template: Path) -> N
         ("2026-11-22T12:00:05Z", "now"),
     ],
 )
-def test_ages(at: str, shown: str) -> None:
+def test_age_format(at: str, shown: str) -> None:
     from datetime import UTC, datetime
 
     assert age(at, datetime(2026, 11, 22, 12, tzinfo=UTC)) == shown
 
 
-def test_moments_and_addresses() -> None:
+def test_moment_and_address_format() -> None:
     assert moment("2026-11-02T11:02:33.433Z") == "2 Nov 2026, 11:02"
     assert address("/x", {"a": "1", "done": "saved", "b": ""}, c="&", a=None) == "/x?c=%26"
 
@@ -227,16 +227,16 @@ def test_moments_and_addresses() -> None:
         ("\u3164 \u2800", ""),
     ],
 )
-def test_what_cannot_be_seen_is_no_title(text: str | None, shown: str) -> None:
+def test_invisible_titles_are_empty(text: str | None, shown: str) -> None:
     assert legible(text) == shown
 
 
 @pytest.mark.parametrize("text", ["1e999", "nan", "-inf"])
-def test_numbers_without_an_end_stay_text(text: str) -> None:
+def test_non_finite_numbers_stay_text(text: str) -> None:
     assert (number(text), number("1.5"), number("2")) == (text, 1.5, 2)
 
 
-async def test_no_number_in_an_address_is_too_long_to_be_read() -> None:
+async def test_very_long_number_in_a_query_is_refused() -> None:
     async with app_without_servers() as application:
         add_console(application)
         async with client_of(application) as http:

@@ -1,4 +1,4 @@
-"""Decisions about all results of a filter: about those that are as they were when its page was opened."""
+"""Decisions on all results of a filter, limited to reviews unchanged since the page was opened."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def row(id: str, modified: str, reports: int = 0) -> dict[str, Any]:
 
 
 class Interface:
-    """An interface in which these reviews wait, a page of one at a time; a decision takes effect at once."""
+    """An API with these waiting reviews, one per page; decisions take effect at once."""
 
     def __init__(self, rows: list[dict[str, Any]], reported: dict[str, str]) -> None:
         self.rows = rows
@@ -58,11 +58,10 @@ class Interface:
         ),
     ],
 )
-async def test_what_was_changed_or_reported_meanwhile_is_left_alone(
+async def test_reviews_changed_or_reported_since_are_skipped(
     only: str, rows: list[dict[str, Any]], reported: dict[str, str]
 ) -> None:
-    """Also where it comes before all that are decided about; and the page has nothing to go on with once it alone is
-    left."""
+    """Also if changed reviews precede all decided ones. Nothing is left to continue with once only they remain."""
     interface = Interface(rows, reported)
     here, sent = "/console/queue/all", {"action": "reject", "reasonCode": "spam"}
     async with client_of(faked([each.value for each in Permission], interface.answers)) as http:

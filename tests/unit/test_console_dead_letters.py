@@ -1,4 +1,4 @@
-"""Large dead letters in the console: mended as compactly as they came, and never without what was typed."""
+"""Large dead letters in the console: edits are sent compactly, and never lost."""
 
 import json
 import re
@@ -25,15 +25,15 @@ LARGE = {"title": "Too large", "detail": "A body may have 1048576 bytes here."}
 
 
 def replay(asked: Asked) -> tuple[int, Any]:
-    """The answer of an interface that takes bodies of a MiB."""
+    """The response of an API that accepts bodies up to 1 MiB."""
     if len(json.dumps(asked.body)) > MOST_BYTES:
         return 413, LARGE
     return 200, {"results": [{"id": "order-events/0/1", "outcome": "applied"}]}
 
 
 @pytest.mark.long
-async def test_a_large_letter_is_mended_as_it_came() -> None:
-    """Not by lines, as it is edited: with them it would be too large. Numbers and strings stay as they were typed."""
+async def test_edited_large_letter_is_sent_compactly() -> None:
+    """The form's line breaks and indentation would make it too large. Numbers and strings are sent as typed."""
     asked: list[Asked] = []
     answers = {"deadLetters/order-events/0/1": (200, LETTER), "deadLetters/replay": replay}
     async with client_of(faked([each.value for each in Permission], answers, asked)) as http:
@@ -53,8 +53,8 @@ async def test_a_large_letter_is_mended_as_it_came() -> None:
     assert broken.replace("\r\n", "\n") in unescape(page.text)
 
 
-async def edited(value: str) -> str:
-    """The text that the page of a letter with this value has for its form."""
+async def form_text_of(value: str) -> str:
+    """The form's text on the page of a letter with this value."""
     letter = {**LETTER, "value": value, "valueBytes": len(value)}
     answers = {"deadLetters/order-events/0/1": (200, letter)}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
@@ -64,14 +64,14 @@ async def edited(value: str) -> str:
     return unescape(shown[1])
 
 
-async def test_a_letter_that_lines_would_make_much_longer_is_edited_as_it_came() -> None:
-    """Each of its elements would stand behind 1,800 spaces: 20 MB for 20 KB, and a GB for a MiB."""
+async def test_deeply_indented_letter_is_edited_unformatted() -> None:
+    """Each element would be indented by 1,800 spaces: 20 MB for 20 KB, and a GB for a MiB."""
     nested = "[" * 900 + ",".join(["1"] * 10_000) + "]" * 900
-    assert await edited(nested) == nested
-    assert await edited('[[[[{"a":[1,2]}]]]]') == json.dumps([[[[{"a": [1, 2]}]]]], indent=2)
+    assert await form_text_of(nested) == nested
+    assert await form_text_of('[[[[{"a":[1,2]}]]]]') == json.dumps([[[[{"a": [1, 2]}]]]], indent=2)
 
 
-async def test_a_letter_that_is_nested_too_deep_to_be_written_is_edited_as_it_came() -> None:
+async def test_too_deeply_nested_letter_is_edited_unformatted() -> None:
     for depth in range(950, 1_010):
         nested = "[" * depth + "]" * depth
-        assert await edited(nested) == nested, depth
+        assert await form_text_of(nested) == nested, depth

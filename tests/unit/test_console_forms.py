@@ -1,4 +1,4 @@
-"""Forms of the console that can't be taken: what comes back, and that nothing in them breaks a page."""
+"""Refused forms of the console: their content is shown again, and no input breaks a page."""
 
 import re
 from collections.abc import AsyncIterator
@@ -35,14 +35,14 @@ def form_of(page: httpx.Response) -> dict[str, str]:
 
 @pytest.fixture
 async def guarded() -> AsyncIterator[httpx.AsyncClient]:
-    """A console that is entered by credentials; none is known."""
+    """A console that requires credentials and accepts none."""
     async with app_without_servers() as app:
         add_console(app, HeaderDoor())
         async with client_of(app) as http:
             yield http
 
 
-async def test_a_form_of_somebody_signed_out_comes_back_to_be_sent_again(guarded: httpx.AsyncClient) -> None:
+async def test_form_is_shown_again_after_sign_out(guarded: httpx.AsyncClient) -> None:
     typed = {"key": "k-1", "text": HOSTILE, "author": "Shop"}
     page = await guarded.post("/console/reviews/a%2Fb/reply?x=1", data=typed, headers={"sec-fetch-site": "same-origin"})
     assert page.status_code == 401
@@ -52,32 +52,32 @@ async def test_a_form_of_somebody_signed_out_comes_back_to_be_sent_again(guarded
 
 
 @pytest.mark.parametrize("headers", [{}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}])
-async def test_nobody_else_puts_a_form_on_our_page(guarded: httpx.AsyncClient, headers: dict[str, str]) -> None:
-    """One click there would send it with the visitor's cookie."""
+async def test_cross_site_form_is_not_shown_again(guarded: httpx.AsyncClient, headers: dict[str, str]) -> None:
+    """One click would send it with the visitor's cookie."""
     answer = await guarded.post("/console/reviews/1/delete", data={"reason": "evil"}, headers=headers)
     assert (answer.status_code, answer.headers.get("location")) in ((303, "/console/sign-in"), (403, None))
     assert "evil" not in answer.text
 
 
-async def test_what_is_too_large_to_come_back_leads_to_the_way_in(guarded: httpx.AsyncClient) -> None:
+async def test_too_large_form_redirects_to_sign_in(guarded: httpx.AsyncClient) -> None:
     headers = {"sec-fetch-site": "same-origin"}
     answer = await guarded.post("/console/reviews/1/reply", data={"text": "x" * 300_000}, headers=headers)
     assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in?done=ended")
 
 
-async def test_an_ended_session_says_so(guarded: httpx.AsyncClient) -> None:
-    """To those whom a page of ours led here, and not to those who come."""
+async def test_ended_session_is_reported(guarded: httpx.AsyncClient) -> None:
+    """Only to visitors from a page of the console, not to new ones."""
     for site, path, ended in (("same-origin", "/queue", True), ("none", "/queue", False), ("same-origin", "", False)):
         answer = await guarded.get(f"/console{path}", headers={"sec-fetch-site": site})
-        told = httpx.URL(answer.headers["location"]).params
-        assert (told["to"], told.get("done")) == (f"/console{path}", "ended" if ended else None)
+        params = httpx.URL(answer.headers["location"]).params
+        assert (params["to"], params.get("done")) == (f"/console{path}", "ended" if ended else None)
 
 
 PREVIEW = "/console/templates/OrderReviewRequest/preview"
 
 
-async def test_a_preview_that_is_refused_says_so_in_its_frame(guarded: httpx.AsyncClient) -> None:
-    """To whom is signed out, and while servers are away: a page that may stand in no frame leaves it blank."""
+async def test_refused_preview_is_shown_in_its_frame(guarded: httpx.AsyncClient) -> None:
+    """When signed out and during outages: the frame of a page that forbids framing would stay blank."""
     framed = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe"}
     typed = {"subject": "Hi", "html": "<p>Hi</p>", "text": "Hi", "step": "html"}
     answers = [(401, "You are signed out.", await guarded.post(PREVIEW, data=typed, headers=framed))]
@@ -86,14 +86,14 @@ async def test_a_preview_that_is_refused_says_so_in_its_frame(guarded: httpx.Asy
         async with client_of(app) as http:
             answers.append((503, "The database can't be reached", await http.post(PREVIEW, data=typed)))
             answers.append((503, "The database can't be reached", await http.get(PREVIEW)))
-    for status, said, page in answers:
-        assert (page.status_code, said in text_of(page.text)) == (status, True), page.text
+    for status, expected, page in answers:
+        assert (page.status_code, expected in text_of(page.text)) == (status, True), page.text
         policy = page.headers["content-security-policy"].split("; ")
         assert {"frame-ancestors 'self'", "sandbox", "default-src 'none'"} <= {*policy}
         assert not re.search("<form|<nav|<script", page.text)
 
 
-async def test_a_form_comes_back_while_servers_are_away() -> None:
+async def test_form_is_shown_again_during_an_outage() -> None:
     typed = {"key": "k-2", "text": "Thank you", "author": ""}
     async with app_without_servers() as app:
         add_console(app)
@@ -106,25 +106,26 @@ async def test_a_form_comes_back_while_servers_are_away() -> None:
 
 
 @pytest.mark.parametrize("quantity", ["9" * 5_000, "²", "1e400", "nan", "-1"])
-async def test_no_quantity_breaks_a_page(quantity: str) -> None:
+async def test_invalid_quantities_do_not_break_a_page(quantity: str) -> None:
     async with app_without_servers() as app:
         add_console(app)
         async with client_of(app) as http:
             form = {"orderId": "1", "line": "a", "own": "", "quantity": quantity, "reason": ""}
-            assert (await http.post("/console/returns/new", data=form)).status_code == 503  # MongoDB is away
+            assert (await http.post("/console/returns/new", data=form)).status_code == 503  # MongoDB is unavailable
 
 
 @pytest.mark.parametrize("key", ["ü", "\u202e", "\r\nx: y", "\0"])
-async def test_no_key_of_a_form_breaks_a_page(key: str) -> None:
+async def test_invalid_form_keys_do_not_break_a_page(key: str) -> None:
     async with app_without_servers() as app:
         add_console(app)
         async with client_of(app) as http:
             form = {"action": "approve", "expected": "New", "key": key}
-            assert (await http.post("/console/reviews/1/decide", data=form)).status_code == 503  # nothing is there
+            # MongoDB is unavailable.
+            assert (await http.post("/console/reviews/1/decide", data=form)).status_code == 503
 
 
 @pytest.mark.parametrize("path", ["/console/queue", "/console/queue/all"])
-async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> None:
+async def test_unknown_filter_is_refused(path: str) -> None:
     async with app_without_servers() as app:
         add_console(app)
         async with client_of(app) as http:
@@ -136,7 +137,7 @@ async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "expected"),
     [
         ("/console/queue?order=latest", "There is no order latest. There are: oldest, newest."),
         ("/console/queue/all?order=latest", "There is no order latest. There are: oldest, newest."),
@@ -145,11 +146,11 @@ async def test_a_filter_that_is_not_known_is_not_taken_for_all(path: str) -> Non
         ("/console/audit?after=two", "two is not a number of entries."),
     ],
 )
-async def test_no_parameter_of_a_page_is_taken_that_is_not_known(path: str, said: str) -> None:
+async def test_unknown_parameter_values_are_refused(path: str, expected: str) -> None:
     app = faked([each.value for each in Permission], {})
     async with client_of(app) as http:
         page = await http.get(path)
-        assert (page.status_code, said in page.text) == (422, True), page.text
+        assert (page.status_code, expected in page.text) == (422, True), page.text
 
 
 @pytest.mark.parametrize(
@@ -163,18 +164,18 @@ async def test_no_parameter_of_a_page_is_taken_that_is_not_known(path: str, said
         ("returns/1/delete", {}),
     ],
 )
-async def test_what_has_yet_to_take_effect_is_not_told_as_done(path: str, form: dict[str, str]) -> None:
+async def test_pending_command_is_reported_as_accepted(path: str, form: dict[str, str]) -> None:
     taken = (202, {"commandId": "c", "ids": ["1"], "outcome": "accepted"})
     paths = ("customerReviews", "customerReviews/1/reply", "customerReviews/1/images/2/hide", "return")
     answers: dict[str, Any] = {"customerReviews/1": (200, {**ROW, "id": "1"}), **dict.fromkeys(paths, taken)}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
         answer = await http.post(f"/console/{path}", data=form)
-        told = httpx.URL(answer.headers.get("location", ""))
-        assert (answer.status_code, told.params.get("done")) == (303, "accepted"), answer.text
+        location = httpx.URL(answer.headers.get("location", ""))
+        assert (answer.status_code, location.params.get("done")) == (303, "accepted"), answer.text
 
 
-async def test_what_breaks_a_page_is_told_by_a_page() -> None:
-    """Here an interface that answers something else than it should."""
+async def test_unexpected_error_is_shown_as_a_page() -> None:
+    """Here by an API response of the wrong shape."""
     odd: dict[str, Any] = {"customerReviews/search": (200, {})}
     app = faked([each.value for each in Permission], odd)
     async with client_of(app) as http:
@@ -186,7 +187,7 @@ async def test_what_breaks_a_page_is_told_by_a_page() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 40])
-async def test_reminders_of_each_store_can_be_chosen(count: int) -> None:
+async def test_reminders_can_be_filtered_by_each_store(count: int) -> None:
     preview = {"results": [], "enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
     stores = [{"id": f"shop {number}", "name": None} for number in range(count)]
     answers = {"reminders/preview": (200, preview), "stores": (200, stores)}
@@ -204,7 +205,7 @@ PREVIEWED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("query", "decisions", "said", "unsaid"),
+    ("query", "decisions", "expected", "unexpected"),
     [
         ("order=o", ["customer-limit"], "This order", " due"),
         ("order=o&store=a", [], "No order with this id is known in this store.", " due"),
@@ -216,18 +217,20 @@ PREVIEWED: dict[str, Any] = {
         ("", ["remind"] * 2 + ["reviews-disabled", "over"] * 25, "2 orders are due", "or more"),
     ],
 )
-async def test_reminders_count_no_more_than_they_know(query: str, decisions: list[str], said: str, unsaid: str) -> None:
-    """Nothing is said of all orders where one was asked about, and less than all where there may be more."""
+async def test_reminders_give_a_lower_bound_of_due_orders(
+    query: str, decisions: list[str], expected: str, unexpected: str
+) -> None:
+    """One order's page has no total, and a partial list gives a lower bound."""
     preview = {"enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
     rows = [{**PREVIEWED, "decision": decision} for decision in decisions]
     answers = {"reminders/preview": (200, {**preview, "results": rows}), "stores": (200, [])}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
         page = text_of((await http.get(f"/console/reminders?{query}")).text)
-    assert (said in page, unsaid in page) == (True, False), page
+    assert (expected in page, unexpected in page) == (True, False), page
 
 
-@pytest.mark.parametrize(("status", "is_told"), [(200, False), (503, True)])
-async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status: int, *, is_told: bool) -> None:
+@pytest.mark.parametrize(("status", "is_reported"), [(200, False), (503, True)])
+async def test_unavailable_part_is_reported_and_not_shown_as_empty(status: int, *, is_reported: bool) -> None:
     permissions = [Permission.READ_REVIEWS.value, Permission.READ_AUDIT.value]
     answers = {
         "customerReviews/r": (200, ROW),
@@ -236,12 +239,12 @@ async def test_a_part_that_cannot_be_had_is_told_and_not_taken_for_empty(status:
     }
     async with client_of(faked(permissions, answers)) as http:
         words = text_of((await http.get("/console/reviews/r")).text)
-    assert ("Not available at the moment: the author's other reviews" in words) is is_told
-    assert ("No other review" in words) is not is_told
+    assert ("Not available at the moment: the author's other reviews" in words) is is_reported
+    assert ("No other review" in words) is not is_reported
 
 
-async def test_who_may_read_a_review_sees_what_its_approval_would_change() -> None:
-    """As by HTTP: without the right to ask for ratings."""
+async def test_review_readers_see_the_impact_of_an_approval() -> None:
+    """As in the API, the permission to read ratings isn't needed."""
     change = {"now": {"value": 4.5, "reviewCount": 2}, "ifApproved": {"value": 4.0, "reviewCount": 3}}
     answers = {
         "customerReviews/r": (200, ROW),
@@ -253,7 +256,7 @@ async def test_who_may_read_a_review_sees_what_its_approval_would_change() -> No
     assert "If approved" in words
 
 
-async def test_a_form_that_was_sent_before_with_something_else_says_so_in_words() -> None:
+async def test_reused_form_key_is_explained() -> None:
     reused = {"type": "/problems/idempotency-key-reused", "title": "Reused", "detail": "This Idempotency-Key was used"}
     answers = {"customerReviews/r/reply": (422, reused), "customerReviews/r": (200, ROW)}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
@@ -263,23 +266,23 @@ async def test_a_form_that_was_sent_before_with_something_else_says_so_in_words(
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "expected"),
     [
         ({"outcome": "refused", "reason": "other-store"}, "r refused: other-store"),
         ({"outcome": "refused", "reason": "other-store", "message": "Of another"}, "r refused: Of another"),
         ({"outcome": "refused"}, "r refused"),
     ],
 )
-async def test_a_page_tells_of_each_item_what_the_interface_does(result: dict[str, str], said: str) -> None:
-    told = {"type": "/problems/not-applied", "title": "Nothing", "results": [{"id": "r", **result}]}
-    answers = {"customerReviews": (409, told), "customerReviews/r": (200, ROW)}
+async def test_refusal_of_each_item_is_shown(result: dict[str, str], expected: str) -> None:
+    problem = {"type": "/problems/not-applied", "title": "Nothing", "results": [{"id": "r", **result}]}
+    answers = {"customerReviews": (409, problem), "customerReviews/r": (200, ROW)}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
         page = await http.post("/console/reviews/r/delete", data={"key": "k-1"})
-    assert (page.status_code, said in text_of(page.text)) == (409, True), text_of(page.text)
+    assert (page.status_code, expected in text_of(page.text)) == (409, True), text_of(page.text)
 
 
-async def test_what_is_longer_than_its_place_says_so() -> None:
-    """The reports about a review and its history; the rest of which is a link away."""
+async def test_truncated_lists_say_so() -> None:
+    """Reports and history of a review are truncated; a link leads to the rest of the history."""
     report = {"at": ROW["createdDate"], "reason": "spam", "explanation": None, "name": None, "email": None}
     reports = [{**report, "settled": number == 0} for number in range(100)]
     entry = {"at": ROW["createdDate"], "action": "edit", **dict.fromkeys(("subject", "reasonCode", "reason"))}
@@ -298,7 +301,7 @@ async def test_what_is_longer_than_its_place_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "title", "said"),
+    ("outcomes", "title", "expected"),
     [
         (["applied", "unchanged"], "Decided", "Each review that was still unchanged has been decided."),
         (
@@ -312,24 +315,24 @@ async def test_what_is_longer_than_its_place_says_so() -> None:
         (["not-found"], "Nothing was decided", "1 not found"),
     ],
 )
-async def test_a_page_says_of_the_selected_what_became_of_them(outcomes: list[str], title: str, said: str) -> None:
-    """Without outcomes they were accepted, and are still to be decided."""
+async def test_bulk_decision_reports_its_outcomes(outcomes: list[str], title: str, expected: str) -> None:
+    """Without outcomes, the decisions were accepted and are still to be applied."""
     ids = [str(number) for number, _ in enumerate(outcomes or ["accepted"])]
     results = [{"id": id, "outcome": outcome} for id, outcome in zip(ids, outcomes, strict=False)]
-    told = {"commandId": "c", "ids": ids, "outcome": "applied" if outcomes else "accepted", "results": results}
+    response = {"commandId": "c", "ids": ids, "outcome": "applied" if outcomes else "accepted", "results": results}
     shown = [{**ROW, "id": id} for id in ids]
-    answers = {"customerReviews/approve": (200, told), "customerReviews/search": (200, {"results": shown})}
+    answers = {"customerReviews/approve": (200, response), "customerReviews/search": (200, {"results": shown})}
     marks = {f"seen-{id}": "another" for id in ids if outcomes == ["text-changed"]}
     async with client_of(faked([each.value for each in Permission], answers), follow_redirects=True) as http:
         page = await http.post("/console/queue/bulk", data={"action": "approve", "ids": ids, **marks})
     assert page.request.method == "GET"
     words = text_of(page.text)
-    assert (f"<h1>{title}</h1>" in page.text, said in words) == (True, True), words
+    assert (f"<h1>{title}</h1>" in page.text, expected in words) == (True, True), words
     assert ("has been decided" in words) is (title == "Decided")
 
 
-async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> None:
-    """Its key stands for what it has decided. One goes on by a button, with the decision and the counts that it had."""
+async def test_reloaded_bulk_step_decides_nothing() -> None:
+    """Its idempotency key is used up. A button continues with the same decision and counts."""
     reused = {"type": "/problems/idempotency-key-reused", "title": "Reused", "detail": "The key was used"}
     left = {"totalCount": 7, "results": [{**ROW, "id": "left"}]}
     answers = {
@@ -350,16 +353,16 @@ async def test_a_step_of_all_results_that_is_loaded_anew_decides_nothing() -> No
         assert form == {**sent, **counts}
 
 
-@pytest.mark.parametrize(("query", "said"), [("", "oldest"), ("?order=newest", "newest")])
-async def test_a_queue_says_which_reviews_come_first(query: str, said: str) -> None:
-    """Without JavaScript, which puts the number of reviews there."""
+@pytest.mark.parametrize(("query", "expected"), [("", "oldest"), ("?order=newest", "newest")])
+async def test_queue_states_its_order(query: str, expected: str) -> None:
+    """Without JavaScript, which replaces the text by the number of reviews."""
     answers: dict[str, Any] = {"customerReviews/search": (200, {"results": []})}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
-        assert f"The {said} come first." in (await http.get(f"/console/queue{query}")).text
+        assert f"The {expected} come first." in (await http.get(f"/console/queue{query}")).text
 
 
-async def test_nobody_is_led_to_where_he_may_not_go() -> None:
-    """A moderator who may not read reviews has no queue; and links to other screens are words without the right."""
+async def test_links_to_forbidden_screens_are_omitted() -> None:
+    """Moderators without the permission to read reviews get no queue; links to forbidden screens become plain text."""
     answers = {"customerReviews/r": (200, ROW), "customerReviews/reviewList": (200, {"results": []})}
     entry: dict[str, Any] = {
         **dict.fromkeys(("subject", "reasonCode", "reason", "storeId"), None),
@@ -378,14 +381,14 @@ async def test_nobody_is_led_to_where_he_may_not_go() -> None:
         for held, is_there in (([permission.value], False), (everything, True)):
             async with client_of(faked(held, answers), follow_redirects=True) as http:
                 if path == "/console" and is_there:
-                    continue  # its first page is the queue
+                    continue  # the start page is the queue
                 page = await http.get(path)
                 assert (f'href="{link}"' in page.text) is is_there, (path, held)
 
 
 @pytest.mark.parametrize("bound", [None, ["a"], ["a", "b"]])
-async def test_nobody_is_offered_what_will_be_refused(bound: list[str] | None) -> None:
-    """Who is bound to stores changes the mails of these alone, and registers no other store."""
+async def test_forbidden_actions_are_not_offered(bound: list[str] | None) -> None:
+    """A caller bound to stores can change only their mails, and can't register others."""
     settings: dict[str, Any] = {
         **dict.fromkeys(("reviewsEnabled", "purchaseRequired", "anonymousReviewsAllowed")),
         "moderationRules": [],
@@ -405,8 +408,8 @@ async def test_nobody_is_offered_what_will_be_refused(bound: list[str] | None) -
 
 
 @pytest.mark.parametrize("dots", [".", ".."])
-async def test_an_id_of_dots_leads_nowhere_else(dots: str) -> None:
-    """Not to the list, which is no store."""
+async def test_id_of_dots_is_not_found(dots: str) -> None:
+    """The path must not resolve to the list of stores."""
     answers: dict[str, Any] = {"stores/": (200, []), "stores": (200, []), "": (200, {}), "settings": (200, {})}
     async with client_of(faked([Permission.READ_SETTINGS.value], answers)) as http:
         page = await http.get(f"/console/stores/{dots.replace('.', '%2E')}/rules")
@@ -425,18 +428,18 @@ async def test_an_id_of_dots_leads_nowhere_else(dots: str) -> None:
         ("", ""),
     ],
 )
-def test_places_are_told_in_words(pointer: str, words: str) -> None:
+def test_places_are_described_in_words(pointer: str, words: str) -> None:
     labels = {"rating": "Rating, 1 to 5", "settings.storefrontOrigins": "Web pages"}
     assert place_in_words(pointer, labels) == words
 
 
-def test_a_place_of_many_digits_is_told() -> None:
+def test_long_and_non_ascii_places_are_described() -> None:
     assert place_in_words(f"/words/{'9' * 5_000}").startswith("Words ")
     assert quote(place_in_words("/ü")) == "%C3%9C"
 
 
-async def test_a_refusal_leads_back_to_its_screen() -> None:
-    """Not to the start, where the way there begins anew."""
+async def test_refusal_links_back_to_its_screen() -> None:
+    """Not to the start page, from which the visitor would have to navigate again."""
     letters, nobody = [p.value for p in (Permission.READ_DEAD_LETTERS, Permission.REPLAY_DEAD_LETTERS)], list[str]()
     async with client_of(faked(letters, {})) as http:
         page = await http.post("/console/dead-letters", data={"action": "try"})
@@ -456,7 +459,7 @@ FILE = b'--b\r\nContent-Disposition: form-data; name="key"; filename="key.txt"\r
 
 
 @pytest.mark.parametrize(
-    ("kind", "content", "said"),
+    ("kind", "content", "expected"),
     [
         (URLENCODED, b"&".join(b"field=1" for _ in range(2_001)), "Too many fields. Maximum number of fields is 2000."),
         (MULTIPART, FILE, "Too many files. Maximum number of files is 0."),
@@ -464,15 +467,15 @@ FILE = b'--b\r\nContent-Disposition: form-data; name="key"; filename="key.txt"\r
         (MULTIPART, b"field=1", "Invalid multipart data."),
     ],
 )
-async def test_a_form_that_cannot_be_read_is_refused_at_once(kind: str, content: bytes, said: str) -> None:
+async def test_unreadable_form_is_refused(kind: str, content: bytes, expected: str) -> None:
     async with app_without_servers() as app, client_of(app) as http:
         add_console(app)
         answer = await http.post("/console/reviews/1/reply", content=content, headers={"content-type": kind})
     assert answer.status_code == 400
-    assert said in text_of(answer.text)
+    assert expected in text_of(answer.text)
 
 
-async def test_a_form_whose_client_has_gone_is_waited_for_no_longer() -> None:
+async def test_form_of_a_disconnected_client_is_refused() -> None:
     async def gone() -> Message:
         return {"type": "http.disconnect"}
 
@@ -480,7 +483,7 @@ async def test_a_form_whose_client_has_gone_is_waited_for_no_longer() -> None:
         await read_form(Request(FORM, gone), 1_000, 10)
 
 
-async def test_a_form_that_could_not_be_read_is_not_read_again() -> None:
+async def test_failed_form_is_not_read_again() -> None:
     reads = 0
 
     async def crowded() -> Message:

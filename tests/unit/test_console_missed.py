@@ -1,4 +1,4 @@
-"""What a page of the queue asks for once it is in view again: what it missed meanwhile."""
+"""Changes that a queue page missed while it was hidden, requested when it is visible again."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,22 +12,22 @@ from tests.support.faked_interface import ROW, Asked, faked
 BEFORE, SINCE, AFTER = (f"2026-11-25T0{hour}:00:00.000Z" for hour in range(3))
 
 
-async def missed(
+async def missed_ids(
     rows: Sequence[dict[str, Any]], reports: dict[str, tuple[int, Any]], own: Sequence[str] = ()
 ) -> list[str]:
-    """The ids that a queue of reported reviews is told of. `reports`: the answers about the reports of each review;
-    `own`: the rows of the queue."""
+    """The ids returned to a queue of reported reviews. `reports`: the responses for the reports of each review;
+    `own`: the ids of the queue's rows."""
 
     def found(asked: Asked) -> tuple[int, Any]:
         return 200, {"results": rows if asked.body.get("sort") == "modifiedDate:desc" else []}
 
-    about = {f"customerReviews/{id}/reports": told for id, told in reports.items()}
+    about = {f"customerReviews/{id}/reports": response for id, response in reports.items()}
     answers = {"customerReviews/search": found, **about}
     async with client_of(faked([each.value for each in Permission], answers)) as http:
         form = {"since": SINCE, "missed": "1", "rows": [*own]}
-        told = await http.post("/console/queue/since", params={"only": "reported"}, data=form)
-        assert told.status_code == 200, told.text
-        return list(told.json()["ids"])
+        response = await http.post("/console/queue/since", params={"only": "reported"}, data=form)
+        assert response.status_code == 200, response.text
+        return list(response.json()["ids"])
 
 
 def row(id: str, modified: str) -> dict[str, Any]:
@@ -39,17 +39,17 @@ def reported_at(at: str) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("kind", ["too-many-requests", "unavailable"])
-async def test_what_can_not_be_asked_leaves_what_is_known(kind: str) -> None:
-    """One review was changed, and of the others not all can be asked about."""
+async def test_failed_report_lookup_keeps_known_changes(kind: str) -> None:
+    """One review was changed, and the reports of another can't be read."""
     busy = (503, {"type": f"https://plaudit.test/problems/{kind}"})
     reports = {"busy": busy, "again": reported_at(AFTER), "old": reported_at(BEFORE)}
     rows = [row("changed", AFTER), *(row(id, BEFORE) for id in reports)]
-    assert await missed(rows, reports) == ["changed", "again"]
+    assert await missed_ids(rows, reports) == ["changed", "again"]
 
 
-async def test_the_rows_of_the_page_take_no_place_of_others() -> None:
-    """Fifty are asked about: a page knows of its own rows."""
+async def test_own_rows_do_not_count_towards_the_lookup_limit() -> None:
+    """At most 50 reviews are looked up; the page's own rows don't count."""
     own, others = ([f"{kind}-{n}" for n in range(50)] for kind in ("own", "other"))
     rows = [row(id, BEFORE) for id in (*own, *others)]
     reports = dict.fromkeys((*own, *others), reported_at(AFTER))
-    assert await missed(rows, reports, own) == others
+    assert await missed_ids(rows, reports, own) == others

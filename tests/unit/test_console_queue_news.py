@@ -1,4 +1,4 @@
-"""The news of the console's queue, as far as they need no servers."""
+"""The news stream of the console's queue, without Kafka."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -22,7 +22,7 @@ from tests.support.guarded import AUTHENTICATOR, ISSUER_OF_ALL, HeaderDoor
 
 
 class BrokenTail(AsyncIterator[Any]):
-    """Reads nothing, and ends once it may."""
+    """A tail without records that fails once `ends` is set."""
 
     def __init__(self) -> None:
         self.readers = 0
@@ -41,16 +41,16 @@ class BrokenTail(AsyncIterator[Any]):
 
 
 class TailOfClaims(BrokenTail):
-    """Tells claims by desk and review; `told`: all of them."""
+    """A tail of claims by desk and review; `exhausted` is set after the last one."""
 
     def __init__(self, claims: Sequence[tuple[str, str]]) -> None:
         super().__init__()
         self.claims = list(reversed(claims))
-        self.told = asyncio.Event()
+        self.exhausted = asyncio.Event()
 
     async def __anext__(self) -> Any:
         if not self.claims:
-            self.told.set()
+            self.exhausted.set()
             return await super().__anext__()
         desk, id = self.claims.pop()
         value = orjson.dumps({"reviewId": id, "storeId": None, "subject": None, "desk": desk})
@@ -59,7 +59,7 @@ class TailOfClaims(BrokenTail):
 
 
 class BusyTail(BrokenTail):
-    """Reports ten reviews of one store, a minute apart by the clock."""
+    """A tail of ten reported reviews of one store, a minute apart by the clock."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -78,14 +78,14 @@ class BusyTail(BrokenTail):
 
 
 async def claims_after(*claims: tuple[str, str]) -> list[tuple[str | None, str]]:
-    """What a page that opens hears of them, in its order."""
+    """The claims that a newly opened page receives, in order."""
     tail = TailOfClaims(claims)
     news = QueueNews(cast(Tail, tail))
     held = []
     async with asyncio.timeout(60):
         opened = news.news(ANYBODY, 0.01)
         await anext(opened)
-        await tail.told.wait()
+        await tail.exhausted.wait()
         async for each in news.news(ANYBODY, 0.01):
             if each is None:
                 break
@@ -94,19 +94,19 @@ async def claims_after(*claims: tuple[str, str]) -> list[tuple[str | None, str]]
     return held
 
 
-async def test_a_desk_holds_one_review_and_a_review_is_held_by_one_desk() -> None:
+async def test_desk_and_review_have_at_most_one_claim() -> None:
     assert await claims_after(("a", "1"), ("b", "2"), ("a", "3")) == [("b", "2"), ("a", "3")]
-    # Who has lost a review to another desk leaves it to them.
+    # A desk that lost its review to another desk leaves it there.
     assert await claims_after(("a", "1"), ("b", "1"), ("a", "2")) == [("b", "1"), ("a", "2")]
     assert await claims_after(("a", "1"), ("a", "1")) == [("a", "1")]
 
 
-async def test_made_up_desks_leave_the_newest_claims() -> None:
+async def test_number_of_claims_is_bounded() -> None:
     claims = [(f"desk {n}", f"review {n}") for n in range(MOST_CLAIMS + 7)]
     assert await claims_after(*claims) == claims[7:]
 
 
-async def test_news_of_other_stores_do_not_keep_a_page_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_news_of_other_stores_do_not_delay_keep_alives(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(0)
     monkeypatch.setattr(queue_news, "monotonic", clock)
     news = QueueNews(cast(Tail, BusyTail(clock)))
@@ -115,7 +115,7 @@ async def test_news_of_other_stores_do_not_keep_a_page_waiting(monkeypatch: pyte
     await news.stop()
 
 
-async def test_one_visitor_has_so_many_streams_and_leaves_the_others() -> None:
+async def test_streams_per_visitor_are_limited() -> None:
     tail = BrokenTail()
     tail.ends.set()
     news = QueueNews(cast(Tail, tail))
@@ -129,7 +129,7 @@ async def test_one_visitor_has_so_many_streams_and_leaves_the_others() -> None:
         with ExitStack() as others:
             for _ in range(MOST_STREAMS_PER_CLIENT - 1):
                 others.enter_context(news.slots.take("subject anna"))
-            # Each stream gives its slot back.
+            # Each stream releases its slot.
             assert [(await stream_of("anna")).status_code for _ in range(2)] == [200, 200]
             others.enter_context(news.slots.take("subject anna"))
             refused = await stream_of("anna")
@@ -138,7 +138,7 @@ async def test_one_visitor_has_so_many_streams_and_leaves_the_others() -> None:
     await news.stop()
 
 
-async def test_pages_that_wait_for_news_begin_again_where_their_reader_ended() -> None:
+async def test_new_page_restarts_a_failed_reader() -> None:
     tail = BrokenTail()
     news = QueueNews(cast(Tail, tail))
     async with asyncio.timeout(60):

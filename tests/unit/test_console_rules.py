@@ -1,4 +1,4 @@
-"""Trials of moderation rules in the console, on whatever reviews a store has."""
+"""Trials of moderation rules in the console on a store's reviews."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ LOST: dict[str, Any] = {"rating": 0}
 
 
 def trial_within(most_bytes: int) -> Any:
-    """The answer to a trial by an interface that takes so many bytes, and no review that has lost something."""
+    """The response to a trial by an API that accepts `most_bytes` bytes, and no incomplete review."""
 
     def answer(asked: Asked) -> tuple[int, Any]:
         if len(orjson.dumps(asked.body)) > most_bytes:
@@ -31,7 +31,7 @@ def trial_within(most_bytes: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("most_bytes", "rows", "said"),
+    ("most_bytes", "rows", "expected"),
     [
         (1_048_576, [{}] * 4, "On the last 4 reviews of s ."),
         (1_048_576, [{}, LOST, {"review": " "}, {"entityId": " "}], "On 1 of the last 4 reviews of s : the others are"),
@@ -41,10 +41,10 @@ def trial_within(most_bytes: int) -> Any:
         (1_048_576, [], "s has no reviews to try them on."),
     ],
 )
-async def test_rules_are_saved_whatever_the_reviews_are_like(
-    most_bytes: int, rows: list[dict[str, Any]], said: str
+async def test_rules_can_be_saved_despite_unusable_reviews(
+    most_bytes: int, rows: list[dict[str, Any]], expected: str
 ) -> None:
-    """They are tried on as many as a request takes, without those that have lost something."""
+    """Rules are tried on as many reviews as fit a request, without incomplete ones."""
     found = {"results": [{**ROW, **row, "id": f"r{number}"} for number, row in enumerate(rows)]}
     answers = {
         "stores/s": (200, {"id": "s", "name": None, "settings": {"moderationRules": []}}),
@@ -56,6 +56,6 @@ async def test_rules_are_saved_whatever_the_reviews_are_like(
         sent = {"rules": orjson.dumps([RULE]).decode(), "loaded": "[]", "step": "try"}
         page = await http.post(here, data=sent)
     assert page.status_code == 200, page.text
-    assert said in text_of(page.text)
+    assert expected in text_of(page.text)
     (form,) = [each for each in forms(page.text) if each.action == here]
     assert "save" in form.buttons

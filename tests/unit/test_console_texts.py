@@ -1,4 +1,4 @@
-"""Texts of authors on the pages of the console: cut where they are long, and shown as they are."""
+"""Authors' texts and the console's own texts on its pages."""
 
 import re
 from typing import Any
@@ -14,8 +14,8 @@ EVERYTHING = [each.value for each in Permission]
 
 
 @pytest.mark.parametrize("text", ["好 " + "评" * 2_000, "Good " + "buy-at-example.com/" * 100])
-async def test_a_long_text_is_cut_at_its_length_and_not_at_a_space_before(text: str) -> None:
-    """So a moderator reads as much of each: a language without spaces, or spam without any, would hide the rest."""
+async def test_long_text_is_cut_at_the_exact_length(text: str) -> None:
+    """Cutting at a space would hide most of a text that has hardly any: Chinese, or spam."""
     answers: dict[str, Any] = {"customerReviews/search": (200, {"results": [{**ROW, "review": text}]})}
     async with client_of(faked(EVERYTHING, answers)) as http:
         row = re.search(r'<p class="text" dir="auto">(.*?)</p>', (await http.get("/console/queue")).text, re.DOTALL)
@@ -25,37 +25,37 @@ async def test_a_long_text_is_cut_at_its_length_and_not_at_a_space_before(text: 
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "expected"),
     [
         ("", "No open dead letters."),
         ("discarded", "No dead letter matches these filters. All letters"),
         ("any", "these filters."),
     ],
 )
-async def test_an_empty_list_of_dead_letters_speaks_of_those_that_were_asked_for(state: str, said: str) -> None:
+async def test_empty_list_of_dead_letters_names_the_filter(state: str, expected: str) -> None:
     answers: dict[str, Any] = {"deadLetters": (200, {"results": [], "next": None})}
     async with client_of(faked(EVERYTHING, answers)) as http:
         words = text_of((await http.get("/console/dead-letters", params={"state": state})).text)
-    assert (said in words, words.endswith("All letters")) == (True, state == "discarded"), words
+    assert (expected in words, words.endswith("All letters")) == (True, state == "discarded"), words
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "expected"),
     [
         ({}, "There are no rated objects yet."),
         ({"store": "s"}, "No rated object matches these filters. All objects"),
         ({"store": "s", "q": "camera"}, "No rated object has a matching name."),
     ],
 )
-async def test_an_empty_list_of_objects_speaks_of_what_was_asked_for(query: dict[str, str], said: str) -> None:
+async def test_empty_list_of_objects_names_the_filter(query: dict[str, str], expected: str) -> None:
     answers: dict[str, Any] = {"rating/objects": (200, {"results": [], "next": None, "isPartial": False})}
     async with client_of(faked(EVERYTHING, answers)) as http:
-        assert said in text_of((await http.get("/console/objects", params=query)).text)
+        assert expected in text_of((await http.get("/console/objects", params=query)).text)
 
 
 @pytest.mark.parametrize(("title", "shown"), [("Gut", ' lang="de">Gut<'), (" \u200b", ">(no title)<")])
-async def test_words_of_the_console_are_in_its_own_language(title: str, shown: str) -> None:
-    """A reader's voice would take them for those of the author."""
+async def test_console_texts_are_not_marked_with_the_review_language(title: str, shown: str) -> None:
+    """A screen reader would read them in the author's language."""
     row = {**ROW, "language": "de", "title": title}
     answers: dict[str, Any] = {
         "customerReviews/search": (200, {"results": [row]}),
@@ -66,7 +66,7 @@ async def test_words_of_the_console_are_in_its_own_language(title: str, shown: s
         assert f'<h1 dir="auto"{shown}' in (await http.get(f"/console/reviews/{row['id']}")).text
 
 
-async def test_a_refusal_of_a_type_has_the_words_of_its_page() -> None:
+async def test_refusal_of_a_type_uses_the_page_labels() -> None:
     unknown = dict.fromkeys(("description", "fullTypeName", "entityIdFieldName"))
     registered: dict[str, Any] = {
         "entityType": "Product",

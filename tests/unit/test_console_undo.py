@@ -1,4 +1,4 @@
-"""The undoing that a page of the queue offers without JavaScript: of the visitor's own last decision alone, once."""
+"""Undo in the queue without JavaScript: only the visitor's own last decision, and only once."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ DONE = (200, {"commandId": "c", "ids": ["r"], "outcome": "applied"})
 
 
 def console(asked: list[Asked] | None = None) -> httpx.AsyncClient:
-    """A visitor of a console in which each decision takes effect, and one review waits."""
+    """A client of a console with one waiting review, in which every decision takes effect."""
     paths = ("customerReviews/approve", "customerReviews/reject", "customerReviews/reset")
     found: dict[str, Any] = {"customerReviews/search": (200, {"results": [ROW]}), **dict.fromkeys(paths, DONE)}
     return client_of(faked([each.value for each in Permission], found, asked), follow_redirects=True)
@@ -31,7 +31,7 @@ def decide_forms(page: httpx.Response) -> list[PageForm]:
     return [each for each in forms(page.text) if each.action == DECIDE]
 
 
-async def test_an_undoing_goes_by_what_was_seen_and_offers_none_of_itself() -> None:
+async def test_undo_checks_the_seen_review_and_offers_no_redo() -> None:
     asked: list[Asked] = []
     async with console(asked) as http:
         (row,) = decide_forms(await http.get("/console/queue"))
@@ -46,16 +46,16 @@ async def test_an_undoing_goes_by_what_was_seen_and_offers_none_of_itself() -> N
 
 
 @pytest.mark.parametrize("name", ["id", "expected", "seen", "reasonCode"])
-async def test_a_cookie_that_nobody_can_write_down_offers_nothing(name: str) -> None:
-    """It may come from elsewhere below the domain, with half a character in it."""
+async def test_cookie_with_lone_surrogates_offers_no_undo(name: str) -> None:
+    """Other hosts of the domain may set it; it contains a lone surrogate."""
     undo = {"id": "r", "action": "reject", "expected": "New", "seen": "mark", "reasonCode": "fake", name: "\ud800"}
     async with console() as http:
         page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(json.dumps(undo))}"})
         assert all("undoing" not in each.fields for each in decide_forms(page))
 
 
-async def test_a_rejection_comes_back_with_its_reason() -> None:
-    """That of a colleague, which the visitor had put back into the queue by the console's script."""
+async def test_undone_reset_restores_the_reason_code() -> None:
+    """A colleague's rejection that the visitor has reset with the console's script."""
     undo = {"id": "r", "action": "reject", "expected": "New", "seen": mark_for_decision(ROW), "reasonCode": "fake"}
     asked: list[Asked] = []
     async with console(asked) as http:
@@ -65,22 +65,22 @@ async def test_a_rejection_comes_back_with_its_reason() -> None:
     assert [each.query["reasonCode"] for each in asked if each.path == "customerReviews/reject"] == ["fake"]
 
 
-async def test_what_says_nothing_of_what_was_seen_offers_nothing_to_undo() -> None:
-    """A page of another host below the same domain can leave such a cookie."""
+async def test_cookie_without_seen_mark_offers_no_undo() -> None:
+    """Other hosts of the same domain can set such a cookie."""
     undo = {"id": "r", "action": "approve", "expected": "New"}
     async with console() as http:
         page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(json.dumps(undo))}"})
     assert not [form for form in decide_forms(page) if "undoing" in form.fields]
 
 
-async def test_an_address_offers_nothing_to_undo() -> None:
+async def test_query_parameters_offer_no_undo() -> None:
     query = "done=approved&undo=r&undo_action=approve&undo_expected=New"
     async with console() as http:
         assert len(decide_forms(await http.get(f"/console/queue?{query}"))) == 1
 
 
 @pytest.mark.parametrize("odd", ["", "x", "[]", "1", "[" * 3_000, '{"id": "r"}', '{"id": "r", "action": "delete"}'])
-async def test_no_cookie_breaks_the_queue(odd: str) -> None:
+async def test_malformed_cookies_do_not_break_the_queue(odd: str) -> None:
     async with console() as http:
         page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(odd)}"})
         assert len(decide_forms(page)) == 1
@@ -90,10 +90,10 @@ async def test_no_cookie_breaks_the_queue(odd: str) -> None:
     ("moderator", "expected", "is_undone"),
     [("anna", "Approved", True), ("berta", "Approved", False), ("berta", "New", True), (None, "Approved", True)],
 )
-async def test_nobody_elses_decision_is_undone_that_comes_to_the_same(
+async def test_equal_decision_of_another_moderator_is_not_undone(
     moderator: str | None, expected: str, is_undone: bool
 ) -> None:
-    """By the form of a page, and by the queue's script. What has another status yet is told by the interface."""
+    """Neither by a form nor by the queue's script. Reviews with another status are refused by the API."""
     asked: list[Asked] = []
     row = {**ROW, "reviewStatus": "Approved", "moderator": moderator}
     found = {"customerReviews/search": (200, {"results": [row]}), "customerReviews/reset": DONE}
@@ -101,8 +101,14 @@ async def test_nobody_elses_decision_is_undone_that_comes_to_the_same(
     async with client_of(faked([each.value for each in Permission], found, asked)) as http:
         by_page = await http.post(DECIDE, data={**form, "seen": form["seen-r"]})
         by_script = (await http.post("/console/queue/decisions", data=form)).json()
-        told = {"id": "r", "outcome": "refused", "reason": "status-changed", "status": "Approved", "moderator": "berta"}
-        assert by_script["results"] == ([] if is_undone else [told])
+        refusal = {
+            "id": "r",
+            "outcome": "refused",
+            "reason": "status-changed",
+            "status": "Approved",
+            "moderator": "berta",
+        }
+        assert by_script["results"] == ([] if is_undone else [refusal])
         assert by_page.status_code == (303 if is_undone else 409)
         assert ("berta was faster: it is Approved. Nothing was changed." in by_page.text) is not is_undone
         del form["undoing"]
@@ -111,8 +117,8 @@ async def test_nobody_elses_decision_is_undone_that_comes_to_the_same(
     assert len(sent) == (3 if is_undone else 1)
 
 
-async def test_a_decision_names_the_text_that_its_page_showed() -> None:
-    """By each of the forms, also where the database is away and nobody can look whether it is still the same."""
+async def test_decision_carries_the_hash_of_the_shown_text() -> None:
+    """All forms do, even if the review can't be compared because the database is unavailable."""
     asked: list[Asked] = []
     away = {"customerReviews/search": (503, {"detail": "MongoDB is away"})}
     found = {**away, "customerReviews/approve": DONE, "customerReviews": DONE}

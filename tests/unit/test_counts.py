@@ -1,4 +1,4 @@
-"""Large counts are kept for a second, small ones are not."""
+"""Large counts are cached for a second, small ones are not."""
 
 import asyncio
 
@@ -9,20 +9,20 @@ from tests.support.clock import Clock
 
 
 class Counter:
-    """Counts how often it was asked, and waits where it is told to."""
+    """A count query that records its calls, and blocks while `proceed` is cleared."""
 
     def __init__(self, number: int) -> None:
-        self.number, self.asked = number, 0
-        self.go_on = asyncio.Event()
-        self.go_on.set()
+        self.number, self.calls = number, 0
+        self.proceed = asyncio.Event()
+        self.proceed.set()
 
     async def __call__(self) -> int:
-        self.asked += 1
-        await self.go_on.wait()
+        self.calls += 1
+        await self.proceed.wait()
         return self.number
 
 
-async def test_a_large_count_is_told_again_for_a_second() -> None:
+async def test_large_count_is_cached_for_a_second() -> None:
     clock, count = Clock(), Counter(LARGE)
     counts = LargeCounts(clock)
     assert await counts.of("all", count) == LARGE
@@ -34,7 +34,7 @@ async def test_a_large_count_is_told_again_for_a_second() -> None:
     assert await counts.of("all", count) == LARGE + 1
 
 
-async def test_a_small_count_is_always_made_anew() -> None:
+async def test_small_count_is_not_cached() -> None:
     count = Counter(LARGE - 1)
     counts = LargeCounts(Clock())
     await counts.of("all", count)
@@ -42,23 +42,23 @@ async def test_a_small_count_is_always_made_anew() -> None:
     assert await counts.of("all", count) == 3
 
 
-async def test_those_who_ask_at_once_wait_for_one_count_whoever_gives_up() -> None:
+async def test_concurrent_callers_share_a_count_despite_cancellation() -> None:
     clock, count = Clock(), Counter(LARGE)
     counts = LargeCounts(clock)
     await counts.of("all", count)
     clock.now += KEPT_S
-    count.go_on.clear()
+    count.proceed.clear()
     asking = [asyncio.create_task(counts.of("all", count)) for _ in range(5)]
     await asyncio.sleep(0)
     asking[0].cancel()
-    count.go_on.set()
-    gave_up, *told = await asyncio.gather(*asking, return_exceptions=True)
+    count.proceed.set()
+    gave_up, *results = await asyncio.gather(*asking, return_exceptions=True)
     assert isinstance(gave_up, asyncio.CancelledError)
-    assert told == [LARGE] * 4
-    assert count.asked == 2
+    assert results == [LARGE] * 4
+    assert count.calls == 2
 
 
-async def test_a_count_that_fails_is_tried_again() -> None:
+async def test_failed_count_is_retried() -> None:
     clock, count = Clock(), Counter(LARGE)
     counts = LargeCounts(clock)
     await counts.of("all", count)

@@ -1,4 +1,4 @@
-"""Addresses are shown without what opens them."""
+"""Credentials are removed from displayed addresses."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ from plaudit.credentials import HIDDEN, shown_configuration, without_credentials
         ("No answer of https://u:p@host: refused", f"No answer of https://{HIDDEN}@host: refused"),
     ],
 )
-def test_what_opens_an_address_is_hidden(address: str, shown: str) -> None:
+def test_credentials_are_hidden(address: str, shown: str) -> None:
     assert without_credentials(address) == shown
 
 
@@ -33,7 +33,7 @@ def test_what_opens_an_address_is_hidden(address: str, shown: str) -> None:
         "a?b=c",
     ],
 )
-def test_what_opens_nothing_is_shown(text: str) -> None:
+def test_other_texts_are_unchanged(text: str) -> None:
     assert without_credentials(text) == text
 
 
@@ -41,7 +41,7 @@ SECRET = st.text(st.sampled_from("abc:/?#@&=;%,<>"), min_size=1).map(lambda text
 
 
 @given(st.sampled_from(["mongodb", "https", "socks5"]), SECRET, SECRET)
-def test_whatever_a_password_is_made_of(scheme: str, user: str, password: str) -> None:
+def test_any_password_is_hidden(scheme: str, user: str, password: str) -> None:
     assert "S3C" not in without_credentials(f"{scheme}://{user}:{password}@host:1/path?token={password}")
 
 
@@ -49,7 +49,7 @@ SPACED = st.text(st.sampled_from("ab:/?#@& \t\n"), min_size=1).map(lambda text: 
 
 
 @given(st.sampled_from(["mongodb", "MongoDB+srv", "https"]), SPACED, SPACED)
-def test_white_space_in_the_password_of_an_address_of_the_configuration(scheme: str, user: str, password: str) -> None:
+def test_configured_password_with_white_space_is_hidden(scheme: str, user: str, password: str) -> None:
     shown = shown_configuration({"uri": f"{scheme}://{user}:{password}@host:1/path?token={password}"})
     assert "S3C" not in shown["uri"]
     assert shown_configuration(["two words", "Shop <shop@example.com>"]) == ["two words", "Shop <shop@example.com>"]

@@ -32,7 +32,7 @@ SATURDAY = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
         ("0 0 31 2 1", "2027-02-01T00:00"),
     ],
 )
-def test_expressions_mean_what_crontab_says(expression: str, expected: str) -> None:
+def test_next_time_follows_crontab(expression: str, expected: str) -> None:
     assert next_time(expression, SATURDAY) == datetime.fromisoformat(expected).replace(tzinfo=UTC)
 
 
@@ -44,6 +44,6 @@ def test_expressions_mean_what_crontab_says(expression: str, expected: str) -> N
         *("0 0 31 2 *", "0 0 31 4,6 *", "* * * * \N{ARABIC-INDIC DIGIT ONE}"),
     ],
 )
-def test_expressions_that_cannot_be(expression: str) -> None:
+def test_invalid_expressions_are_refused(expression: str) -> None:
     with pytest.raises(InvalidCronError):
         check_cron(expression)

@@ -1,4 +1,4 @@
-"""An export in CSV runs nothing in a spreadsheet or a terminal, and an import of it gives each text back."""
+"""CSV exports are inert in spreadsheets and terminals, and imports restore every text."""
 
 import csv
 import io
@@ -16,19 +16,19 @@ from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.rows import csv_header, csv_rows
 
 STORED = st.text(st.characters(exclude_categories=["Cs"]))
-"""Any text that a review can hold, and more."""
+"""A superset of the texts that a review can hold."""
 
 NASTY = st.text(st.sampled_from("'=+-@\t\r\n \x0b\x1b\x9b\0_x0015BDF\uff1d\",;a"))
 PIECES = st.lists(st.sampled_from(["_", "x005F", "x001B", "_x005F_", "\x1b", "'", "="]))
 TEXTS = st.one_of(STORED, NASTY, PIECES.map("".join))
 
 
-def written(*reviews: Any) -> bytes:
+def write_csv(*reviews: Any) -> bytes:
     file = io.BytesIO()
     write = review_writer(file, FileFormat.CSV)
     for review in reviews:
         write(review)
-    # Standard output stays open when the writer goes.
+    # Deleting the writer must not close its file, which may be standard output.
     del write
     return file.getvalue()
 
@@ -39,19 +39,19 @@ def row(text: str) -> dict[str, Any]:
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4))
-def test_an_import_gives_each_text_back(texts: list[str]) -> None:
-    file = io.BytesIO(written(*map(row, texts)))
+def test_import_restores_exported_texts(texts: list[str]) -> None:
+    file = io.BytesIO(write_csv(*map(row, texts)))
     found = csv_header(file)
     assert found is not None
     rows = list(csv_rows(file, found[0], offset=found[1].end, line=found[1].end_line))
-    told = [{**row(text), "rating": "4.5", "reviewStatusId": "0"} for text in texts]
-    assert [each.columns for each in rows] == [{name: each[name] for name in found[0]} for each in told]
+    expected = [{**row(text), "rating": "4.5", "reviewStatusId": "0"} for text in texts]
+    assert [each.columns for each in rows] == [{name: each[name] for name in found[0]} for each in expected]
     assert {"review", "title", "userName"} <= set(found[0])
 
 
 @given(TEXTS)
-def test_nothing_in_a_cell_is_obeyed(text: str) -> None:
-    data = written(row(text)).decode()
+def test_cells_are_inert(text: str) -> None:
+    data = write_csv(row(text)).decode()
     for cell in list(csv.reader(io.StringIO(data, newline=""), strict=True))[1]:
         assert not re.match(r"[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20]", cell)
     assert not re.search(r"[^\t\n\r -~\xa0-\U0010ffff]", data)
@@ -73,11 +73,11 @@ def test_nothing_in_a_cell_is_obeyed(text: str) -> None:
         ("a=b\r\n", "a=b\r\n"),
     ],
 )
-def test_a_cell_stays_readable(text: str, cell: str) -> None:
+def test_cells_stay_readable(text: str, cell: str) -> None:
     assert cell_of(text) == cell
     assert text_of(cell) == text
 
 
 @pytest.mark.parametrize("cell", ["'Tis great", "''", "_x4E2D_", "_x001b_", "a'=b", "_"])
-def test_cells_of_other_programs_stay_as_they_are(cell: str) -> None:
+def test_foreign_cells_are_unchanged(cell: str) -> None:
     assert text_of(cell) == cell

@@ -1,4 +1,4 @@
-"""`plaudit dlq`: letters that are named by their places."""
+"""`plaudit dlq`: selecting dead letters by place and by filter."""
 
 from pathlib import Path
 
@@ -20,32 +20,32 @@ PLACE = "review-submissions/3/17"
         ("--until", "2026-03-14T09:00:00Z"),
     ],
 )
-def test_criteria_beside_places_are_refused(command: list[str], criterion: tuple[str, str]) -> None:
-    ended = CliRunner().invoke(dead_letters.app, [*command, PLACE, *criterion])
-    assert (ended.exit_code, "omit --topic, --code" in ended.output) == (2, True), ended.output
+def test_filters_with_places_are_refused(command: list[str], criterion: tuple[str, str]) -> None:
+    result = CliRunner().invoke(dead_letters.app, [*command, PLACE, *criterion])
+    assert (result.exit_code, "omit --topic, --code" in result.output) == (2, True), result.output
 
 
-def test_criteria_beside_the_one_letter_are_refused() -> None:
+def test_filters_with_a_single_letter_are_refused() -> None:
     place = ("--topic", "review-submissions", "--partition", "3", "--offset", "17")
-    ended = CliRunner().invoke(dead_letters.app, ["replay", *place, "--code", "invalid-json"])
-    assert (ended.exit_code, "omit --topic, --code" in ended.output) == (2, True), ended.output
+    result = CliRunner().invoke(dead_letters.app, ["replay", *place, "--code", "invalid-json"])
+    assert (result.exit_code, "omit --topic, --code" in result.output) == (2, True), result.output
 
 
 @pytest.mark.parametrize("criterion", [(PLACE,), ("--topic", "review-submissions"), ("--code", "invalid-json")])
-def test_all_letters_are_not_discarded_beside_some(criterion: tuple[str, ...]) -> None:
-    ended = CliRunner().invoke(dead_letters.app, ["discard", "--reason", "a test", "--all", *criterion])
-    assert (ended.exit_code, "leave it out beside places or a filter" in ended.output) == (2, True), ended.output
+def test_discard_all_with_places_or_filters_is_refused(criterion: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(dead_letters.app, ["discard", "--reason", "a test", "--all", *criterion])
+    assert (result.exit_code, "leave it out beside places or a filter" in result.output) == (2, True), result.output
 
 
-def test_letters_in_any_state_are_not_listed_beside_one() -> None:
-    ended = CliRunner().invoke(dead_letters.app, ["list", "--all", "--state", "open"])
-    assert (ended.exit_code, "leave out --state" in ended.output) == (2, True), ended.output
+def test_list_all_with_a_state_is_refused() -> None:
+    result = CliRunner().invoke(dead_letters.app, ["list", "--all", "--state", "open"])
+    assert (result.exit_code, "leave out --state" in result.output) == (2, True), result.output
 
 
 @pytest.mark.parametrize("others", [(PLACE,), ("--topic", "review-submissions", "--partition", "3", "--offset", "17")])
-def test_a_letter_that_is_named_twice_is_one(tmp_path: Path, others: tuple[str, ...]) -> None:
-    """So that a value mends it; this one would be set aside again."""
+def test_letter_named_twice_counts_once(tmp_path: Path, others: tuple[str, ...]) -> None:
+    """So it can be replaced by a value; this one would become a dead letter again."""
     mended = tmp_path / "mended.json"
     mended.write_bytes(b"no JSON")
-    ended = CliRunner().invoke(dead_letters.app, ["replay", PLACE, *others, "--value", str(mended)])
-    assert (ended.exit_code, "would reject this value (invalid-json)" in ended.output) == (1, True), ended.output
+    result = CliRunner().invoke(dead_letters.app, ["replay", PLACE, *others, "--value", str(mended)])
+    assert (result.exit_code, "would reject this value (invalid-json)" in result.output) == (1, True), result.output

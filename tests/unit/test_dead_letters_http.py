@@ -1,4 +1,4 @@
-"""Commands to replay dead letters, as the facade publishes them."""
+"""Replay commands for dead letters that the facade publishes."""
 
 import json
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ IN_TURN = [
 ]
 
 
-async def published(monkeypatch: pytest.MonkeyPatch, places: list[str]) -> Sequence[OutgoingMessage]:
-    """The messages of a replay of these letters; the answer names them as they were sent."""
+async def replay_messages(monkeypatch: pytest.MonkeyPatch, places: list[str]) -> Sequence[OutgoingMessage]:
+    """The messages that a replay of these letters publishes; the response lists the ids in the request's order."""
     messages: list[OutgoingMessage] = []
 
     async def publish(_: Publisher, sent: Sequence[OutgoingMessage]) -> None:
@@ -31,15 +31,15 @@ async def published(monkeypatch: pytest.MonkeyPatch, places: list[str]) -> Seque
     return messages
 
 
-async def test_letters_keep_their_order_however_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    messages = await published(monkeypatch, IN_TURN[::-1])
+async def test_letters_are_replayed_in_record_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = await replay_messages(monkeypatch, IN_TURN[::-1])
     assert [json.loads(message.value or b"")["place"] for message in messages] == IN_TURN
-    # Records of several keys come in any order.
+    # Records with different keys have no defined order.
     assert len({message.key for message in messages}) == 1
 
 
-async def test_a_value_that_is_too_large_as_json_is_sent_to_the_command_line() -> None:
-    """Its quotes are escaped in the command, which has more fields than the request."""
+async def test_too_large_value_is_refused_with_the_command_to_use() -> None:
+    """The command is larger than the request: it escapes quotes, and has more fields."""
     replay = {"places": IN_TURN[:1], "value": '"' * (MAX_MESSAGE_BYTES // 2 - 40)}
     async with client_without_servers() as http:
         (error,) = problem_of(await http.post(REPLAY, json=replay), 422)["errors"]

@@ -1,4 +1,4 @@
-"""Replayed dead letters as their consumers receive them."""
+"""Messages of replayed dead letters."""
 
 import json
 from dataclasses import replace
@@ -25,7 +25,7 @@ def letter(
     return replace(record, topic=message.topic, headers=message.headers)
 
 
-def test_it_is_as_it_was_received_and_says_where_it_comes_from() -> None:
+def test_replay_keeps_the_record_and_adds_its_origin() -> None:
     headers = [("trace", b"1"), ("trace", b"2"), ("x-other", b"3")]
     replayed = replayed_message(letter("p.review-submissions", *headers))
     assert (replayed.topic, replayed.key, replayed.value) == ("p.review-submissions", b"key", b"{}")
@@ -35,7 +35,7 @@ def test_it_is_as_it_was_received_and_says_where_it_comes_from() -> None:
     assert twice.headers == replayed.headers
 
 
-def test_it_is_as_old_as_the_record_that_failed_first() -> None:
+def test_replay_keeps_the_first_timestamp() -> None:
     first = replace(letter("p.order-events"), timestamp=9_000)
     replayed = Record(18, replayed_message(first).headers, "p.order-events", 3, 10_000)
     again = dead_letter_message(DeadLetter(replayed, InvalidMessageError(DeadLetterCode.PROCESSING_FAILED, "reason")))
@@ -43,12 +43,12 @@ def test_it_is_as_old_as_the_record_that_failed_first() -> None:
     assert first_published(replayed) == 1_000
 
 
-@pytest.mark.parametrize("told", [None, b"", b"x", b"-1", b"9999", b"9" * 5_000])
-def test_a_record_is_no_newer_than_its_place_in_the_topic(told: bytes | None) -> None:
-    assert first_published(Record(timestamp=1_000, headers=[("x-first-published", told)])) == 1_000
+@pytest.mark.parametrize("header", [None, b"", b"x", b"-1", b"9999", b"9" * 5_000])
+def test_invalid_first_timestamps_are_ignored(header: bytes | None) -> None:
+    assert first_published(Record(timestamp=1_000, headers=[("x-first-published", header)])) == 1_000
 
 
-def test_a_mended_message_is_another_one_and_the_same_whenever_it_is_sent() -> None:
+def test_edited_message_has_a_stable_identity_of_its_own() -> None:
     source = letter("p.review-submissions", ("ce_id", b"1"), ("ce_source", b"/shop"))
     identities = [
         cloud_event_identity(replayed_message(source, value=value, earlier=earlier).headers)
@@ -59,12 +59,12 @@ def test_a_mended_message_is_another_one_and_the_same_whenever_it_is_sent() -> N
     assert len({*identities}) == 3
 
 
-def test_a_review_without_identity_keeps_none() -> None:
+def test_review_without_identity_gets_none() -> None:
     source = letter("p.review-submissions")
     assert cloud_event_identity(replayed_message(source, value=b"a").headers) is None
 
 
-def test_a_return_without_identity_gets_one_for_each_replay() -> None:
+def test_return_without_identity_gets_one_per_replay() -> None:
     source = letter("p.return-commands")
     first, same, later = (cloud_event_identity(replayed_message(source, earlier=n).headers) for n in (0, 0, 1))
     assert first is not None
@@ -72,21 +72,21 @@ def test_a_return_without_identity_gets_one_for_each_replay() -> None:
 
 
 def letters_of_one_record(topic: str) -> tuple[Record, Record]:
-    """Two letters of one record: it was delivered again, or its letter was published twice."""
+    """Two letters of one record, which was redelivered, or whose letter was published twice."""
     first = replace(letter(topic), value=b'{"action": "approve", "ids": ["1"]}', timestamp=2_000)
     return first, replace(first, offset=18, timestamp=3_000)
 
 
 def identity_of(source: Record) -> str | None:
-    """The identity of the message that a replay publishes: of its headers, or of its command."""
+    """The identity of a replay's message: from its headers, or else its command id."""
     message = replayed_message(source)
-    told: str | None = json.loads(message.value or b"").get("commandId")
-    return cloud_event_identity(message.headers) or told
+    id_in_value: str | None = json.loads(message.value or b"").get("commandId")
+    return cloud_event_identity(message.headers) or id_in_value
 
 
 @pytest.mark.parametrize("value", [None, b'{"action": "reject", "ids": ["1"]}'])
 @pytest.mark.parametrize("topic", ["return-commands", "moderation-commands"])
-def test_two_letters_of_one_record_are_replayed_as_one_message(topic: str, value: bytes | None) -> None:
+def test_two_letters_of_one_record_are_the_same_message(topic: str, value: bytes | None) -> None:
     letters = letters_of_one_record(f"p.{topic}")
     first, second = (replayed_message(each, value=value) for each in letters)
     assert first.value == second.value
@@ -96,7 +96,7 @@ def test_two_letters_of_one_record_are_replayed_as_one_message(topic: str, value
 
 
 @pytest.mark.parametrize("topic", ["return-commands", "moderation-commands"])
-def test_two_letters_of_a_record_without_a_usable_time_are_replayed_as_one_message(topic: str) -> None:
+def test_two_letters_of_a_record_without_timestamp_are_the_same_message(topic: str) -> None:
     record = replace(letters_of_one_record(f"p.{topic}")[0], topic=f"p.{topic}", headers=(), timestamp=-1)
     reason = InvalidMessageError(DeadLetterCode.PROCESSING_FAILED, "reason")
     message = dead_letter_message(DeadLetter(record, reason))
@@ -107,29 +107,29 @@ def test_two_letters_of_a_record_without_a_usable_time_are_replayed_as_one_messa
 
 @pytest.mark.parametrize("other", [{"key": b"other"}, {"value": b'{"action": "approve", "ids": ["2"]}'}])
 @pytest.mark.parametrize("topic", ["return-commands", "moderation-commands"])
-def test_parts_of_one_record_are_replayed_as_several_messages(topic: str, other: dict[str, Any]) -> None:
+def test_parts_of_one_record_are_different_messages(topic: str, other: dict[str, Any]) -> None:
     first, second = letters_of_one_record(f"p.{topic}")
     assert identity_of(first) != identity_of(replace(second, **other))
 
 
-def test_a_letter_that_names_no_record_is_known_by_its_place() -> None:
+def test_letter_without_source_is_identified_by_its_place() -> None:
     first, second = (replace(each, headers=()) for each in letters_of_one_record("p.return-commands"))
     assert identity_of(first) == "/plaudit/dlq\np.return-commands.dlq/3-17-2000/0"
     assert identity_of(first) != identity_of(second)
 
 
 def command_id(source: Record, **options: Any) -> str | None:
-    """The id of the command that a replay publishes; the rest of its value is as it was."""
+    """The id of the command that a replay publishes; asserts that the rest of its value is unchanged."""
     value = json.loads(replayed_message(source, **options).value or b"")
-    told: str | None = value.pop("commandId", None)
+    id: str | None = value.pop("commandId", None)
     assert {**json.loads(source.value or b""), "commandId": None} == {**value, "commandId": None}
-    return told
+    return id
 
 
 @pytest.mark.parametrize(
     "topic", ["store-updates", "moderation-commands", "review-feedback", "review-changes", "image-commands"]
 )
-def test_a_command_without_id_gets_one_for_each_replay(topic: str) -> None:
+def test_command_without_id_gets_one_per_replay(topic: str) -> None:
     source = replace(letter(f"p.{topic}"), value=b' {"action": "approve", "reviewId": "1", "n": 1.10}')
     first, same, later = (command_id(source, earlier=n) for n in (0, 0, 1))
     assert first is not None
@@ -141,7 +141,7 @@ def test_a_command_without_id_gets_one_for_each_replay(topic: str) -> None:
 
 @pytest.mark.parametrize("none", [None, ""])
 @pytest.mark.parametrize("name", ["commandId", "CommandID"])
-def test_an_id_that_is_null_or_empty_is_none(name: str, none: str | None) -> None:
+def test_null_or_empty_command_id_counts_as_missing(name: str, none: str | None) -> None:
     source = replace(letter("p.moderation-commands"), value=json.dumps({"action": "approve", name: none}).encode())
     first, same, later = (json.loads(replayed_message(source, earlier=n).value or b"") for n in (0, 0, 1))
     assert first == same == {"action": "approve", name: first[name]}
@@ -157,12 +157,12 @@ def test_an_id_that_is_null_or_empty_is_none(name: str, none: str | None) -> Non
         *(b'{"kind": "recount"}', b'{"action": "report"}', b'{"Action": "Report"}'),
     ],
 )
-def test_what_needs_no_id_stays_as_it_is(value: bytes) -> None:
+def test_values_without_need_for_an_id_are_unchanged(value: bytes) -> None:
     assert replayed_message(replace(letter("p.review-feedback"), value=value)).value == value
 
 
 @pytest.mark.parametrize("name", ["commandId", "CommandID"])
-def test_a_command_keeps_its_id_until_it_was_answered_in_vain(name: str) -> None:
+def test_command_keeps_its_id_unless_it_was_refused(name: str) -> None:
     value = json.dumps({"action": "approve", name: "mine"}).encode()
     assert replayed_message(replace(letter("p.review-changes"), value=value)).value == value
     settled = replace(letter("p.review-changes", code=DeadLetterCode.REVIEW_NOT_FOUND), value=value)
@@ -170,5 +170,5 @@ def test_a_command_keeps_its_id_until_it_was_answered_in_vain(name: str) -> None
     assert first == same != later != "mine" != first
 
 
-def test_every_topic_with_dead_letters_can_be_read() -> None:
+def test_every_consumed_topic_has_a_reader() -> None:
     assert set(READERS) == set(CONSUMED)

@@ -12,18 +12,18 @@ from tests.support.records import Record
 
 
 @pytest.mark.parametrize("time", [-(2**63), -62_135_596_800_001, -1, 253_402_300_800_000, 2**62, 2**63 - 1])
-def test_a_time_that_can_not_be_has_a_code_of_its_own(time: int) -> None:
+def test_invalid_timestamp_has_its_own_code(time: int) -> None:
     good, (letter,) = decode_records([Record(timestamp=time)], bytes.upper)
     assert (good, letter.error.code) == ([], "invalid-timestamp")
 
 
 @pytest.mark.parametrize("time", [0, 1, 253_402_300_799_999])
-def test_a_time_that_can_be(time: int) -> None:
+def test_valid_timestamps_are_accepted(time: int) -> None:
     record = Record(timestamp=time)
     assert decode_records([record], bytes.upper) == ([(record, b"{}")], [])
 
 
-def test_what_identifies_an_event() -> None:
+def test_cloud_event_identity() -> None:
     assert cloud_event_identity([("ce_id", b"1"), ("ce_source", b"/shop")]) == "/shop\n1"
     assert cloud_event_identity([("ce_id", b"1"), ("ce_source", None)]) == "\n1"
     for nothing in ([], [("ce_id", None)], [("ce_id", b""), ("ce_source", b"/shop")]):
@@ -32,14 +32,14 @@ def test_what_identifies_an_event() -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, b"", b"\xff", b"yesterday", b"0001-01-01T00:00:00+23:00"])
-def test_when_a_message_was_made(nothing: bytes | None) -> None:
+def test_time_of_wrapping(nothing: bytes | None) -> None:
     (time,) = [header for header in Envelope("/shop").wrap("t", "k", "kind", {}).headers if header[0] == "ce_time"]
     found = wrapped_at([("ce_id", b"1"), time])
     assert found is not None
     assert (time[1], wrapped_at([("ce_time", nothing)])) == (timestamp(found).encode(), None)
 
 
-def test_an_event_in_structured_mode_is_told_as_that() -> None:
+def test_structured_mode_is_named_in_the_error() -> None:
     event = (
         b'{"specversion": "1.0", "id": "1", "source": "/shop", "type": "order", "data": {"id": "o-1", "status": "New"}}'
     )
@@ -50,19 +50,19 @@ def test_an_event_in_structured_mode_is_told_as_that() -> None:
     assert str(plain.error) == "/status: Field required"
 
 
-def test_a_value_that_is_no_json_says_so_alone() -> None:
+def test_invalid_json_is_the_only_error() -> None:
     _, (letter,) = decode_records([Record(value=b"nonsense")], order_event)
     assert str(letter.error).startswith("Invalid JSON: ")
 
 
-def test_a_dead_letter_does_not_hold_its_batch() -> None:
+def test_dead_letter_error_does_not_reference_its_batch() -> None:
     _, (letter,) = decode_records([Record(timestamp=-1)], bytes)
     assert letter.error.__traceback__ is None
     assert letter.error.__context__ is None
 
 
 @pytest.mark.parametrize("parts", [50_000, 50_001])
-def test_values_with_very_many_parts_are_not_read(parts: int) -> None:
+def test_values_with_too_many_parts_are_refused(parts: int) -> None:
     review = b'{"EntityType": "Product", "EntityId": "1", "review": "Good", "rating": 4, "more": [%s]}'
     value = review % b",".join([b"[]"] * (parts - 2))
     if parts > 50_000:
@@ -73,14 +73,14 @@ def test_values_with_very_many_parts_are_not_read(parts: int) -> None:
         assert READ_ONE.read(value).ignored == ("more",)
 
 
-def test_brackets_in_texts_are_no_parts() -> None:
+def test_brackets_in_texts_are_not_counted() -> None:
     reviews = [{"EntityType": "Product", "EntityId": "1", "review": '[{"' * 2_500, "rating": 4}] * 20
     assert len(READ_SEVERAL.read(json.dumps(reviews).encode()).content) == 20
 
 
 @pytest.mark.parametrize("texts", [b'"', b'\\"' * 20_000])
-def test_brackets_in_a_text_without_an_end_are_no_parts(texts: bytes) -> None:
-    """The text is looked at once, and not anew from each quote in it: that took minutes for a body of 200 KB."""
+def test_brackets_in_an_unterminated_text_are_not_counted(texts: bytes) -> None:
+    """The text is scanned once; a rescan from each quote would take minutes for a body of 200 KB."""
     with pytest.raises(InvalidContentError) as refused:
         READ_ONE.read(b'["' + b"[" * 50_001 + texts[:-1] + b" " * 50_000)
     assert refused.value.errors[0].code == "json-invalid"

@@ -8,7 +8,7 @@ positions = st.builds(RecordPosition, st.integers(0, 3), st.integers(0, 50), st.
 
 
 @given(st.lists(positions))
-def test_what_was_taken_into_account_is_covered(history: list[RecordPosition]) -> None:
+def test_seen_positions_are_covered(history: list[RecordPosition]) -> None:
     seen = Seen()
     for position in history:
         seen = seen.after(position)
@@ -16,12 +16,12 @@ def test_what_was_taken_into_account_is_covered(history: list[RecordPosition]) -
 
 
 @given(positions)
-def test_nothing_is_covered_at_first(position: RecordPosition) -> None:
+def test_nothing_is_covered_initially(position: RecordPosition) -> None:
     assert not Seen().covers(position)
 
 
 @given(positions)
-def test_the_next_record_is_new(position: RecordPosition) -> None:
+def test_next_record_is_not_covered(position: RecordPosition) -> None:
     seen = Seen().after(position)
     later = RecordPosition(position.partition, position.offset + 1, position.timestamp)
     other = RecordPosition(position.partition + 1, position.offset, position.timestamp)
@@ -29,7 +29,7 @@ def test_the_next_record_is_new(position: RecordPosition) -> None:
     assert not seen.covers(other)
 
 
-def test_a_topic_created_anew_starts_from_the_beginning() -> None:
+def test_recreated_topic_starts_from_the_beginning() -> None:
     seen = Seen().after(RecordPosition(0, 900, 1_000))
     first = RecordPosition(0, 0, 2_000)
     assert not seen.covers(first)
@@ -38,17 +38,17 @@ def test_a_topic_created_anew_starts_from_the_beginning() -> None:
     assert not seen.covers(RecordPosition(0, 1, 2_001))
 
 
-def test_items_are_in_turn_as_their_records_stand() -> None:
-    """By time only across partitions: it may run backwards within one."""
+def test_items_are_ordered_by_record_position() -> None:
+    """Timestamps order items only across partitions: they may run backwards within one."""
     items = {"d": (0, 1, 90), "c": (0, 2, 50), "b": (1, 5, 60), "a": (1, 6, 95)}
     assert in_turn("abcd", lambda item: RecordPosition(*items[item])) == ["b", "d", "c", "a"]
 
 
-def test_a_position_is_written_in_three_numbers() -> None:
+def test_position_is_formatted_as_three_numbers() -> None:
     assert str(RecordPosition(1, 20, 300)) == "1-20-300"
 
 
-def test_a_position_of_a_time_alone_changes_no_more_than_the_time() -> None:
+def test_position_of_a_time_changes_only_the_timestamp() -> None:
     position = RecordPosition(1, 20, 300)
     assert RecordPosition.of_time(400) == RecordPosition(-1, -1, 400)
     assert position.after(RecordPosition.of_time(400)) == RecordPosition(1, 20, 400)
@@ -57,12 +57,12 @@ def test_a_position_of_a_time_alone_changes_no_more_than_the_time() -> None:
 
 
 @pytest.mark.parametrize("timestamp", [-1, 0, 1])
-def test_the_first_record_of_a_topic_may_lack_its_time(timestamp: int) -> None:
+def test_first_record_may_lack_a_timestamp(timestamp: int) -> None:
     assert Seen().after(RecordPosition(0, 0, timestamp)).marks == {0: (0, timestamp)}
 
 
 @given(positions, positions)
-def test_each_partition_has_a_mark_of_its_own(one: RecordPosition, other: RecordPosition) -> None:
+def test_each_partition_has_its_own_mark(one: RecordPosition, other: RecordPosition) -> None:
     first = Seen().after(one)
     assert first.marks == {one.partition: (one.offset, one.timestamp)}
     if one.partition != other.partition:
@@ -78,12 +78,12 @@ def test_each_partition_has_a_mark_of_its_own(one: RecordPosition, other: Record
         (11, 50, False, (11, 50)),
         (11, 49, False, (11, 50)),
         (11, 51, False, (11, 51)),
-        # Of a topic that was created anew: offsets start again.
+        # The topic was recreated: offsets restart.
         (10, 51, False, (10, 51)),
         (0, 51, False, (0, 51)),
     ],
 )
-def test_behind_offset_10_of_moment_50(offset: int, timestamp: int, is_covered: bool, mark: tuple[int, int]) -> None:
+def test_positions_relative_to_a_mark(offset: int, timestamp: int, is_covered: bool, mark: tuple[int, int]) -> None:
     seen, position = Seen({3: (10, 50)}), RecordPosition(3, offset, timestamp)
     assert seen.covers(position) is is_covered
     assert seen.after(position).marks == {3: mark}

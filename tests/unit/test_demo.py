@@ -1,4 +1,4 @@
-"""`plaudit demo` beside a service that takes its time."""
+"""`plaudit demo` against a slow or protected service."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from plaudit.tools import demo
 ACCEPTED = {"commandId": "c", "ids": ["r"], "outcome": "accepted"}
 
 
-async def sent(outcome: str, expected: int) -> tuple[Any, str]:
-    """The answer to a command whose outcome is known at the third question, and what is printed."""
+async def send_command(outcome: str, expected: int) -> tuple[Any, str]:
+    """The response to a command whose outcome is known at the third poll, and the printed output."""
     answers = iter([httpx.Response(404, json={}), httpx.Response(200, json={**ACCEPTED, "results": []})])
 
     def serve(request: httpx.Request) -> httpx.Response:
@@ -33,19 +33,19 @@ async def sent(outcome: str, expected: int) -> tuple[Any, str]:
 
 
 @pytest.mark.parametrize(("outcome", "status"), [("applied", 200), ("partial", 200), ("refused", 409)])
-async def test_a_command_that_takes_longer_than_it_is_waited_for(outcome: str, status: int) -> None:
-    answer, printed = await sent(outcome, status)
+async def test_slow_command_is_polled(outcome: str, status: int) -> None:
+    answer, printed = await send_command(outcome, status)
     assert answer == {**ACCEPTED, "outcome": outcome, "results": [{"id": "r"}]}
     assert "-> 202" in printed
     assert "GET /api/commands/c\n-> {" in printed
 
 
-async def test_an_outcome_that_is_none_is_told() -> None:
+async def test_unexpected_outcome_is_an_error() -> None:
     with pytest.raises(CommandError, match="was answered 409, not 200"):
-        await sent("refused", 200)
+        await send_command("refused", 200)
 
 
-async def test_a_service_that_asks_who_is_there_is_told() -> None:
+async def test_protected_service_is_an_error() -> None:
     def serve(_: httpx.Request) -> httpx.Response:
         return httpx.Response(401, json={"title": "Unauthorized"})
 

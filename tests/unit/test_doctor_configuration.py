@@ -1,4 +1,4 @@
-"""What the doctor says about settings."""
+"""`plaudit doctor` on the configuration."""
 
 import os
 from pathlib import Path
@@ -10,9 +10,9 @@ from plaudit.config import Settings
 from plaudit.tools.doctor.configuration import check_configuration
 
 
-def test_misspelt_settings_are_found_wherever_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misspelt_settings_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for variable in [name for name in os.environ if name.startswith("PLAUDIT_")]:  # those of the test run
+    for variable in [name for name in os.environ if name.startswith("PLAUDIT_")]:  # set for the test run
         monkeypatch.delenv(variable)
     monkeypatch.setenv("PLAUDIT_MONGO__URL", "mongodb://localhost")
     monkeypatch.setenv("PLAUDIT_CONSOLE__OIDC__PARAMETERS__AUDIENCE", "reviews")
@@ -21,7 +21,7 @@ def test_misspelt_settings_are_found_wherever_they_stand(tmp_path: Path, monkeyp
     assert found.text == "unknown variables PLAUDIT_LOG__LEBEL, PLAUDIT_MONGO__URL"
 
 
-def test_a_sign_in_that_the_api_refuses_is_found() -> None:
+def test_refused_oidc_settings_are_found() -> None:
     at_issuer = {"authorize_url": "http://issuer.test/authorize", "token_url": "https://issuer.test/token"}
     settings = Settings.model_validate(
         {

@@ -1,4 +1,4 @@
-"""`plaudit doctor` on the mail server: one that lets us in, one that doesn't, and none."""
+"""`plaudit doctor` on the mail server: usable, refusing, unreachable and missing."""
 
 from pathlib import Path
 
@@ -19,11 +19,11 @@ __all__ = ["certificate"]
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is there answers in time, however busy the machine is."""
+    """Long enough that a running server responds in time on a busy machine."""
     monkeypatch.setattr(mail, "ANSWER_S", 60.0)
 
 
-async def examined(port: int, password: str | None = None, ca: Path | None = None) -> Finding:
+async def run_check(port: int, password: str | None = None, ca: Path | None = None) -> Finding:
     smtp = SmtpSettings(
         host="127.0.0.1",
         port=port,
@@ -38,39 +38,39 @@ async def examined(port: int, password: str | None = None, ca: Path | None = Non
     return finding
 
 
-async def test_a_server_that_lets_the_mailer_in(certificate: tuple[Path, Path]) -> None:
+async def test_mail_server_login(certificate: tuple[Path, Path]) -> None:
     async with running_mail_server(tls=tls_context(certificate)) as server:
-        assert (await examined(server.port, PASSWORD.decode(), certificate[0])).level is Level.OK
-        wrong = await examined(server.port, "pass-of-nobody", certificate[0])
+        assert (await run_check(server.port, PASSWORD.decode(), certificate[0])).level is Level.OK
+        wrong = await run_check(server.port, "pass-of-nobody", certificate[0])
         assert server.mails == []
     assert (wrong.level, wrong.text) == (Level.FAIL, "the mailer can't use 127.0.0.1: 535")
     assert "pass-of-nobody" not in wrong.advice
 
 
-async def test_a_server_that_refuses_our_name() -> None:
+async def test_refused_greeting_fails() -> None:
     async with running_mail_server(says={"EHLO": "550 unknown name", "HELO": "550 unknown name"}) as server:
-        refused = await examined(server.port)
+        refused = await run_check(server.port)
     assert (refused.level, refused.text) == (Level.FAIL, "the mailer can't use 127.0.0.1: 550")
 
 
-async def test_a_server_that_is_away() -> None:
-    assert (await examined(free_port())).level is Level.FAIL
+async def test_unreachable_server_fails() -> None:
+    assert (await run_check(free_port())).level is Level.FAIL
 
 
-async def test_settings_that_have_no_effect(tmp_path: Path) -> None:
+async def test_settings_without_effect_fail(tmp_path: Path) -> None:
     smtp = SmtpSettings(host="127.0.0.1", tls_ca_file=tmp_path / "ca.pem")
     (finding,) = [each async for each in check_mail(Settings(smtp=smtp))]
     assert (finding.level, "PLAUDIT_SMTP__TLS_CA_FILE" in finding.text) == (Level.FAIL, True)
 
 
-async def test_a_sender_that_is_no_address() -> None:
+async def test_invalid_sender_fails() -> None:
     smtp = SmtpSettings(host="127.0.0.1", port=free_port(), sender="not an address")
-    # The stores are asked for nothing where there is a sender.
+    # The stores in MongoDB aren't read if a sender is configured.
     settings = Settings(smtp=smtp, mongo=MongoSettings(uri=SecretStr("mongodb://127.0.0.1:1")))
     sender, server = [each async for each in check_mail(settings)]
     assert (sender.level, sender.text) == (Level.FAIL, "PLAUDIT_SMTP__SENDER: must be exactly one mail address.")
     assert "the mailer can't use 127.0.0.1" in server.text
 
 
-async def test_no_server() -> None:
+async def test_no_finding_without_server() -> None:
     assert [each async for each in check_mail(Settings(smtp=SmtpSettings()))] == []

@@ -1,4 +1,4 @@
-"""The tests of the documents can fail, and leave no block out."""
+"""The documentation's links and names are right, and its tests can fail and skip no block."""
 
 import ast
 import re
@@ -41,7 +41,7 @@ ARCHITECTURE: Final = ROOT / "docs" / "architecture.md"
 
 
 class Link(NamedTuple):
-    """A link of a page: its text, the file or folder that it leads to, and the heading there, "" for the top."""
+    """A link of a page: its text, its target file or folder, and the heading there, "" for the top."""
 
     text: str
     target: Path
@@ -49,7 +49,7 @@ class Link(NamedTuple):
 
 
 def links_of(page: Path) -> list[Link]:
-    """The links of a page that stay in the repository, those to pictures among them."""
+    """The links of a page within the repository, including pictures."""
     links = []
     for text, address in re.findall(r"\[([^\[\]]*)\]\(([^()\s]+)\)", page.read_text()):
         parts = urlsplit(address)
@@ -60,20 +60,20 @@ def links_of(page: Path) -> list[Link]:
 
 
 def headings_of(page: Path) -> set[str]:
-    """The anchors that a git host makes of the headings of a page."""
+    """The anchors that Git hosts generate for the headings of a page."""
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:
-    """All modules of the product, with what they say."""
+    """All modules of the product with their syntax trees."""
     for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         yield path, ast.parse(path.read_text())
 
 
 def names_in(tree: ast.AST) -> set[str]:
-    """The names that a module defines: functions, classes with `Class.method`, and constants."""
+    """The names that a module defines: functions, classes, methods as `Class.method`, and constants."""
     names = set()
     for node in ast.iter_child_nodes(tree):
         match node:
@@ -88,7 +88,7 @@ def names_in(tree: ast.AST) -> set[str]:
     return names
 
 
-def test_links_lead_somewhere() -> None:
+def test_link_targets_exist() -> None:
     dead = [
         f"{page.relative_to(ROOT)}: {link.text}"
         for page in LINKED
@@ -98,7 +98,7 @@ def test_links_lead_somewhere() -> None:
     assert dead == []
 
 
-def test_the_architecture_names_what_its_links_lead_to() -> None:
+def test_names_linked_by_the_architecture_exist() -> None:
     links = [link for link in links_of(ARCHITECTURE) if re.fullmatch(r"`[\w.]+`", link.text)]
     assert links
     named = {(link.text.strip("`"), link.target) for link in links if link.target.suffix == ".py"}
@@ -106,38 +106,38 @@ def test_the_architecture_names_what_its_links_lead_to() -> None:
     assert gone == []
 
 
-def test_the_architecture_has_the_layers_of_the_import_contract() -> None:
+def test_architecture_lists_the_layers_of_the_import_contract() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     contracts = [each for each in project["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]
     rooms, inside = [[re.findall(r"\w+", layer) for layer in contract["layers"]] for contract in contracts]
-    (told,) = re.findall(r"From the top: (.+?)\.\s", ARCHITECTURE.read_text(), re.DOTALL)
-    assert [re.findall(r"`(\w+)`", layer) for layer in told.split(";")] == rooms
-    (told,) = re.findall(r"Inside `plaudit`: (.+?); then", ARCHITECTURE.read_text(), re.DOTALL)
-    assert [re.findall(r"`(\w+)`", layer) for layer in told.split(";")] == inside[1:-2]
+    (layers,) = re.findall(r"From the top: (.+?)\.\s", ARCHITECTURE.read_text(), re.DOTALL)
+    assert [re.findall(r"`(\w+)`", layer) for layer in layers.split(";")] == rooms
+    (layers,) = re.findall(r"Inside `plaudit`: (.+?); then", ARCHITECTURE.read_text(), re.DOTALL)
+    assert [re.findall(r"`(\w+)`", layer) for layer in layers.split(";")] == inside[1:-2]
 
 
-def test_what_is_not_released_has_a_version_of_its_own() -> None:
+def test_unreleased_changes_have_a_new_version() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text()
     if changelog.partition("## [Unreleased]\n")[2].partition("\n## [")[0].strip():
         version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
         assert version not in re.findall(r"^## \[(.+?)\]", changelog, re.MULTILINE)
 
 
-def test_every_room_is_on_the_map() -> None:
+def test_architecture_links_every_package() -> None:
     packages = {path.parent for room in (*ROOMS, "tests", "benchmarks") for path in (ROOT / room).rglob("__init__.py")}
     on_the_map = {link.target for link in links_of(ARCHITECTURE)}
     assert sorted(str(path.relative_to(ROOT)) for path in packages - on_the_map) == []
 
 
-def test_the_group_of_a_mailer_is_the_one_whose_lag_is_measured() -> None:
-    told = (ROOT / "docs" / "kafka.md").read_text().partition("## A mailer of your own")[2].partition("##")[0]
+def test_documented_mailer_group_has_the_measured_lag() -> None:
+    section = (ROOT / "docs" / "kafka.md").read_text().partition("## A mailer of your own")[2].partition("##")[0]
     topic = Settings().topics.name(Topic.MAIL_COMMANDS)
-    assert f"your consumer of `{topic}` read in the group `{topic}`" in told
-    assert "`PLAUDIT_KAFKA__TOPIC_PREFIX`" in told
+    assert f"your consumer of `{topic}` read in the group `{topic}`" in section
+    assert "`PLAUDIT_KAFKA__TOPIC_PREFIX`" in section
 
 
 class Raised(NamedTuple):
-    """An error class, the class that it is one of, and the module that has it."""
+    """An error class, its base class, and its module."""
 
     name: str
     parent: str
@@ -145,7 +145,7 @@ class Raised(NamedTuple):
 
 
 @pytest.mark.long
-def test_every_error_is_in_the_tree() -> None:
+def test_every_error_class_is_in_the_tree() -> None:
     classes = [
         Raised(node.name, ast.unparse(base).rpartition(".")[2], str(path.relative_to(ROOT)))
         for path, tree in modules()
@@ -153,7 +153,7 @@ def test_every_error_is_in_the_tree() -> None:
         if isinstance(node, ast.ClassDef)
         for base in node.bases
     ]
-    # Those of Python and of libraries are told by their names.
+    # Errors of Python and of libraries are recognised by their names.
     errors = {each for each in classes if each.parent.endswith(("Error", "Exception"))}
     (tree,) = [block.text for block in blocks_of(ARCHITECTURE) if block.words == "not-run: a tree"]
     shown: set[Raised] = set()
@@ -167,7 +167,7 @@ def test_every_error_is_in_the_tree() -> None:
     assert shown == errors
 
 
-def test_every_test_that_security_names_is_there() -> None:
+def test_tests_named_by_security_exist() -> None:
     text = (ROOT / "docs" / "security.md").read_text()
     files = {
         file: ROOT / "tests" / file for file in re.findall(r"`((?:unit|integration|chaos|devservers)/\w+\.py)", text)
@@ -195,12 +195,12 @@ def test_every_block_is_run_or_marked() -> None:
     assert walked <= {ROOT / name for name in test_documents.WALKS}
 
 
-def test_every_fence_is_seen() -> None:
+def test_every_fence_is_parsed() -> None:
     for page in PAGES:
         assert 2 * len(blocks_of(page)) == page.read_text().count("```"), page
 
 
-def test_blocks() -> None:
+def test_parsing_of_blocks() -> None:
     first, second, third = blocks_of(ROOT / "README.md", TEXT)
     assert (first.place, first.language, first.words, first.text) == ("README.md:2", "sh", "", "one\n")
     assert (second.line, second.words, second.text) == (8, "events", '{\n  "a": 1\n}\n')
@@ -209,13 +209,13 @@ def test_blocks() -> None:
 
 
 @pytest.mark.parametrize("info", ["sh not-run:", "sh not-run", "sh run", "json", "json topic", "text", "", "yaml"])
-def test_what_nothing_runs_is_told(info: str) -> None:
+def test_unmarked_blocks_are_not_run(info: str) -> None:
     (block,) = blocks_of(ROOT / "README.md", f"```{info}\nx\n```")
     assert not block.mark
     assert not block.is_run_in_order
 
 
-def test_messages() -> None:
+def test_parsing_of_http_messages() -> None:
     request = HttpMessage.of("POST /api/x HTTP/1.1\nPrefer: wait=5\n\n[1]\n")
     assert (request.start, request.headers, request.body) == (
         ["POST", "/api/x", "HTTP/1.1"],
@@ -226,7 +226,7 @@ def test_messages() -> None:
     assert HttpMessage.of("HTTP/1.1 202 Accepted\n").is_answer
 
 
-def test_ids_and_moments_may_differ() -> None:
+def test_ids_and_timestamps_may_differ() -> None:
     names = Names()
     real = FIRST.replace("1", "a")
     names.check(
@@ -264,5 +264,5 @@ def test_differences_are_found(shown: Any, actual: Any) -> None:
         Names().check(shown, actual)
 
 
-def test_values_in_an_output() -> None:
+def test_json_values_in_an_output() -> None:
     assert list(json_values('{"a": 1}[2] and {no} {"b": {}}\n')) == [{"a": 1}, [2], {"b": {}}]

@@ -1,4 +1,4 @@
-"""Slashes in the parameters of paths, percent-encoded: text of the parameter, and no separator, at every route."""
+"""Percent-encoded slashes in path parameters are part of the parameter at every route, and no separator."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -24,7 +24,7 @@ REVIEW = "/api/customerReviews/{id}"
 
 
 class ClosedDoor(ConsoleAccess):
-    """A door behind which nobody is."""
+    """Console access that accepts nobody."""
 
     is_open = False
     routes = ()
@@ -33,8 +33,8 @@ class ClosedDoor(ConsoleAccess):
         return None
 
 
-def telling(route: Route) -> ASGIApp:
-    """An application that tells which route was found, and its parameters."""
+def echo(route: Route) -> ASGIApp:
+    """An application that returns the matched route and its parameters."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await JSONResponse({"route": route.path, "parameters": scope["path_params"]})(scope, receive, send)
@@ -53,10 +53,10 @@ async def whole() -> AsyncIterator[FastAPI]:
 
 @pytest.fixture
 def app(whole: FastAPI, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
-    """The same, with routes that tell of themselves and do nothing else."""
+    """The same, but its routes only return their path and parameters."""
     for route in whole.routes:
         if isinstance(route, Route):
-            monkeypatch.setattr(route, "app", telling(route))
+            monkeypatch.setattr(route, "app", echo(route))
     return whole
 
 
@@ -67,15 +67,17 @@ async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def with_parameters(app: FastAPI) -> Iterator[tuple[str, Route]]:
-    """Each route that has parameters, by each of its methods."""
+    """Each route with parameters, once for each of its methods."""
     for route in app.routes:
         if isinstance(route, Route) and route.param_convertors:
             for method in sorted(route.methods or ()):
                 yield method, route
 
 
-async def asked(app: ASGIApp, raw_path: str | None, path: str | None = None, method: str = "GET") -> tuple[int, bytes]:
-    """The status and the body of the answer to this path, which no client has put in order before."""
+async def request_raw(
+    app: ASGIApp, raw_path: str | None, path: str | None = None, method: str = "GET"
+) -> tuple[int, bytes]:
+    """The status and the body of the response to this path, not normalised by a client."""
     answer: dict[str, Any] = {"body": b""}
 
     async def receive() -> Message:
@@ -104,7 +106,7 @@ async def asked(app: ASGIApp, raw_path: str | None, path: str | None = None, met
         *("plain", "ü ß", "x?y", "x%25"),
     ],
 )
-async def test_parameters_of_every_route_may_hold_any_text(app: FastAPI, http: httpx.AsyncClient, text: str) -> None:
+async def test_path_parameters_accept_any_text(app: FastAPI, http: httpx.AsyncClient, text: str) -> None:
     seen, wrong = 0, {}
     for method, route in with_parameters(app):
         wanted = {name: f"{name}{text}" for name in route.param_convertors}
@@ -131,7 +133,7 @@ async def test_parameters_of_every_route_may_hold_any_text(app: FastAPI, http: h
 )
 async def test_each_character_is_decoded_once(app: FastAPI, written: str, text: str) -> None:
     expected = JSONResponse({"route": REVIEW, "parameters": {"id": text}}).body
-    assert await asked(app, f"/api/customerReviews/{written}") == (200, expected)
+    assert await request_raw(app, f"/api/customerReviews/{written}") == (200, expected)
 
 
 @pytest.mark.parametrize(
@@ -143,17 +145,17 @@ async def test_each_character_is_decoded_once(app: FastAPI, written: str, text: 
         *("/storefront/v1/s/Product/x%2Fy/z/summary", "/api/return/x%2Fy/z", "/metrics%2F"),
     ],
 )
-async def test_an_encoded_slash_separates_nothing(app: FastAPI, http: httpx.AsyncClient, path: str) -> None:
+async def test_encoded_slash_is_no_separator(app: FastAPI, http: httpx.AsyncClient, path: str) -> None:
     response = await http.get(path if path.startswith("/") else f"/{path}")
     assert problem_of(response, 404)["detail"].startswith("There is nothing at this path")
 
 
-async def test_a_slash_that_is_not_encoded_separates(http: httpx.AsyncClient) -> None:
+async def test_plain_slash_is_a_separator(http: httpx.AsyncClient) -> None:
     assert (await http.get("/api/return/x/y")).status_code == 404
     assert (await http.get("/storefront/v1/s/Product/x/y/summary")).status_code == 404
 
 
-async def test_other_methods_and_heads(whole: FastAPI) -> None:
+async def test_unsupported_methods_with_encoded_slashes(whole: FastAPI) -> None:
     async with client_of(whole) as http:
         response = await http.post("/api/customerReviews/x%2Freply/reports%2F", json={})
         assert problem_of(response, 404)["instance"] == "/api/customerReviews/x%2Freply/reports%2F"
@@ -165,7 +167,7 @@ async def test_other_methods_and_heads(whole: FastAPI) -> None:
         assert (await http.head("/docs/x%2Fy")).status_code == 404
 
 
-async def test_requests_are_counted_by_their_routes(http: httpx.AsyncClient) -> None:
+async def test_requests_are_counted_by_route(http: httpx.AsyncClient) -> None:
     def count(route: str, status: str) -> float:
         labels = {"method": "GET", "route": route, "status": status}
         return REGISTRY.get_sample_value("plaudit_http_requests_total", labels) or 0.0
@@ -176,7 +178,7 @@ async def test_requests_are_counted_by_their_routes(http: httpx.AsyncClient) -> 
     assert (count(REVIEW, "2xx"), count("none", "4xx")) == (found + 1, nothing + 1)
 
 
-async def test_no_file_is_reached_by_encoded_slashes(whole: FastAPI) -> None:
+async def test_encoded_slashes_do_not_traverse_folders(whole: FastAPI) -> None:
     mounts = [route.path for route in whole.routes if isinstance(route, Mount)]
     assert mounts == ["/demo/static", "/console/static/{version}"]
     async with client_of(whole) as http:
@@ -186,13 +188,13 @@ async def test_no_file_is_reached_by_encoded_slashes(whole: FastAPI) -> None:
     for folder in ("/demo/static", "/console/static", static_files.PREFIX, "/docs", "/storefront/v1"):
         for way in up:
             for file in ("console/app.py", "etc/passwd", "console.js", "console/row.js"):
-                status, body = await asked(whole, f"{folder}/{way}{file}")
+                status, body = await request_raw(whole, f"{folder}/{way}{file}")
                 assert status in (404, 503), f"{folder}/{way}{file}"
                 assert b"import" not in body
                 assert b"root:" not in body
 
 
-async def test_below_a_prefix_that_a_proxy_adds(app: FastAPI) -> None:
+async def test_root_path_prefix_is_stripped(app: FastAPI) -> None:
     transport = httpx.ASGITransport(app, root_path="/shop")
     async with httpx.AsyncClient(transport=transport, base_url="http://plaudit.test") as http:
         response = await http.get("/shop/api/customerReviews/x%2Fy")
@@ -200,14 +202,14 @@ async def test_below_a_prefix_that_a_proxy_adds(app: FastAPI) -> None:
         assert (await http.get("/shop%2Fapi/customerReviews/x%2Fy")).status_code == 404
 
 
-async def test_servers_that_tell_no_raw_path_or_another_one(app: FastAPI) -> None:
-    """They serve what they served."""
+async def test_missing_or_different_raw_path(app: FastAPI) -> None:
+    """The decoded path is used then."""
     for raw in (None, "", "/elsewhere/x%2Fy"):
-        assert (await asked(app, raw, "/api/customerReviews/x"))[0] == 200
-        assert (await asked(app, raw, "/api/customerReviews/x/y"))[0] == 404
+        assert (await request_raw(app, raw, "/api/customerReviews/x"))[0] == 200
+        assert (await request_raw(app, raw, "/api/customerReviews/x/y"))[0] == 404
 
 
-async def test_the_way_back_from_signing_in_keeps_what_is_encoded() -> None:
+async def test_sign_in_redirect_keeps_the_encoding() -> None:
     async with app_without_servers() as app, client_of(app) as http:
         add_console(app, ClosedDoor())
         for path in ("/console/reviews/x%2Fy", "/console/stores/a%3Fb%23c%25/rules", "/console/returns/%C3%BC"):

@@ -1,4 +1,4 @@
-"""Object types: the registry, and every way into it."""
+"""Object types: the registry, and the ways to register types."""
 
 import json
 import sys
@@ -41,19 +41,19 @@ def names_by_id(ids: list[str]) -> dict[str, dict[str, str]]:
     return {id: {"name": f"Name of {id}"} for id in ids}
 
 
-def configured(*types: Any, file: Path | None = None) -> EntityTypes:
+def registry_of(*types: Any, file: Path | None = None) -> EntityTypes:
     return registered_entity_types(
         Settings(_env_file=None, entity_types=json.dumps(types) if types else None, entity_types_file=file)
     )
 
 
-def complaint(*types: Any, file: Path | None = None) -> str:
+def error_of(*types: Any, file: Path | None = None) -> str:
     with pytest.raises(ConfigurationError) as raised:
-        configured(*types, file=file)
+        registry_of(*types, file=file)
     return str(raised.value)
 
 
-def test_children_are_found_through_generations_and_circles() -> None:
+def test_children_are_transitive_and_may_be_cyclic() -> None:
     types = EntityTypes(
         [
             EntityType("Vendor", known_children_types=("Branch", "Branch", "Vendor")),
@@ -68,7 +68,7 @@ def test_children_are_found_through_generations_and_circles() -> None:
 
 
 @given(st.dictionaries(st.sampled_from("ABCDE"), st.lists(st.sampled_from("ABCDEF")).map(tuple)))
-def test_children_of_children_are_children(children: dict[str, tuple[str, ...]]) -> None:
+def test_children_are_closed_under_descent(children: dict[str, tuple[str, ...]]) -> None:
     types = EntityTypes([EntityType(name, known_children_types=names) for name, names in children.items()])
     for name in "ABCDEF":
         found = types.with_children(name)
@@ -84,16 +84,16 @@ def test_names_are_unique_and_not_blank() -> None:
         EntityType(" ")
 
 
-def test_the_sample() -> None:
+def test_sample_types() -> None:
     assert [type.entity_type for type in SAMPLE] == ["Product"]
     assert SAMPLE.resolver("Product") is None
     assert SAMPLE.resolver("Nobody") is None
     assert SAMPLE.purchase_item_fields == {"Product": "productId"}
-    assert list(configured()) == list(SAMPLE)
+    assert list(registry_of()) == list(SAMPLE)
 
 
 def test_every_attribute_can_be_configured() -> None:
-    types = configured({**VENDOR, "getEntity": TEMPLATE})
+    types = registry_of({**VENDOR, "getEntity": TEMPLATE})
     vendor = types.get("Vendor")
     assert vendor
     assert isinstance(vendor.get_entity, HttpResolver)
@@ -104,25 +104,25 @@ def test_every_attribute_can_be_configured() -> None:
     assert types.with_children("Vendor") == ["Vendor", "Branch"]
 
 
-def test_the_configuration_changes_what_it_names_and_no_more() -> None:
-    product = configured({"entityType": "Product", "getEntity": f"{__name__}:names_by_id"}).get("Product")
+def test_configuration_overrides_only_given_fields() -> None:
+    product = registry_of({"entityType": "Product", "getEntity": f"{__name__}:names_by_id"}).get("Product")
     assert product
     assert isinstance(product.get_entity, FunctionResolver)
     assert (product.icon, product.purchase_item_field) == (PRODUCT.icon, "productId")
-    product = configured({"entityType": "Product", "icon": "fas fa-x", "purchaseItemField": None}).get("Product")
+    product = registry_of({"entityType": "Product", "icon": "fas fa-x", "purchaseItemField": None}).get("Product")
     assert product
     assert (product.icon, product.purchase_item_field) == ("fas fa-x", None)
 
 
-def test_file_and_variable_add_up(tmp_path: Path) -> None:
+def test_file_and_variable_are_merged(tmp_path: Path) -> None:
     file = tmp_path / "types.json"
     file.write_text(json.dumps([VENDOR]))
-    types = configured({"entityType": "Branch"}, file=file)
+    types = registry_of({"entityType": "Branch"}, file=file)
     assert [type.entity_type for type in types] == ["Product", "Vendor", "Branch"]
 
 
 @pytest.mark.parametrize(
-    ("type", "place", "what"),
+    ("type", "place", "expected"),
     [
         ({}, "/0/entityType", "required"),
         ({**VENDOR, "entityType": " "}, "/0/entityType", "blank"),
@@ -142,10 +142,10 @@ def test_file_and_variable_add_up(tmp_path: Path) -> None:
         ({**VENDOR, "getEntity": {**TEMPLATE, "headers": {"a": "x\r\ny"}}}, "/0/getEntity/headers/a", "ASCII"),
     ],
 )
-def test_a_wrong_registration_is_told_with_its_place(type: Any, place: str, what: str) -> None:
-    message = complaint(type)
+def test_invalid_registration_is_located(type: Any, place: str, expected: str) -> None:
+    message = error_of(type)
     assert message.startswith(f"PLAUDIT_ENTITY_TYPES: {place} ")
-    assert what in message
+    assert expected in message
 
 
 @pytest.mark.parametrize(
@@ -162,29 +162,29 @@ def test_a_wrong_registration_is_told_with_its_place(type: Any, place: str, what
         "https://names.example/#{id}",
     ],
 )
-def test_addresses_that_an_id_could_bend(url: str) -> None:
-    assert "http or https address" in complaint({**VENDOR, "getEntity": {**TEMPLATE, "url": url}})
+def test_unsafe_url_templates_are_refused(url: str) -> None:
+    assert "http or https address" in error_of({**VENDOR, "getEntity": {**TEMPLATE, "url": url}})
 
 
-def test_secrets_are_never_repeated() -> None:
+def test_errors_do_not_repeat_secrets() -> None:
     headers = {"authorization": "Bearer secret", "x": 3}
-    assert "secret" not in complaint({**VENDOR, "getEntity": {**TEMPLATE, "headers": headers}})
+    assert "secret" not in error_of({**VENDOR, "getEntity": {**TEMPLATE, "headers": headers}})
     assert "hidden-words" not in str(Settings(_env_file=None, entity_types="hidden-words").model_dump(mode="json"))
 
 
-def test_one_name_is_registered_once() -> None:
-    assert complaint(VENDOR, VENDOR) == (
+def test_duplicate_registration_is_refused() -> None:
+    assert error_of(VENDOR, VENDOR) == (
         "PLAUDIT_ENTITY_TYPES /1: Vendor is registered already, by PLAUDIT_ENTITY_TYPES /0"
     )
 
 
-def test_what_is_not_json(tmp_path: Path) -> None:
+def test_invalid_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"^PLAUDIT_ENTITY_TYPES: Invalid JSON"):
         registered_entity_types(Settings(_env_file=None, entity_types="[{"))
     missing = tmp_path / "missing.json"
-    assert complaint(file=missing) == f"PLAUDIT_ENTITY_TYPES_FILE ({missing}): No such file or directory"
+    assert error_of(file=missing) == f"PLAUDIT_ENTITY_TYPES_FILE ({missing}): No such file or directory"
     missing.write_bytes(b"\xff")
-    assert complaint(file=missing).startswith(f"PLAUDIT_ENTITY_TYPES_FILE ({missing}): Invalid JSON")
+    assert error_of(file=missing).startswith(f"PLAUDIT_ENTITY_TYPES_FILE ({missing}): Invalid JSON")
 
 
 Install = Callable[..., None]
@@ -192,7 +192,7 @@ Install = Callable[..., None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Install a package that brings object types: a module, and its entry points."""
+    """Install a package with object types: a module and its entry points."""
 
     def install(package: str, code: str, **points: str) -> None:
         (tmp_path / f"{package}.py").write_text(code)
@@ -210,7 +210,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 IMPORT = "from domain.entity_types import EntityType, ResolvedEntity\n"
 
 
-async def test_packages_bring_types(install: Install) -> None:
+async def test_types_from_packages(install: Install) -> None:
     code = """
 async def names(ids):
     return {id: ResolvedEntity("Vendor " + id, None) for id in ids}
@@ -219,7 +219,7 @@ VENDOR = EntityType("Vendor", get_entity=names, known_children_types=("Branch",)
 MORE = [EntityType("Branch"), EntityType("Product", icon="fas fa-box")]
 """
     install("vendors_package", IMPORT + code, vendor="VENDOR", more="MORE")
-    types = configured({"entityType": "Vendor", "icon": "fas fa-store"})
+    types = registry_of({"entityType": "Vendor", "icon": "fas fa-store"})
     assert {type.entity_type for type in types} == {"Product", "Vendor", "Branch"}
     product, vendor, resolver = types.get("Product"), types.get("Vendor"), types.resolver("Vendor")
     assert product
@@ -230,26 +230,26 @@ MORE = [EntityType("Branch"), EntityType("Product", icon="fas fa-box")]
     assert await resolver(["a"]) == {"a": ResolvedEntity("Vendor a")}
 
 
-def test_packages_must_not_bring_one_type_twice(install: Install) -> None:
+def test_duplicate_type_from_packages_is_refused(install: Install) -> None:
     install("first_package", IMPORT + "TYPE = EntityType('Vendor')", vendor="TYPE")
     install("second_package", IMPORT + "TYPE = EntityType('Vendor')", vendor="TYPE")
-    message = complaint()
+    message = error_of()
     assert "_package:TYPE in plaudit.entity_types of package" in message
     assert message.endswith("The object type Vendor is registered twice")
 
 
 @pytest.mark.parametrize(
-    ("code", "what"),
+    ("code", "expected"),
     [("TYPE = 3", "TypeError"), ("TYPE = ['Vendor']", "must be an EntityType"), ("raise OSError('gone')", "gone")],
 )
-def test_packages_that_bring_something_else(install: Install, code: str, what: str) -> None:
+def test_invalid_entry_points_are_refused(install: Install, code: str, expected: str) -> None:
     install("odd_package", code, vendor="TYPE")
-    message = complaint()
+    message = error_of()
     assert message.startswith("Entry point vendor = odd_package:TYPE in plaudit.entity_types of package odd_package: ")
-    assert what in message
+    assert expected in message
 
 
-def test_a_resolver_can_be_a_protocol() -> None:
+def test_function_is_accepted_as_resolver() -> None:
     async def names(ids: Collection[str], /) -> Mapping[str, ResolvedEntity]:
         return {id: ResolvedEntity(id) for id in ids}
 
@@ -257,12 +257,12 @@ def test_a_resolver_can_be_a_protocol() -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "\t\n"])
-def test_a_type_needs_a_name(name: str) -> None:
+def test_blank_type_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"^An object type needs a name$"):
         EntityType(name)
 
 
-def test_names_that_cannot_be_had_leave_the_others() -> None:
+def test_partly_resolved_error_keeps_resolved_names() -> None:
     found = {"a": ResolvedEntity("Camera")}
     error = PartlyResolvedError("status 503", found, ["b"])
     assert (str(error), error.found, error.failed) == ("status 503", found, ["b"])

@@ -32,7 +32,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
-async def test_all_types(http: httpx.AsyncClient) -> None:
+async def test_list_of_types(http: httpx.AsyncClient) -> None:
     product, vendor = (await http.get("/api/entityTypes")).json()
     assert product == {
         "entityType": "Product",
@@ -52,7 +52,7 @@ async def test_all_types(http: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(("path", "id"), [("1", "1"), ("a/b/c", "a/b/c"), ("a%2Fb", "a/b"), ("%C3%BC%20x", "ü x")])
-async def test_one_object(http: httpx.AsyncClient, path: str, id: str) -> None:
+async def test_resolved_object(http: httpx.AsyncClient, path: str, id: str) -> None:
     response = await http.get(f"/api/entityTypes/Vendor/{path}")
     assert response.status_code == 200
     assert response.json() == {
@@ -87,14 +87,14 @@ async def test_problems(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
     assert "secret" not in response.text
 
 
-async def test_a_resolver_has_as_long_as_for_a_batch(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resolver_timeout(http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     timeout = Mock(wraps=asyncio.timeout)
     monkeypatch.setattr(asyncio, "timeout", timeout)
     await http.get("/api/entityTypes/Vendor/1")
     assert call(5.0) in timeout.mock_calls
 
 
-def test_a_search_for_a_type_includes_its_children() -> None:
+def test_search_for_a_type_includes_its_children() -> None:
     assert ReviewSearchRequest(entity_type="Vendor").criteria(TYPES).entity_types == ["Vendor", "Branch"]
     assert ReviewSearchRequest(entity_type="Branch").criteria(TYPES).entity_types == ["Branch"]
     assert ReviewSearchRequest().criteria(TYPES).entity_types is None

@@ -1,4 +1,4 @@
-"""Resolvers: Python functions, and addresses with an id in them."""
+"""Resolvers: Python functions, and URL templates with an id."""
 
 import asyncio
 import posixpath
@@ -64,7 +64,7 @@ async def test_plain_and_async_functions() -> None:
         (ResolvedEntity(" A ", "/a"), ResolvedEntity("A", "/a")),
     ],
 )
-async def test_what_functions_say_of_an_id(value: Any, entity: ResolvedEntity | None) -> None:
+async def test_results_of_functions_are_normalised(value: Any, entity: ResolvedEntity | None) -> None:
     assert await FunctionResolver(lambda ids: dict.fromkeys(ids, value))(["a"]) == ({"a": entity} if entity else {})
 
 
@@ -81,13 +81,13 @@ async def _async_secret(ids: list[str]) -> Any:
 
 
 @pytest.mark.parametrize("function", [_exits, _secret, _async_secret, lambda ids: ids, lambda ids: {"a": "name"}])
-async def test_functions_that_fail(function: Any) -> None:
+async def test_failing_functions(function: Any) -> None:
     with pytest.raises(ResolverError) as raised:
         await FunctionResolver(function)(["a"])
     assert "secret" not in str(raised.value)
 
 
-async def test_a_function_that_blocks_holds_up_nobody_else() -> None:
+async def test_blocking_function_does_not_block_the_loop() -> None:
     released = threading.Event()
 
     def blocks(ids: list[str]) -> Any:
@@ -143,7 +143,7 @@ async def test_names_over_http(names: NameServer) -> None:
         ("{id}", "%7Bid%7D"),
     ],
 )
-async def test_ids_stay_one_piece_of_the_path(names: NameServer, id: str, target: str) -> None:
+async def test_ids_are_encoded_as_one_path_segment(names: NameServer, id: str, target: str) -> None:
     assert set(await resolver(names)([id])) == {id}
     assert list(names.asked) == [f"/products/{target}"]
 
@@ -156,13 +156,13 @@ async def test_ids_stay_one_piece_of_the_path(names: NameServer, id: str, target
         *("a\r\nHost: b", "%0d%0a", "\0"),
     ],
 )
-async def test_ids_that_lead_elsewhere_are_not_asked_for(names: NameServer, id: str) -> None:
+async def test_path_traversing_ids_are_not_requested(names: NameServer, id: str) -> None:
     assert await resolver(names)([id, "a"]) == {"a": ResolvedEntity("Name of a", "/a.png")}
     assert list(names.asked) == ["/products/a"]
 
 
 @pytest.mark.parametrize("place", ["products/.{id}", "products/{id}.", "{id}/products", "search?id={id}", "{id}{id}"])
-async def test_ids_lead_nowhere_else_from_any_place(names: NameServer, place: str) -> None:
+async def test_ids_do_not_traverse_from_any_place_of_the_template(names: NameServer, place: str) -> None:
     wanted = HttpResolver(f"{names.address}/{place}", name="product.title", timeout=30)
     await wanted([".", "/..", "../a", "%2e/..%2Fa", "/../", "a"])
     assert names.asked
@@ -172,7 +172,7 @@ async def test_ids_lead_nowhere_else_from_any_place(names: NameServer, place: st
 @given(st.sets(st.text(st.sampled_from("./\\%25eEfF;?#a\r\n"), max_size=12), min_size=10))
 @settings(max_examples=20)
 @pytest.mark.long
-async def test_no_id_changes_the_path_of_a_server_that_decodes_it(ids: set[str]) -> None:
+async def test_ids_do_not_traverse_after_repeated_decoding(ids: set[str]) -> None:
     async with running_name_server() as names:
         await resolver(names)(ids)
         for target in names.asked:
@@ -182,13 +182,13 @@ async def test_no_id_changes_the_path_of_a_server_that_decodes_it(ids: set[str])
                 assert posixpath.normpath(f"/products/{read}").startswith("/products")
 
 
-async def test_requests_are_bounded(names: NameServer) -> None:
+async def test_concurrent_requests_are_bounded(names: NameServer) -> None:
     ids = [str(i) for i in range(5 * MOST_REQUESTS)]
     assert set(await resolver(names)(ids)) == set(ids)
     assert 1 < names.most_at_once <= MOST_REQUESTS
 
 
-async def test_redirects_stay_with_the_host(names: NameServer) -> None:
+async def test_redirects_to_other_hosts_are_refused(names: NameServer) -> None:
     names.mood = "redirects"
     assert set(await resolver(names)(["a"])) == {"a"}
     names.mood = "redirects away"
@@ -197,18 +197,18 @@ async def test_redirects_stay_with_the_host(names: NameServer) -> None:
 
 
 @pytest.mark.parametrize(("mood", "reason"), [("hangs", "within 0.05 s"), ("fails", "500"), ("floods", "bytes")])
-async def test_servers_that_fail(names: NameServer, mood: Any, reason: str) -> None:
+async def test_failing_servers(names: NameServer, mood: Any, reason: str) -> None:
     names.mood = mood
     with pytest.raises(ResolverError, match=reason):
         await resolver(names, timeout=0.05 if mood == "hangs" else 30)(["a", "b"])
 
 
-async def test_nobody_listens() -> None:
+async def test_unreachable_server() -> None:
     with pytest.raises(ResolverError, match="ConnectError"):
         await HttpResolver("http://127.0.0.1:1/{id}", name="name")(["secret"])
 
 
-async def test_one_failure_costs_one_name(names: NameServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_request_keeps_other_names(names: NameServer, monkeypatch: pytest.MonkeyPatch) -> None:
     answer, names.unknown = names.answer, {"d"}
     monkeypatch.setattr(names, "answer", lambda t: (500, b"", "") if t.endswith("/b") else answer(t))
     with pytest.raises(PartlyResolvedError, match="500") as caught:
@@ -217,7 +217,7 @@ async def test_one_failure_costs_one_name(names: NameServer, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", orjson.dumps({"product": {"title": ""}})])
-async def test_answers_without_a_name(names: NameServer, monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+async def test_responses_without_a_name(names: NameServer, monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
     monkeypatch.setattr(names, "answer", lambda target: (200, body, ""))
     if body:
         assert await resolver(names)(["a"]) == {}

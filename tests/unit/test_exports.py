@@ -1,4 +1,4 @@
-"""Lists of any length, written while their clients read: there are only so many at a time, without servers."""
+"""Concurrency limits of streamed exports, without Kafka and MongoDB."""
 
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
@@ -19,7 +19,7 @@ EXPORTS = [("GET", "/api/audit/export", None), ("POST", "/api/customerReviews/ch
 
 @pytest.fixture
 async def app(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FastAPI]:
-    """The facade of an empty database."""
+    """The facade with an empty database."""
 
     async def nothing(*_: Any) -> AsyncIterator[AuditEntry]:
         return
@@ -35,7 +35,9 @@ async def app(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FastAPI]:
 
 
 @pytest.mark.parametrize(("method", "path", "body"), EXPORTS)
-async def test_a_client_has_so_many_at_a_time_and_all_have(app: FastAPI, method: str, path: str, body: Any) -> None:
+async def test_concurrent_exports_are_limited_per_client_and_in_total(
+    app: FastAPI, method: str, path: str, body: Any
+) -> None:
     slots = app.state.services.pages.exports
 
     async def export(http: httpx.AsyncClient, subject: str) -> httpx.Response:
@@ -43,7 +45,7 @@ async def test_a_client_has_so_many_at_a_time_and_all_have(app: FastAPI, method:
         return await http.request(method, path, json=body, headers={"authorization": f"Bearer {token}"})
 
     async with client_of(app) as http:
-        # Each gives its slot back.
+        # Each export releases its slot.
         assert [(await export(http, "anna")).status_code for _ in range(MOST_EXPORTS_PER_CLIENT + 1)] == [200, 200, 200]
         with ExitStack() as held:
             for _ in range(MOST_EXPORTS_PER_CLIENT):

@@ -1,4 +1,4 @@
-"""The private parts of FastStream that we use: there, of the shape that we expect, and missed where renamed."""
+"""The private parts of FastStream that we use work as expected, and renamed ones raise AttributeError."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ TOKENS = ClientCredentials("https://localhost", "", "", None)
 
 
 class BuiltError(Exception):
-    """Raised in the place of a consumer, with its options."""
+    """Raised instead of building a consumer, with its options."""
 
 
 async def check_builder(ours: Any) -> None:
-    """A subscriber builds its consumer by what was put in, with the options of the broker and of its own."""
+    """A subscriber builds its consumer by the given function, with the broker's options and its own."""
     broker = faststream.kafka.KafkaBroker("127.0.0.1:1", consumer_only=True, sasl_oauth_token_provider=TOKENS)
     subscriber = broker.subscriber("topic", batch=True, group_id="group")
 
@@ -34,19 +34,19 @@ async def check_builder(ours: Any) -> None:
     assert options["bootstrap_servers"] == ["127.0.0.1:1"]
 
 
-async def test_the_parts_are_as_we_use_them() -> None:
+async def test_private_parts_work_as_used() -> None:
     await check_builder(faststream_internals)
 
 
-async def test_a_part_that_is_renamed_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_renamed_part_raises_attribute_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("faststream.kafka.configs.broker", "faststream.kafka.broker.broker"):
         rename(monkeypatch, module, "builder")
-    with pytest.raises(AttributeError) as missed:
+    with pytest.raises(AttributeError) as raised:
         await check_builder(loaded_anew(faststream_internals.__name__))
-    assert str(missed.traceback[-1].path) == faststream_internals.__file__
+    assert str(raised.traceback[-1].path) == faststream_internals.__file__
 
 
-async def test_a_builder_of_another_shape_is_noticed() -> None:
+async def test_changed_builder_is_detected() -> None:
     broker = faststream.kafka.KafkaBroker("127.0.0.1:1", consumer_only=True)
     broker.config.broker_config.builder = dict
     with pytest.raises(TypeError, match="differently"):

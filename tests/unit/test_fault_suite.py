@@ -1,4 +1,4 @@
-"""The judgements of the fault suite: they object to what isn't as the model has it, and to a run that did little."""
+"""The checks of the fault suite find deviations from the model, and runs that did too little."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -20,62 +20,62 @@ SECOND, CLOSED, TAKEN = "duplicate-review", "reviews-disabled", "id-taken"
 
 
 def checker(model: Model, before: Version | None = None) -> Checker:
-    """A checker that asks nobody."""
+    """A checker without a service."""
     return Checker(cast(Http, None), Fleet(cast(Service, None), before=before), model, "s1")
 
 
-def refusals(model: Model, told: Iterable[tuple[str, str]], winners: Iterable[str] = ()) -> set[tuple[str, str]]:
-    events = [{"reviewId": id, "code": code} for id, code in told]
+def refusals(model: Model, reported: Iterable[tuple[str, str]], winners: Iterable[str] = ()) -> set[tuple[str, str]]:
+    events = [{"reviewId": id, "code": code} for id, code in reported]
     return {(each.kind, each.id) for each in checker(model).compare_refusal_events(events, set(winners))}
 
 
-def test_each_race_is_told_to_those_who_lost_it_and_to_nobody_else() -> None:
+def test_only_losers_of_a_race_are_refused() -> None:
     model = Model(races={"camera": ["a", "b", "c", "d"]}, raced={"a", "b", "c"})
     assert refusals(model, [("a", SECOND), ("b", SECOND)], "c") == set()
-    # One that nobody acknowledged may be told, or not.
+    # An unacknowledged submission may be refused or not.
     assert refusals(model, [("a", SECOND), ("b", SECOND), ("d", SECOND)], "c") == set()
     assert refusals(model, [("a", SECOND)], "c") == {("lost", "b")}
     assert refusals(model, [(id, SECOND) for id in "abc"], "c") == {("wrong", "c")}
     assert refusals(model, [("a", SECOND), ("b", CLOSED)], "c") == {("lost", "b"), ("wrong", "b")}
 
 
-def test_refusals_have_their_reasons() -> None:
+def test_refusal_codes_are_checked() -> None:
     model = Model()
     model.submit("closed", {**BODY, "storeId": CLOSED_STORE})
     model.submit("mine", BODY)
     model.submit_by_rival("mine")
     assert refusals(model, [("closed", CLOSED), ("mine", TAKEN)]) == set()
     assert refusals(model, []) == {("lost", "closed"), ("lost", "mine")}
-    told = [("closed", TAKEN), ("mine", CLOSED), ("mine", "unknown-store")]
-    assert refusals(model, told) == {(kind, id) for kind in ("lost", "wrong") for id in ("closed", "mine")}
+    reported = [("closed", TAKEN), ("mine", CLOSED), ("mine", "unknown-store")]
+    assert refusals(model, reported) == {(kind, id) for kind in ("lost", "wrong") for id in ("closed", "mine")}
 
 
-def test_what_became_of_reviews_and_returns_is_told() -> None:
+def test_missing_and_extra_lifecycle_events_are_found() -> None:
     model = Model(deleted_returns={"return"})
     for id, action in (("approved", "approve"), ("rejected", "reject"), ("deleted", "delete"), ("new", "reset")):
         model.submit(id, BODY)
         model.moderate(action, id)
-    told: dict[str, list[Json]] = {
+    published: dict[str, list[Json]] = {
         "ReviewSubmitted": [{"reviewId": id} for id in (*model.reviews, "winner")],
         **{f"Review{kind}": [{"reviewId": kind.lower()}] for kind in ("Approved", "Rejected", "Deleted")},
         **{f"Return{kind}": [{"returnId": "return"}] for kind in ("Created", "Deleted")},
     }
 
-    def found(told: dict[str, list[Json]]) -> list[tuple[str, str]]:
-        full = {name: told.get(name, []) for name in kinds}
+    def found(published: dict[str, list[Json]]) -> list[tuple[str, str]]:
+        full = {name: published.get(name, []) for name in kinds}
         return [(each.kind, each.id) for each in checker(model).compare_lifecycle_events(full, {"winner"})]
 
-    kinds = list(told)
-    assert found(told) == []
-    for kind, events in told.items():
+    kinds = list(published)
+    assert found(published) == []
+    for kind, events in published.items():
         for event in events:
-            less = {**told, kind: [each for each in events if each != event]}
+            less = {**published, kind: [each for each in events if each != event]}
             assert found(less) == [("lost", next(iter(event.values())))], kind
     for kind in ("ReviewSubmitted", "ReviewDeleted"):
-        assert found({**told, kind: [*told[kind], {"reviewId": "other"}]}) == [("wrong", "other")]
+        assert found({**published, kind: [*published[kind], {"reviewId": "other"}]}) == [("wrong", "other")]
 
 
-def test_ratings_are_told_with_a_revision_unless_the_version_before_tells_them() -> None:
+def test_rating_events_need_a_revision_except_from_the_previous_version() -> None:
     model = Model()
     model.submit("r", BODY)
     model.moderate("approve", "r")
@@ -83,14 +83,14 @@ def test_ratings_are_told_with_a_revision_unless_the_version_before_tells_them()
     event: Json = {"entityId": entity, "storeId": store, "reviewCount": count, "average": average}
     event["histogram"] = histogram
     before = cast(Version, object())
-    for version, told, expected in (
+    for version, events, expected in (
         (None, [{**event, "revision": 1}], 0),
         (None, [event], 1),
         (before, [event], 0),
         (None, [{**event, "revision": 2}, {**event, "reviewCount": 0, "revision": 3}], 1),
         (before, [{**event, "reviewCount": 0}], 1),
     ):
-        assert len(checker(model, version).compare_rating_events(told)) == expected, told
+        assert len(checker(model, version).compare_rating_events(events)) == expected, events
 
 
 @pytest.mark.parametrize(
@@ -104,27 +104,27 @@ def test_ratings_are_told_with_a_revision_unless_the_version_before_tells_them()
         ('{"rating": 4}', ("t", 0, 2), []),
     ],
 )
-def test_dead_letters_have_the_code_of_their_kind(value: str, place: tuple[str, int, int], codes: list[str]) -> None:
+def test_allowed_dead_letter_codes(value: str, place: tuple[str, int, int], codes: list[str]) -> None:
     model = Model(unreadable={("t", 0, 7): "gzip-bomb", ("t", 0, 8): "unknown-codec"}, unacknowledged={("t", 1)})
     model.poison["poison"] += 1
     model.submit("r", BODY)
     assert list(checker(model).allowed_codes(value, "r", place)) == codes
 
 
-def test_a_run_says_what_it_did_not_do() -> None:
+def test_missing_work_of_a_run_is_listed() -> None:
     sizes: Any = dict.fromkeys(("seed", "commands", "reviewers", "importers", "buyers", "audiences", "deciders"), 1)
     plan, nobody = Plan(**sizes, faults=2, seconds=1.0, processes=()), cast(Any, None)
     world = World(nobody, nobody, Ledger(), Model(), (), "s1", nobody)
     run = Run(plan, print, Result(1), nobody, nobody, world)
     idle, busy = Shopper(world, "idle", 1), Shopper(world, "busy", 1)
     busy.turns = 1
-    assert [what.split()[0] for what in run.missing_work([idle, busy])] == ["0", "s1-idle", "no"]
+    assert [message.split()[0] for message in run.missing_work([idle, busy])] == ["0", "s1-idle", "no"]
     run.turns, world.ledger.acknowledged = 2, 1
     assert list(run.missing_work([busy])) == []
 
 
-@pytest.mark.parametrize("what", [{"failures": ["x"]}, {"undone": ["x"]}, {"differences": {"lost": 1}}])
-def test_a_run_is_good_if_it_did_what_it_was_to_do_and_found_nothing(what: Any) -> None:
+@pytest.mark.parametrize("fields", [{"failures": ["x"]}, {"undone": ["x"]}, {"differences": {"lost": 1}}])
+def test_run_verdicts(fields: Any) -> None:
     assert Result(1).is_good
-    assert not Result(1, **what).is_good
-    assert Result(1, **what).is_right is ("undone" in what)
+    assert not Result(1, **fields).is_good
+    assert Result(1, **fields).is_right is ("undone" in fields)

@@ -1,4 +1,4 @@
-"""Google's feed of product reviews: what stands in it, and that it always is by the schema."""
+"""Google's product review feed: its content, and its validity by the schema."""
 
 import io
 import json
@@ -48,7 +48,7 @@ def shown(review: Review, about: Description = Description(url=PAGE), name: str 
     return found
 
 
-def test_a_review_with_all_there_is() -> None:
+def test_review_with_all_fields() -> None:
     facts = Facts(verified_purchase=True, incentivized=True, source=Source.REMINDER, language="de-AT")
     images = (ReviewImage("i1"), ReviewImage("i2", is_hidden=True), ReviewImage("i3", is_pending=True))
     review = review_of("Sharp & light.", title="Good", user_name="Anna", facts=facts, images=images)
@@ -77,7 +77,7 @@ def test_a_review_with_all_there_is() -> None:
     }
 
 
-def test_a_review_with_as_little_as_can_be() -> None:
+def test_minimal_review() -> None:
     review = review_of(title=" ", entity_name="Old camera")
     found = shown(review)
     assert (found[AUTHOR], found[f"{CODES}/skus/sku"]) == ("Anonymous", "camera")
@@ -91,12 +91,12 @@ def test_a_review_with_as_little_as_can_be() -> None:
     )
 
 
-def test_a_named_author_is_not_anonymous() -> None:
+def test_named_author_is_not_anonymous() -> None:
     assert "is_anonymous" not in review_element(review_of(user_name="Anna"), Description(), PAGE, IMAGES)
 
 
 @pytest.mark.parametrize(("tag", "language"), [("en", "en"), ("DE-at", "de"), ("zh-Hant-TW", "zh")])
-def test_a_language_is_told_without_its_country(tag: str, language: str) -> None:
+def test_language_is_written_without_country(tag: str, language: str) -> None:
     assert shown(review_of(facts=Facts(language=tag)))["review_language"] == language
 
 
@@ -104,12 +104,12 @@ def test_a_language_is_told_without_its_country(tag: str, language: str) -> None
     ("left_out", "foot"),
     [(0, "</feed>\n"), (3, "<!-- reviews omitted because their objects have no url: 3 -->\n</feed>\n")],
 )
-def test_the_foot_tells_of_what_was_left_out(left_out: int, foot: str) -> None:
+def test_foot_counts_omitted_reviews(left_out: int, foot: str) -> None:
     assert feed_foot(left_out) == foot
 
 
 @pytest.mark.parametrize("text", XSS)
-def test_hostile_texts_are_texts(text: str) -> None:
+def test_hostile_texts_are_escaped(text: str) -> None:
     about = Description(text, PAGE, None, (text,), (text,), (text,), (text,))
     found = shown(review_of(text, title=text, user_name=text), about, name=text)
     places = (AUTHOR, "title", "content", f"{CODES}/mpns/mpn", f"{CODES}/skus/sku", "products/product/product_name")
@@ -121,7 +121,7 @@ filled = st.text(min_size=1).filter(str.strip)
 
 @pytest.mark.long
 @given(text=filled, name=st.none() | st.text(), codes=st.lists(st.text(max_size=9)).map(tuple))
-def test_any_text_makes_a_valid_review(text: str, name: str | None, codes: tuple[str, ...]) -> None:
+def test_any_text_gives_a_valid_review(text: str, name: str | None, codes: tuple[str, ...]) -> None:
     place = ObjectKey(CAMERA, "shop")
     facts: dict[str, Fact] = {
         "name": name or "",
@@ -130,7 +130,7 @@ def test_any_text_makes_a_valid_review(text: str, name: str | None, codes: tuple
     }
     about = description({place: ObjectFacts(facts)}, place)
     found = shown(review_of(text, title=name, user_name=name, entity_name=name), about, name=text)
-    # A parser reads each end of a line as \\n.
+    # XML parsers normalise line ends to \\n.
     read = re.sub(r"\r\n?", "\n", re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text))
     assert found["content"] == read
 
@@ -140,7 +140,7 @@ hosts = st.sampled_from(["shop.example", "münchen.example:8080", "a_b.example",
 
 
 @given(hosts, st.text("/?#%[]{}|\\^`<>\"'&=;ä.~:@!zA0", max_size=20))
-def test_any_address_that_is_told_makes_a_valid_feed(host: str, rest: str) -> None:
+def test_any_accepted_url_gives_a_valid_feed(host: str, rest: str) -> None:
     try:
         url = URL.validate_python(f"https://{host}/{rest}")
     except ValidationError:
@@ -166,11 +166,11 @@ def test_any_address_that_is_told_makes_a_valid_feed(host: str, rest: str) -> No
         *(("http://localhost:8080/c", None), ("javascript:alert(1)", None), ("https://[", None), (None, None)),
     ],
 )
-def test_addresses(url: str | None, address: str | None) -> None:
+def test_product_urls(url: str | None, address: str | None) -> None:
     assert product_url(Description(url=url)) == address
 
 
-def test_sellers_orders_and_deliveries_are_no_products() -> None:
+def test_only_products_are_in_the_feed() -> None:
     assert (is_in_feed("Product"), is_in_feed("Lens")) == (True, True)
     others = ("Organization", "Vendor", "vendor", "Seller", "Order", "Customer", "DeliveryService")
     assert [each for each in others if is_in_feed(each)] == []
@@ -182,27 +182,27 @@ async def batches(*sizes: int) -> AsyncIterator[Elements]:
         yield Elements("".join(review_element(each, Description(), PAGE, IMAGES) for each in reviews).encode(), 1)
 
 
-async def written(most_bytes: int, *sizes: int) -> list[bytes]:
+async def write_files(most_bytes: int, *sizes: int) -> list[bytes]:
     found: dict[int, bytes] = {}
     async for piece in files("Shop", batches(*sizes), most_bytes):
         found[piece.file] = found.get(piece.file, b"") + piece.text
     return list(found.values())
 
 
-async def test_files_are_split_where_they_get_too_large() -> None:
-    (whole,) = await written(10**9, 2, 0, 3)
+async def test_large_feeds_are_split_into_files() -> None:
+    (whole,) = await write_files(10**9, 2, 0, 3)
     assert len(reviews_in(whole)) == 5
     assert b"<!-- reviews omitted because their objects have no url: 3 -->" in whole
-    several = await written(5_000, 2, 2, 0, 2, 1)
+    several = await write_files(5_000, 2, 2, 0, 2, 1)
     assert max(map(len, several)) <= 5_000
     counts = [len(reviews_in(file)) for file in several]
     assert (sum(counts), len(counts) > 1) == (7, True)
     assert len({review["review_id"] for file in several for review in reviews_in(file)}) == 7
-    assert [reviews_in(file) for file in await written(5_000)] == [[]]
-    assert [reviews_in(file) for file in await written(5_000, 0, 0)] == [[]]
+    assert [reviews_in(file) for file in await write_files(5_000)] == [[]]
+    assert [reviews_in(file) for file in await write_files(5_000, 0, 0)] == [[]]
 
 
-async def test_a_zip_is_written_while_it_is_sent() -> None:
+async def test_zip_is_streamed() -> None:
     content = b"".join([part async for part in zipped("Shop", batches(2, 2, 2), 4_000)])
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         assert archive.testzip() is None
@@ -213,24 +213,24 @@ async def test_a_zip_is_written_while_it_is_sent() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 40, 100])
-def test_the_estimate_knows_what_is_told_of_objects(count: int) -> None:
+def test_estimate_is_an_upper_bound(count: int) -> None:
     codes = {name: tuple(f"{place:013}" for place in range(count)) for name in ("gtins", "mpns", "skus", "brands")}
     facts: dict[str, Fact] = {"url": f"{PAGE}/{'x' * 1_000}", "name": "The camera", **codes}
     about = description({ObjectKey(CAMERA, None): ObjectFacts(facts)}, ObjectKey(CAMERA, "s"))
     images = tuple(ReviewImage(str(UUID(int=n))) for n in range(5))
     review = review_of(images=images)
     stored = {"_id": review.id, "review": review.text, "images": [{"id": image.id} for image in images]}
-    told = {"_id": {"entityType": "Product", "entityId": "p1", "storeId": None}, "facts": facts}
-    sizes = [len(bson.encode(json.loads(json.dumps(each)))) for each in (stored, told)]
-    written = len(review_element(review, about, str(about.url), IMAGES).encode())
-    assert written < feed_bytes(1, sizes[0], len(images), sizes[1]) < 3 * written
+    object_document = {"_id": {"entityType": "Product", "entityId": "p1", "storeId": None}, "facts": facts}
+    sizes = [len(bson.encode(json.loads(json.dumps(each)))) for each in (stored, object_document)]
+    size = len(review_element(review, about, str(about.url), IMAGES).encode())
+    assert size < feed_bytes(1, sizes[0], len(images), sizes[1]) < 3 * size
 
 
-def test_the_estimate_grows_by_as_much_for_each_image_and_by_twice_what_is_told_of_objects() -> None:
+def test_estimate_grows_with_images_and_object_bytes() -> None:
     alone = feed_bytes(1, 500)
     assert feed_bytes(1, 500, 3) - alone == 3 * (feed_bytes(1, 500, 1) - alone) == 300
     assert feed_bytes(1, 500, 0, 70) - alone == 140
 
 
-def test_a_feed_of_too_many_reviews_is_too_large_whatever_they_say() -> None:
+def test_too_many_reviews_exceed_the_byte_limit() -> None:
     assert feed_bytes(MOST_REVIEWS, 1_000) > MOST_BYTES > feed_bytes(50_000, 50_000_000)

@@ -1,4 +1,4 @@
-"""Stamps of forms, checks, rates of addresses, and the ids of visitors."""
+"""Form stamps, proof-of-work checks, rates per address, and visitor ids."""
 
 import hmac
 from base64 import b64encode, urlsafe_b64encode
@@ -28,7 +28,7 @@ places = st.builds(lambda type, id, store: ObjectKey(Entity(type, id), store), t
 
 
 @given(places, places, st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1)))
-def test_a_stamp_holds_for_its_object_and_store(place: ObjectKey, other: ObjectKey, opened: datetime) -> None:
+def test_stamp_is_valid_for_its_object_and_store(place: ObjectKey, other: ObjectKey, opened: datetime) -> None:
     at = opened.replace(tzinfo=UTC)
     text = new_stamp(place, at, KEY)
     assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
@@ -39,7 +39,7 @@ def test_a_stamp_holds_for_its_object_and_store(place: ObjectKey, other: ObjectK
     assert refusal_of_stamp(text, other, [KEY], at + LEAST_TIME) is expected
 
 
-def test_what_is_signed_is_the_same_in_every_version() -> None:
+def test_signed_content_is_stable() -> None:
     about = dumps(["shop", "Product", "camera"])
     moment = str(round(NOON.timestamp() * 1_000))
     signed = f"plaudit form stamp 1\n{dumps(['shop', 'Product', 'camera', moment])}".encode()
@@ -49,11 +49,11 @@ def test_what_is_signed_is_the_same_in_every_version() -> None:
 
 
 @pytest.mark.parametrize("text", [".", "x", "1", "1.\ud800", "\ud800.", "1767268800000.x.y"])
-def test_what_is_no_stamp(text: str) -> None:
+def test_malformed_stamps_are_refused(text: str) -> None:
     assert refusal_of_stamp(text, PLACE, [KEY], NOON) is FormRefusal.STAMP_INVALID
 
 
-def test_the_time_that_a_form_takes() -> None:
+def test_stamp_validity_period() -> None:
     text = new_stamp(PLACE, NOON, KEY)
 
     def after(time: timedelta, **least: timedelta) -> FormRefusal | None:
@@ -69,7 +69,7 @@ def test_the_time_that_a_form_takes() -> None:
 
 
 @given(st.data())
-def test_no_change_of_a_stamp_goes_unnoticed(data: st.DataObject) -> None:
+def test_changed_stamps_are_refused(data: st.DataObject) -> None:
     text = new_stamp(PLACE, NOON, KEY)
     at = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.characters().filter(lambda character: character != text[at]))
@@ -79,32 +79,32 @@ def test_no_change_of_a_stamp_goes_unnoticed(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("reason", FormRefusal)
-def test_every_refusal_says_what_to_do(reason: FormRefusal) -> None:
+def test_refusals_have_advice_and_a_field(reason: FormRefusal) -> None:
     assert ":" in reason.message
     assert reason.field in {"stamp", "website", "check"}
 
 
-def solved(challenge: Challenge, /, **changed: object) -> str:
+def solve(challenge: Challenge, /, **changed: object) -> str:
     found = solve_challenge(challenge["challenge"], challenge["salt"], "SHA-256", challenge["maxnumber"])
     assert found is not None
     solution: Json = {**challenge, "number": found.number, "took": 12, **changed}
     return b64encode(dumps(solution).encode()).decode()
 
 
-def test_a_check_is_solved_for_its_object_and_for_minutes() -> None:
+def test_check_is_valid_for_its_object_and_lifetime() -> None:
     now = datetime.now(UTC)
     key = check_key(PLACE, KEY)
     challenge = new_challenge(key, now)
     assert challenge["maxnumber"] == MOST_WORK
-    solution = solved(challenge)
+    solution = solve(challenge)
     assert refusal_of_check(solution, [OTHER, key]) is None
     elsewhere = check_key(PLACE._replace(store_id="other"), KEY)
     for keys in ([], [KEY], [elsewhere]):
         assert refusal_of_check(solution, keys) is FormRefusal.CHECK_FAILED
     old = new_challenge(key, now - LIFETIME - SECOND)
-    assert refusal_of_check(solved(old), [key]) is FormRefusal.CHECK_EXPIRED
+    assert refusal_of_check(solve(old), [key]) is FormRefusal.CHECK_EXPIRED
     late = old["salt"].replace("expires=", "expires=9")
-    assert refusal_of_check(solved(old, salt=late), [key]) is FormRefusal.CHECK_FAILED
+    assert refusal_of_check(solve(old, salt=late), [key]) is FormRefusal.CHECK_FAILED
 
 
 @pytest.mark.parametrize(
@@ -114,18 +114,18 @@ def test_a_check_is_solved_for_its_object_and_for_minutes() -> None:
         *({"algorithm": "md5"}, {"salt": ["x"]}, {"salt": "\ud800"}, {"salt": ""}, {"signature": ""}, {"challenge": 1}),
     ],
 )
-def test_a_check_that_is_no_solution(changed: Json) -> None:
+def test_manipulated_check_is_refused(changed: Json) -> None:
     key = check_key(PLACE, KEY)
-    assert refusal_of_check(solved(new_challenge(key, datetime.now(UTC)), **changed), [key]) is FormRefusal.CHECK_FAILED
+    assert refusal_of_check(solve(new_challenge(key, datetime.now(UTC)), **changed), [key]) is FormRefusal.CHECK_FAILED
 
 
 @pytest.mark.parametrize("text", ["x", "e30=", "W10=", "MQ==", "bnVsbA==", "\ud800", "é", "e30", "/" * 2_048])
-def test_a_check_that_is_no_base64_of_an_object(text: str) -> None:
+def test_malformed_check_is_refused(text: str) -> None:
     assert refusal_of_check(text, [KEY]) is FormRefusal.CHECK_FAILED
     assert refusal_of_check("", [KEY]) is refusal_of_check(None, [KEY]) is FormRefusal.CHECK_MISSING
 
 
-def test_a_rate_is_of_an_address_and_what_it_is_about() -> None:
+def test_hourly_rate_per_address_and_subject() -> None:
     rate = HourlyRate(2, "votes")
     for address in ("a", "b"):
         for thing in ("1", "2", "1", "2"):
@@ -143,7 +143,7 @@ def test_a_rate_is_of_an_address_and_what_it_is_about() -> None:
         unlimited.take("a", "1")
 
 
-def test_a_visitor_is_no_customer_and_another_one_in_each_store() -> None:
+def test_visitor_id_has_a_prefix_and_differs_by_store() -> None:
     one = visitor_id("shop", "b" * 32)
     assert one == "visitor:" + one.removeprefix("visitor:")
     assert one == visitor_id("shop", "b" * 32)

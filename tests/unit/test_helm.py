@@ -1,4 +1,4 @@
-"""The chart makes what its values say, and refuses what it doesn't understand; needs Helm."""
+"""The chart renders its values, and refuses unknown or inconsistent ones; needs Helm."""
 
 import json
 import os
@@ -30,13 +30,13 @@ from tests.support.manifests import (
 from tests.support.variables import variables
 from tests.unit.test_kubernetes import OF_OPERATORS
 
-# What the image or the chart settles, and what belongs to `plaudit up`.
+# Set by the image or the chart, or only used by `plaudit up`.
 SETTLED: Final = {
     *("PLAUDIT_HTTP__HOST", "PLAUDIT_HTTP__PORT", "PLAUDIT_METRICS__HOST", "PLAUDIT_METRICS__PORT"),
     *("PLAUDIT_KAFKA__TLS_CA_FILE", "PLAUDIT_KAFKA__TLS_CERT_FILE", "PLAUDIT_KAFKA__TLS_KEY_FILE"),
     *("PLAUDIT_SMTP__TLS_CA_FILE", "PLAUDIT_DATA", "PLAUDIT_BROKER", "PLAUDIT_EMBEDDED__KAFKA_AUTH"),
 }
-# The modules of Go, and the folders in them, that hold the definitions of what operators understand.
+# Go modules, and their folders with the custom resource definitions of operators.
 DEFINITIONS: Final = {
     "github.com/kedacore/keda/v2@v2.21.0": "config/crd/bases",
     "github.com/prometheus-operator/prometheus-operator@v0.85.0": "example/prometheus-operator-crd",
@@ -47,14 +47,14 @@ CUSTOM: Final = ("scaledobjects", "triggerauthentications", "podmonitors", "prom
 OLD, NEW = (f"sha256:{digit * 64}" for digit in "12")
 
 
-def test_the_schema_knows_every_setting_and_no_secret() -> None:
+def test_schema_has_every_setting_and_no_secret() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     known = {name for name in schema["properties"]["config"]["properties"] if name.startswith("PLAUDIT_")}
     assert known == {name for name, is_secret in variables(Settings) if not is_secret} - SETTLED
 
 
-def test_the_manifests_that_are_kept_are_the_charts() -> None:
-    """After a change of the chart: `make manifests`."""
+def test_committed_manifests_match_the_chart() -> None:
+    """After a change of the chart, run `make manifests`."""
 
     def by_name(document: Document) -> str:
         return f"{document['kind']}/{document['metadata']['name']}"
@@ -64,13 +64,13 @@ def test_the_manifests_that_are_kept_are_the_charts() -> None:
 
 
 @pytest.mark.parametrize("values", VALUES)
-def test_helm_finds_no_fault(values: str) -> None:
+def test_chart_passes_helm_lint(values: str) -> None:
     linted = helm("lint", "--strict", CHART, "--values", VALUES[values])
     assert linted.returncode == 0, linted.stdout
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("setting", "message"),
     [
         ("workers.replicas=3", "additional properties 'workers' not allowed"),
         ("worker.replica=3", "at '/worker': additional properties 'replica' not allowed"),
@@ -91,13 +91,13 @@ def test_helm_finds_no_fault(values: str) -> None:
         ),
     ],
 )
-def test_values_that_mean_nothing_are_refused(said: str, answer: str) -> None:
-    made = helm("template", RELEASE, CHART, "--set", said)
+def test_invalid_values_are_refused(setting: str, message: str) -> None:
+    made = helm("template", RELEASE, CHART, "--set", setting)
     assert made.returncode != 0
-    assert answer in made.stderr
+    assert message in made.stderr
 
 
-def test_certificates_are_where_the_settings_lead() -> None:
+def test_certificates_are_mounted_at_the_configured_paths() -> None:
     made = rendered(VALUES["tls"])
     settings = made.settings()
     for process in ("api", "worker", "scheduler", "mailer"):
@@ -112,7 +112,7 @@ def test_certificates_are_where_the_settings_lead() -> None:
 
 
 @pytest.mark.long
-def test_only_who_asks_an_issuer_reaches_it() -> None:
+def test_network_policies_open_issuer_and_mail_server() -> None:
     def opened(values: str, process: str) -> set[str]:
         policy = rendered(VALUES[values]).named("NetworkPolicy", f"{RELEASE}-{process}")
         blocks = [to["ipBlock"]["cidr"] for rule in policy["spec"]["egress"] for to in rule.get("to", [])]
@@ -126,11 +126,11 @@ def test_only_who_asks_an_issuer_reaches_it() -> None:
     assert "10.3.0.0/16" in opened("production", "api")
 
 
-def test_nobody_reaches_servers_that_are_not_configured() -> None:
-    """The mail server, and what collects traces."""
+def test_unconfigured_servers_are_not_reachable() -> None:
+    """The mail server and the trace collector."""
 
-    def opened(*said: str) -> set[int]:
-        policies = rendered(VALUES["minimal"], *said).of("NetworkPolicy")
+    def opened(*settings: str) -> set[int]:
+        policies = rendered(VALUES["minimal"], *settings).of("NetworkPolicy")
         return {port["port"] for policy in policies for rule in policy["spec"]["egress"] for port in rule["ports"]}
 
     mail, traces = {25, 465, 587}, {4318}
@@ -141,12 +141,12 @@ def test_nobody_reaches_servers_that_are_not_configured() -> None:
         assert opened(f"config.{name}=http://collector:4318") == some | traces
 
 
-def test_the_alerts_are_those_of_prometheus() -> None:
+def test_chart_has_the_alerts_of_prometheus() -> None:
     (rules,) = rendered(VALUES["production"]).of("PrometheusRule")
     assert rules["spec"] == yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
 
 
-def test_the_alert_about_backups_has_the_name_of_the_release() -> None:
+def test_backup_alert_uses_the_release_name() -> None:
     made = helm("template", "shop", CHART, "--set", "monitoring.rules=true", "--show-only", "templates/monitoring.yaml")
     rules = [rule for group in yaml.safe_load(made.stdout)["spec"]["groups"] for rule in group["rules"]]
     (expression,) = [rule["expr"] for rule in rules if rule.get("alert") == "PlauditBackupFails"]
@@ -154,7 +154,7 @@ def test_the_alert_about_backups_has_the_name_of_the_release() -> None:
 
 
 @pytest.mark.parametrize(("values", "mailers"), [("minimal", 0), ("existing", 0), ("tls", None), ("production", None)])
-def test_mailers_run_where_there_is_a_mail_server(values: str, mailers: int | None) -> None:
+def test_mailers_run_only_with_a_mail_server(values: str, mailers: int | None) -> None:
     made = rendered(VALUES[values])
     assert made.named("Deployment", f"{RELEASE}-mailer")["spec"].get("replicas") == mailers
     scaled = {rule["metadata"]["name"] for rule in made.of("ScaledObject")}
@@ -162,7 +162,7 @@ def test_mailers_run_where_there_is_a_mail_server(values: str, mailers: int | No
 
 
 @pytest.mark.parametrize(("partitions", "least", "most"), [(2, 1, 1), (4, 2, 2), (12, 2, 6)])
-def test_the_least_number_of_workers_is_at_most_the_greatest(partitions: int, least: int, most: int) -> None:
+def test_minimum_replicas_do_not_exceed_the_maximum(partitions: int, least: int, most: int) -> None:
     few = (f"config.PLAUDIT_KAFKA__PARTITIONS={partitions}", "keda.mailer.maxReplicas=1", "keda.mailer.minReplicas=2")
     made = rendered(VALUES["production"], *few)
     bounds = {
@@ -175,12 +175,12 @@ def test_the_least_number_of_workers_is_at_most_the_greatest(partitions: int, le
 @pytest.mark.parametrize(
     ("prefix", "topic"), [("null", "plaudit.mail-commands"), ("", "mail-commands"), ("a.", "a.mail-commands")]
 )
-def test_the_topics_whose_lag_counts_have_the_configured_prefix(prefix: str, topic: str) -> None:
-    said = ("config.PLAUDIT_KAFKA__PARTITIONS=4", f"config.PLAUDIT_KAFKA__TOPIC_PREFIX={prefix}")
-    made = rendered(VALUES["production"], *said)
+def test_keda_topics_have_the_configured_prefix(prefix: str, topic: str) -> None:
+    settings = ("config.PLAUDIT_KAFKA__PARTITIONS=4", f"config.PLAUDIT_KAFKA__TOPIC_PREFIX={prefix}")
+    made = rendered(VALUES["production"], *settings)
     (rule,) = [each for each in made.of("ScaledObject") if each["metadata"]["name"] == f"{RELEASE}-mailer"]
-    ((told,), most) = ([each["metadata"] for each in rule["spec"]["triggers"]], rule["spec"]["maxReplicaCount"])
-    assert (told["topic"], told["consumerGroup"], most) == (topic, topic, 4)
+    ((trigger,), most) = ([each["metadata"] for each in rule["spec"]["triggers"]], rule["spec"]["maxReplicaCount"])
+    assert (trigger["topic"], trigger["consumerGroup"], most) == (topic, topic, 4)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_the_topics_whose_lag_counts_have_the_configured_prefix(prefix: str, top
         ((f"image.digest={NEW}", f"api.image.digest={OLD}"), f"plaudit@{OLD}"),
     ],
 )
-def test_the_facade_is_held_at_a_version_while_the_others_go_on(held: tuple[str, ...], image: str) -> None:
+def test_facade_image_can_be_pinned_during_an_upgrade(held: tuple[str, ...], image: str) -> None:
     made = rendered(VALUES["minimal"], "image.repository=plaudit", *held)
 
     def images(kind: str, name: str) -> set[str]:
@@ -205,24 +205,26 @@ def test_the_facade_is_held_at_a_version_while_the_others_go_on(held: tuple[str,
     assert images("Deployment", "api") == {image}
 
 
-def test_upgrades_are_told_with_the_workers_before_the_facade() -> None:
-    commands = [command.split() for command in told("Upgrade each part", "Roll back by one version")]
+def test_documented_upgrade_starts_workers_before_the_facade() -> None:
+    commands = [command.split() for command in commands_between("Upgrade each part", "Roll back by one version")]
     helms, composes = ([command for command in commands if command[0] == each] for each in ("helm", "docker"))
     assert [any(word.startswith("api.image.tag=") for word in command) for command in helms] == [True, False]
     up = ["up", "-d"]
     assert [command[2:] for command in composes] == [["build"], [*up, "worker", "scheduler", "mailer"], up]
 
 
-def test_upgrades_and_rollbacks_take_over_what_others_have_set() -> None:
-    """A field that somebody else has set since stops Helm half-way: the number of pods by `kubectl scale`."""
-    commands = [command for command in told("# Operations", "## What was tested") if command.startswith("helm ")]
+def test_documented_upgrades_force_conflicts() -> None:
+    """Helm stops halfway at a field that another client has set since, such as replicas by `kubectl scale`."""
+    commands = [
+        command for command in commands_between("# Operations", "## What was tested") if command.startswith("helm ")
+    ]
     changing = [command for command in commands if command.split()[1] in ("install", "upgrade", "rollback")]
     assert len(changing) > 5
     assert [command for command in changing if "--force-conflicts" not in command] == []
 
 
-def told(begin: str, end: str) -> list[str]:
-    """The commands of docs/operations.md between two texts, each on one line, without comments."""
+def commands_between(begin: str, end: str) -> list[str]:
+    """The commands in docs/operations.md between two texts, each joined to one line, without comments."""
     page = ROOT / "docs" / "operations.md"
     text = page.read_text().partition(begin)[2].partition(end)[0]
     lines = [line for block in blocks_of(page, text) for line in block.text.replace("\\\n", "").splitlines()]
@@ -230,8 +232,8 @@ def told(begin: str, end: str) -> list[str]:
 
 
 @pytest.mark.parametrize("clients", [("docker compose",), ("helm", "kubectl")])
-def test_a_restore_starts_the_scheduler_after_reminders_could_be_switched_off(clients: tuple[str, ...]) -> None:
-    """A scheduler makes up for a run that it missed, by its lease that was put back, as soon as it starts."""
+def test_documented_restore_starts_the_scheduler_last(clients: tuple[str, ...]) -> None:
+    """As soon as it starts, a scheduler catches up on runs that the restored lease shows as missed."""
 
     def starts_reminders(command: str) -> bool:
         if "compose up -d" in command:
@@ -239,41 +241,45 @@ def test_a_restore_starts_the_scheduler_after_reminders_could_be_switched_off(cl
         nobody = "paused=true" in command or ("scheduler.replicas=0" in command and "mailer.replicas=0" in command)
         return command.startswith("helm upgrade") and not nobody
 
-    commands = [command for command in told("## Backup and restore", "## Alerts") if command.startswith(clients)]
+    commands = [
+        command for command in commands_between("## Backup and restore", "## Alerts") if command.startswith(clients)
+    ]
     assert [at for at, command in enumerate(commands, start=1) if starts_reminders(command)] == [len(commands)]
     assert "reminders preview" in commands[-2]
 
 
-def test_a_restore_scales_all_but_workers_to_nothing() -> None:
-    (said,) = [command for command in told("## Backup and restore", "## Alerts") if "api.replicas=0" in command]
-    said = said.partition("--set ")[2].split()[0]
-    made = rendered(VALUES["production"], said)
+def test_restore_scales_all_but_workers_to_zero() -> None:
+    (setting,) = [
+        command for command in commands_between("## Backup and restore", "## Alerts") if "api.replicas=0" in command
+    ]
+    setting = setting.partition("--set ")[2].split()[0]
+    made = rendered(VALUES["production"], setting)
     replicas = {
         process: made.named("Deployment", f"{RELEASE}-{process}")["spec"].get("replicas") for process in PROCESSES
     }
-    # The number of workers is KEDA's.
+    # KEDA sets the number of workers.
     assert replicas == {"api": 0, "worker": None, "scheduler": 0, "mailer": 0}
     assert [rule["metadata"]["name"] for rule in made.of("HorizontalPodAutoscaler", "ScaledObject")] == [
         f"{RELEASE}-worker"
     ]
 
 
-def test_a_migration_that_failed_stays_until_helm_begins_the_next() -> None:
-    """Helm removes it before the next one; whoever applies manifests can't change a job that is there."""
+def test_failed_migration_stays_until_the_next_one() -> None:
+    """Helm removes it before the next one. Applied manifests can't change an existing job, so theirs expires."""
     made = rendered(VALUES["minimal"]), kept()
     seconds = [each.named("Job", f"{RELEASE}-migration")["spec"].get("ttlSecondsAfterFinished") for each in made]
     assert seconds == [None, 300]
 
 
-def test_a_migration_that_outlasts_helm_still_reaches_its_servers() -> None:
-    """When a hook fails, or Helm's time is up, Helm removes those that succeeded before it and say `hook-succeeded`."""
+def test_migration_policy_outlasts_failed_hooks() -> None:
+    """If a hook fails or times out, Helm removes earlier hooks with the delete policy `hook-succeeded`."""
     policy = rendered(VALUES["minimal"]).named("NetworkPolicy", f"{RELEASE}-migration")
     assert policy["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"
 
 
-def test_nobody_runs_while_a_backup_is_put_back() -> None:
+def test_nothing_runs_during_a_restore() -> None:
     made = rendered(VALUES["restore"])
-    # The job of the migration would fill the empty database.
+    # The migration job would write to the empty database.
     assert not made.of("Job")
     assert not [policy for policy in made.of("NetworkPolicy") if policy["metadata"]["name"].endswith("-migration")]
     assert {document["spec"]["replicas"] for document in made.of("Deployment")} == {0}
@@ -285,11 +291,11 @@ def test_nobody_runs_while_a_backup_is_put_back() -> None:
 
 
 @pytest.mark.parametrize(("values", "is_warned"), [("minimal", False), ("production", True), ("restore", True)])
-def test_who_has_backups_hears_that_a_restore_is_of_the_whole_replica_set(values: str, is_warned: bool) -> None:
+def test_notes_warn_that_a_restore_replaces_the_replica_set(values: str, is_warned: bool) -> None:
     assert ("replaces the whole replica set" in notes(VALUES[values])) is is_warned
 
 
-def test_an_ingress_without_proxies_that_are_trusted_is_warned_of() -> None:
+def test_notes_warn_of_an_ingress_without_trusted_proxies() -> None:
     name = "PLAUDIT_HTTP__TRUSTED_PROXIES"
     assert name in notes(VALUES["minimal"], "ingress.enabled=true")
     assert name not in notes(VALUES["minimal"])
@@ -300,22 +306,22 @@ def test_an_ingress_without_proxies_that_are_trusted_is_warned_of() -> None:
 
 
 def notes(values: Path, *others: str) -> str:
-    """What Helm says at the end of an installation by values, and by others as `a.b=1`."""
-    said = [part for other in others for part in ("--set", other)]
-    made = helm("install", RELEASE, CHART, "--dry-run=client", "--values", values, *said)
+    """The notes of an installation with a values file and further values as `a.b=1`."""
+    options = [part for other in others for part in ("--set", other)]
+    made = helm("install", RELEASE, CHART, "--dry-run=client", "--values", values, *options)
     assert made.returncode == 0, made.stderr
     return made.stdout.partition("\nNOTES:\n")[2]
 
 
 @pytest.mark.parametrize("has_room", [True, False])
-def test_backups_of_an_age_make_room_for_the_next(tmp_path: Path, has_room: bool) -> None:
+def test_expired_backups_make_room_for_the_next(tmp_path: Path, has_room: bool) -> None:
     made = rendered(VALUES["production"], "backup.keepDays=7")
     job = made.named("CronJob", f"{RELEASE}-backup")["spec"]["jobTemplate"]["spec"]["template"]
     (script,) = containers(job)[0]["args"]
     backups, mongodump = tmp_path / "backup", tmp_path / "bin" / "mongodump"
     for folder in (backups, mongodump.parent):
         folder.mkdir()
-    # A full volume, on which two dumps have room, or just one.
+    # A full volume, with room for two dumps or only one.
     mongodump.write_text(
         '#!/bin/sh\nfor last do :; done\ntest "$(ls | wc -l)" -lt "$ROOM" && touch "${last#--archive=}"'
     )
@@ -326,14 +332,14 @@ def test_backups_of_an_age_make_room_for_the_next(tmp_path: Path, has_room: bool
         os.utime(backups / name, (0, 0))
     environment = {"PATH": f"{mongodump.parent}:{os.environ['PATH']}", "URI": "mongodb://m", "ROOM": str(1 + has_room)}
     script = script.replace("/tmp/", f"{tmp_path}/")  # noqa: S108 - that of the container
-    ended = subprocess.run(["sh", "-euc", script], cwd=backups, env=environment, check=False)
+    result = subprocess.run(["sh", "-euc", script], cwd=backups, env=environment, check=False)
     (left,) = [file.name for file in backups.iterdir()]
-    # Until the next one is whole the newest stays, whatever its age.
-    assert (ended.returncode == 0, left == old[-1]) == (has_room, not has_room)
+    # The newest backup is kept, regardless of its age, until the next one is complete.
+    assert (result.returncode == 0, left == old[-1]) == (has_room, not has_room)
 
 
 @pytest.mark.parametrize("values", VALUES)
-def test_operators_understand_what_is_theirs(values: str) -> None:
+def test_custom_resources_match_the_operators_schemas(values: str) -> None:
     found = definitions()
     if isinstance(found, str):
         pytest.skip(found)
@@ -344,17 +350,17 @@ def test_operators_understand_what_is_theirs(values: str) -> None:
 
 @cache
 def definitions() -> dict[str, jsonschema_rs.Draft202012Validator] | str:
-    """The schemas of what operators define, by version and kind, from the modules that the operators are made of; or
-    why they can't be had, which is found out once."""
+    """The schemas of the operators' custom resources by version and kind, from the operators' Go modules; or the
+    reason why they are unavailable. Cached, so that a failure isn't retried."""
     if shutil.which("go") is None:
-        return "go isn't installed, which gets the definitions"
+        return "Go isn't installed: it downloads the definitions"
     command = ["go", "mod", "download", "-json", *DEFINITIONS]
     try:
         got = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=300)
     except subprocess.TimeoutExpired:
-        return "the definitions can't be had: Go's proxy is slow, or away"
+        return "the definitions are unavailable: Go's module proxy timed out"
     if got.returncode:
-        return f"the definitions can't be had: {got.stderr[:200]}"
+        return f"the definitions are unavailable: {got.stderr[:200]}"
     found = {}
     decoder, left = json.JSONDecoder(), got.stdout.strip()
     while left:
@@ -371,7 +377,7 @@ def definitions() -> dict[str, jsonschema_rs.Draft202012Validator] | str:
 
 
 def closed(schema: Any) -> Any:
-    """The same, but with fields refused that it doesn't know, as `kubectl` warns of them."""
+    """The same schema, but refusing unknown fields, of which `kubectl` warns."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):

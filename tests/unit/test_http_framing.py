@@ -1,4 +1,4 @@
-"""Requests that are framed to harm: endless trailers, queues, heads that two servers could read differently."""
+"""Malicious framing of requests: endless trailers, long pipelines, ambiguous heads."""
 
 import asyncio
 import json
@@ -29,19 +29,19 @@ ENDLESS = {
 }
 
 
-def held(let_go: asyncio.Event) -> ASGIApp:
-    """The application; it answers `/held` once the event is set."""
+def held_app(release: asyncio.Event) -> ASGIApp:
+    """The application; it responds to `/held` once the event is set."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/held":
-            await let_go.wait()
+            await release.wait()
         await app(scope, receive, send)
 
     return application
 
 
 async def flood(client: Connection, content: bytes) -> int:
-    """Send it again and again until the connection ends, or FLOOD_BYTES have been sent; returns how many."""
+    """Send the content repeatedly until the connection ends or FLOOD_BYTES were sent; return the number of bytes."""
     sent = 0
     with suppress(ConnectionError):
         async with asyncio.timeout(DEADLINE_S):
@@ -52,14 +52,14 @@ async def flood(client: Connection, content: bytes) -> int:
 
 
 async def only_connection(server: Server) -> BoundedProtocol:
-    """Wait for the only client, and return the protocol that serves it."""
+    """Wait for the only client, and return the protocol instance that serves it."""
     (protocol,) = await eventually(lambda: list(server.connections))
     assert isinstance(protocol, BoundedProtocol)
     return protocol
 
 
 @pytest.mark.parametrize("piece", [1_000_000, 1])
-async def test_trailers_are_no_headers(piece: int) -> None:
+async def test_trailers_are_not_headers(piece: int) -> None:
     trailers = b"X-API-Key: a\r\nPrefer: wait=30\r\nSec-Fetch-Site: same-origin\r\nExpect: 100-continue\r\n"
     request = CHUNKED.replace(b"/", b"/names", 1) + b"3\r\nabc\r\n0\r\n" + trailers + b"\r\n"
     async with running(limits()) as server, server.client() as client:
@@ -70,7 +70,7 @@ async def test_trailers_are_no_headers(piece: int) -> None:
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-async def test_what_surrounds_chunks_is_bounded(name: str) -> None:
+async def test_chunk_framing_is_bounded(name: str) -> None:
     start, more = ENDLESS[name]
     async with running(limits()) as server, server.client() as client:
         status, body = await client.ask(CHUNKED + b"3\r\nabc\r\n" + start + more)
@@ -80,7 +80,7 @@ async def test_what_surrounds_chunks_is_bounded(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENDLESS)
-async def test_what_surrounds_chunks_is_bounded_after_the_answer(name: str) -> None:
+async def test_chunk_framing_is_bounded_after_the_response(name: str) -> None:
     start, more = ENDLESS[name]
     async with running(limits()) as server, server.client() as client:
         assert await client.ask(EARLY + b"3\r\nabc\r\n") == (200, b"0")
@@ -92,13 +92,13 @@ async def test_what_surrounds_chunks_is_bounded_after_the_answer(name: str) -> N
 @pytest.mark.parametrize(
     ("chunk", "size", "count"), [(b"1\r\na\r\n", 1, 20_000), (b"00005;a=b\r\nabcde\r\n", 5, 5_000)]
 )
-async def test_small_chunks_are_taken(chunk: bytes, size: int, count: int) -> None:
+async def test_small_chunks_are_accepted(chunk: bytes, size: int, count: int) -> None:
     async with running(limits()) as server, server.client() as client:
         answer = (200, str(size * count).encode())
         assert await client.ask(CHUNKED + chunk * count + b"0\r\na: b\r\n\r\n") == answer
 
 
-async def test_headers_are_counted() -> None:
+async def test_number_of_headers_is_limited() -> None:
     async with running(limits()) as server, server.client() as client:
         head = b"GET / HTTP/1.1\r\nhost: a\r\n" + b"a:\r\n" * (MAX_HEADERS - 1)
         assert (await client.ask(head + b"\r\n"))[0] == 200
@@ -108,28 +108,28 @@ async def test_headers_are_counted() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"a" * 1_000, b"a" * 200_000])
-async def test_requests_wait_while_an_earlier_one_is_in_hand(body: bytes) -> None:
-    let_go = asyncio.Event()
+async def test_pipelined_requests_wait_for_the_current_one(body: bytes) -> None:
+    release = asyncio.Event()
     later = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
-    async with running(limits(), held(let_go)) as server, server.client() as client:
+    async with running(limits(), held_app(release)) as server, server.client() as client:
         client.writer.write(HELD + later * 300)
         protocol = await only_connection(server)
         assert await eventually(lambda: len(protocol.pipeline)) == 1
-        let_go.set()
+        release.set()
         answers = [await client.answer() for _ in range(301)]
         assert answers == [(200, b"0"), *[(200, str(len(body)).encode())] * 300]
 
 
 @pytest.mark.parametrize("then", [b"\x16\x03 hello\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HT"])
-async def test_a_refusal_is_not_the_answer_to_an_earlier_request(then: bytes) -> None:
-    let_go = asyncio.Event()
-    async with running(limits(receive=0.3), held(let_go)) as server, server.client() as client:
+async def test_refusal_does_not_answer_an_earlier_request(then: bytes) -> None:
+    release = asyncio.Event()
+    async with running(limits(receive=0.3), held_app(release)) as server, server.client() as client:
         client.writer.write(HELD)
         protocol = await only_connection(server)
         await eventually(lambda: protocol.cycle is not None)
         client.writer.write(then)
         await eventually(lambda: not protocol.cycle.keep_alive)
-        let_go.set()
+        release.set()
         assert await client.answer() == (200, b"0")
         assert await client.is_closed()
 
@@ -171,7 +171,7 @@ async def test_a_refusal_is_not_the_answer_to_an_earlier_request(then: bytes) ->
         (b"GET / HTTP/1.1\r\nhost: a\r\nexpect: 200-maybe", 200),
     ],
 )
-async def test_heads_that_can_be_read_in_two_ways_are_refused(head: bytes, status: int) -> None:
+async def test_ambiguous_heads_are_refused(head: bytes, status: int) -> None:
     async with running(limits()) as server, server.client() as client:
         answered, body = await client.ask(head + b"\r\n\r\n")
         assert answered == status
@@ -193,14 +193,14 @@ async def test_heads_that_can_be_read_in_two_ways_are_refused(head: bytes, statu
         (b"GET / HTTP/1.1\r\nhost: a\r\ncontent-type: b\r\ncontent-type: c", "the header Content-Type once"),
     ],
 )
-async def test_a_refusal_names_its_reason(head: bytes, detail: str) -> None:
+async def test_refusal_names_its_reason(head: bytes, detail: str) -> None:
     async with running(limits()) as server, server.client() as client:
         _, body = await client.ask(head + b"\r\n\r\n")
         assert detail in json.loads(body)["detail"]
 
 
 @pytest.mark.parametrize("protocol", [b"h2c", b"websocket", b"TLS/1.0"])
-async def test_upgrades_are_not_made_and_take_nothing_with_them(protocol: bytes) -> None:
+async def test_upgrade_requests_are_answered_as_http(protocol: bytes) -> None:
     upgrade = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: %s\r\nhttp2-settings: AAMAAABk\r\n" % protocol
     get = b"GET / HTTP/1.1\r\nhost: a\r\n" + upgrade + b"\r\n"
     post = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n" + upgrade + b"\r\nabc"
@@ -209,7 +209,7 @@ async def test_upgrades_are_not_made_and_take_nothing_with_them(protocol: bytes)
         assert [await client.answer() for _ in range(6)] == [(200, b"0"), (200, b"3"), (200, b"0")] * 2
 
 
-async def test_a_client_that_expects_to_be_told_to_go_on() -> None:
+async def test_expect_100_continue() -> None:
     async with running(limits()) as server, server.client() as client:
         client.writer.write(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n")
         assert await client.head() == b"http/1.1 100 continue\r\n\r\n"

@@ -1,4 +1,4 @@
-"""Limits on connections, heads and patience, over real sockets."""
+"""Limits on connections, request heads and times, over real sockets."""
 
 import asyncio
 import json
@@ -22,8 +22,8 @@ REQUEST = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
-    """Reads the body and says how much there was; `/large` gives a large answer, `/early` one before the body, `/names`
-    the names of the headers after it."""
+    """Read the body and return its size; `/large` returns a large body, `/early` responds before reading, `/names`
+    returns the names of the headers."""
     if scope["type"] != "http":
         return
     size = 0
@@ -43,7 +43,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 @dataclass
 class Server:
-    """A server with these limits."""
+    """A running server with its protocol class and open connections."""
 
     port: int
     protocol: type[BoundedProtocol]
@@ -74,7 +74,7 @@ def limits(*, connections: int = 100, head: int = 4_096, receive: float = 60.0, 
     return HttpSettings(max_connections=connections, max_head_bytes=head, receive_timeout=receive, send_timeout=send)
 
 
-async def test_requests_are_answered_one_after_the_other() -> None:
+async def test_requests_are_answered_in_order() -> None:
     async with running(limits()) as server, server.client() as client:
         assert await client.ask(REQUEST) == (200, b"0")
         assert await client.ask(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc") == (200, b"3")
@@ -93,7 +93,7 @@ async def test_requests_are_answered_one_after_the_other() -> None:
     ],
 )
 @pytest.mark.parametrize("piece", [1_000_000, 700])
-async def test_a_head_that_is_too_large(head: bytes, piece: int) -> None:
+async def test_too_large_head_is_refused(head: bytes, piece: int) -> None:
     async with running(limits()) as server, server.client() as client:
         for start in range(0, len(head), piece):
             await client.send(head[start : start + piece])
@@ -103,14 +103,14 @@ async def test_a_head_that_is_too_large(head: bytes, piece: int) -> None:
         assert await client.is_closed()
 
 
-async def test_heads_are_counted_by_themselves() -> None:
+async def test_head_limit_excludes_bodies_and_earlier_heads() -> None:
     async with running(limits()) as server, server.client() as client:
         for _ in range(5):
             head = b"POST / HTTP/1.1\r\nhost: a\r\nlong: " + b"a" * 3_000 + b"\r\ncontent-length: 9000\r\n\r\n"
             assert await client.ask(head + b"b" * 9_000) == (200, b"9000")
 
 
-async def test_what_is_not_http() -> None:
+async def test_non_http_input_is_refused() -> None:
     async with running(limits()) as server, server.client() as client:
         status, body = await client.ask(b"\x16\x03\x01 hello\r\n\r\n")
         assert status == 400
@@ -129,7 +129,7 @@ async def test_what_is_not_http() -> None:
         REQUEST + b"GET / HT",
     ],
 )
-async def test_requests_that_never_come_to_an_end(start: bytes) -> None:
+async def test_incomplete_requests_time_out(start: bytes) -> None:
     async with running(limits(receive=0.3)) as server, server.client() as client:
         if start.startswith(REQUEST):
             assert (await client.ask(REQUEST))[0] == 200
@@ -141,7 +141,7 @@ async def test_requests_that_never_come_to_an_end(start: bytes) -> None:
         assert not server.protocol.waiting
 
 
-async def test_a_request_in_drops_has_no_more_time() -> None:
+async def test_trickling_request_times_out() -> None:
     async with running(limits(receive=0.5)) as server, server.client() as client:
         async with asyncio.TaskGroup() as group:
             answer = group.create_task(client.answer())
@@ -153,14 +153,14 @@ async def test_a_request_in_drops_has_no_more_time() -> None:
         assert answer.result()[0] == 408
 
 
-async def test_a_body_that_comes_on_has_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A photo by a slow connection; what trickles, and what takes far too long, has not."""
+async def test_steady_body_gets_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a photo over a slow connection; trickling and far too long uploads time out."""
     head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1000001\r\n\r\n"
     async with running(limits(receive=0.3)) as server, server.client() as client:
         await client.send(head + b"x" * 1_000_000)
         await asyncio.sleep(0.6)  # longer than other requests may take
         assert await client.ask(b"x") == (200, b"1000001")
-        # The next one has no more time for it.
+        # The next request doesn't inherit the extension.
         assert (await client.ask(head + b"x"))[0] == 408
     monkeypatch.setattr(http_receive_timeout, "LONGEST_S", 0.5)
     async with running(limits(receive=0.3)) as server, server.client() as client:
@@ -168,14 +168,14 @@ async def test_a_body_that_comes_on_has_longer(monkeypatch: pytest.MonkeyPatch) 
         assert (status, "0.5 s" in json.loads(body)["detail"]) == (408, True)
 
 
-async def test_a_body_that_nobody_wants_any_more_ends_the_connection() -> None:
+async def test_unread_body_closes_the_connection() -> None:
     async with running(limits(receive=0.3)) as server, server.client() as client:
         head = b"POST /early HTTP/1.1\r\nhost: a\r\ncontent-length: 1000\r\n\r\nabc"
         assert await client.ask(head) == (200, b"0")
         assert await client.is_closed()
 
 
-async def test_a_client_that_still_sends_reads_its_answer() -> None:
+async def test_sending_client_can_read_an_early_response() -> None:
     async with running(limits()) as server:
         for version, more in ((b"1.0", b""), (b"1.1", b"connection: close\r\n")):
             async with server.client() as client:
@@ -189,7 +189,7 @@ async def test_a_client_that_still_sends_reads_its_answer() -> None:
         await eventually(lambda: not server.connections)
 
 
-async def test_what_is_thrown_away_behind_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_discarded_bytes_after_a_response_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_lingering, "LINGER_BYTES", 1_000_000)
     head = b"POST /early HTTP/1.0\r\nhost: a\r\ncontent-length: 2000000000\r\n\r\n"
     async with running(limits()) as server, server.client() as client:
@@ -202,20 +202,20 @@ async def test_what_is_thrown_away_behind_an_answer_is_bounded(monkeypatch: pyte
         await eventually(lambda: not server.connections)
 
 
-async def test_clients_that_do_not_read() -> None:
+async def test_clients_that_do_not_read_are_disconnected() -> None:
     async with running(limits(send=0.3)) as server, server.client() as slow:
         slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
         await slow.send(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n" * 8)
         await eventually(lambda: any(each._sending for each in server.connections))
-        server.protocol.limits.send_timeout = 60.0  # the others are busy, at most, as the machine may be
+        server.protocol.limits.send_timeout = 60.0  # no timeout for other clients on a busy machine
         async with server.client() as good:
             status, body = await good.ask(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n")
             assert (status, len(body)) == (200, len(ANSWER))
         await eventually(lambda: not server.connections)
-        assert not slow.writer.transport.is_closing()  # it isn't the client who ended it
+        assert not slow.writer.transport.is_closing()  # the server closed the connection, not the client
 
 
-async def test_the_longest_waiting_connection_makes_room() -> None:
+async def test_longest_idle_connection_is_closed() -> None:
     async with AsyncExitStack() as stack, running(limits(connections=20)) as server:
         idle = [await stack.enter_async_context(server.client()) for _ in range(60)]
         for _ in range(5):
@@ -223,11 +223,11 @@ async def test_the_longest_waiting_connection_makes_room() -> None:
                 assert (await good.ask(REQUEST))[0] == 200
         assert len(server.protocol.waiting) <= 20
         assert await idle[0].is_closed()
-        # One that has been of use lately isn't the one.
+        # A recently used connection is kept.
         assert (await idle[-1].ask(REQUEST))[0] == 200
 
 
-async def test_slow_bodies_make_room_too() -> None:
+async def test_connections_with_slow_bodies_are_closed() -> None:
     async with AsyncExitStack() as stack, running(limits(connections=10)) as server:
         for slow in [await stack.enter_async_context(server.client()) for _ in range(30)]:
             with suppress(ConnectionError):

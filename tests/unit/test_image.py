@@ -1,4 +1,4 @@
-"""The image: what goes into its build, what it says of itself, and how the example workflows treat it."""
+"""The container image: its build context, its labels, and the example workflows."""
 
 import re
 import tomllib
@@ -19,14 +19,14 @@ NEEDED = {"pyproject.toml", "README.md", "LICENSE"}
 
 
 def context(folder: Path) -> set[str]:
-    """The files of a folder that Docker would send to a build, but for the Dockerfile and the rules themselves."""
+    """The files that Docker would send to a build, except for the Dockerfile and .dockerignore."""
     rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
     paths = {Path(path) for path in exclude_paths(str(folder), rules)}
     files = {path.as_posix() for path in paths if (folder / path).is_file()}
     return files - {"Dockerfile", ".dockerignore"}
 
 
-def test_a_build_gets_what_it_copies_and_nothing_else() -> None:
+def test_build_context_has_only_the_copied_files() -> None:
     sent = context(ROOT)
     locks = set(re.findall(r"requirements/[a-z]+\.lock", DOCKERFILE))
     assert locks
@@ -40,7 +40,7 @@ def test_a_build_gets_what_it_copies_and_nothing_else() -> None:
     assert {path for path in sent if path.split("/")[0] in PACKAGES} == sources
 
 
-def test_a_build_gets_no_secrets_caches_or_data(tmp_path: Path) -> None:
+def test_build_context_has_no_secrets_caches_or_data(tmp_path: Path) -> None:
     left_out = [
         *(".env", ".git/config", ".venv/bin/python", ".plaudit/endpoints.json", ".schemathesis/a", "dist/a.whl"),
         *("docs/a.md", "tests/a.py", "plaudit/__pycache__/a.pyc", "plaudit/.env", "api/.mypy_cache/a", "key.pem"),
@@ -52,10 +52,10 @@ def test_a_build_gets_no_secrets_caches_or_data(tmp_path: Path) -> None:
     assert context(tmp_path) == {"plaudit/cli/main.py"}
 
 
-def test_it_says_what_it_is() -> None:
+def test_image_labels() -> None:
     labels = dict(re.findall(r'org\.opencontainers\.image\.([a-z.]+)="([^"]*)"', DOCKERFILE))
-    told = {"title", "description", "licenses", "version", "revision", "created", "source", "base.name"}
-    assert set(labels) == told
+    expected = {"title", "description", "licenses", "version", "revision", "created", "source", "base.name"}
+    assert set(labels) == expected
     asked = set(re.findall(r"\$\{([A-Z]+)\}", " ".join(labels.values())))
     assert asked <= set(re.findall(r"^ARG ([A-Z]+)", DOCKERFILE, re.MULTILINE))
     assert {f"--build-arg {name}=" in WORKFLOWS["release.yml"] for name in asked - {"PYTHON"}} == {True}
@@ -63,14 +63,14 @@ def test_it_says_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_actions_are_pinned_and_rights_few(name: str) -> None:
+def test_actions_are_pinned_and_have_minimal_permissions(name: str) -> None:
     workflow: dict[str, Any] = yaml.safe_load(WORKFLOWS[name])
     assert workflow["permissions"] == {"contents": "read"}
     for action in re.findall(r"uses: (\S+)", WORKFLOWS[name]):
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), action
 
 
-def test_a_release_is_scanned_before_it_is_published_and_signed_by_its_digest() -> None:
+def test_release_is_scanned_before_it_is_pushed_and_signed() -> None:
     steps = yaml.safe_load(WORKFLOWS["release.yml"])["jobs"]["image"]["steps"]
     text = [str(step.get("uses", "")) + str(step.get("run", "")) for step in steps]
     order = [

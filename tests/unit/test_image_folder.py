@@ -1,4 +1,4 @@
-"""The folder of images beside an export: whole, or as it was."""
+"""The image folder beside an export is replaced as a whole or not at all."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -18,18 +18,18 @@ def write_half(folder: Path, id: str) -> None:
         raise RuntimeError
 
 
-def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_folder_replaces_the_previous_one(tmp_path: Path) -> None:
     folder, ids = tmp_path / "r.jsonl.images", [str(uuid4()) for _ in range(3)]
     for id in ids[:2]:
         with image_folder(folder) as draft:
             draft.mkdir()
             image_file(draft, id).write_text(id)
         assert [each.name for each in folder.iterdir()] == [f"{id}.jpg"]
-    # Until the file has its name, the images of the old one are there, too.
+    # The images of the old export are kept until the new one is renamed into place.
     assert [each.name for each in folder_before(folder).iterdir()] == [f"{ids[0]}.jpg"]
     for id in ids[:2]:
-        told = {"id": id, "sha256": sha256(id.encode()).hexdigest()}
-        assert [each.content for each in ImageFolder(folder).images({"images": [told]})] == [id.encode()]
+        entry = {"id": id, "sha256": sha256(id.encode()).hexdigest()}
+        assert [each.content for each in ImageFolder(folder).images({"images": [entry]})] == [id.encode()]
     remove_folder_before(folder)
     with pytest.raises(RuntimeError):
         write_half(folder, ids[2])
@@ -40,7 +40,7 @@ def test_a_folder_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_export_left_goes(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_export_are_removed(tmp_path: Path) -> None:
     folder = tmp_path / "r.jsonl.images"
     for left in (".draft", ".old"):
         place = folder.with_name(folder.name + left)
@@ -48,14 +48,14 @@ def test_what_a_killed_export_left_goes(tmp_path: Path) -> None:
         image_file(place, str(uuid4())).touch()
     with image_folder(folder) as draft:
         draft.mkdir()
-    # The file before may have no other images.
+    # The previous export may have no other images.
     assert sorted(tmp_path.iterdir()) == [folder, folder_before(folder)]
     remove_folder_before(folder)
     assert list(tmp_path.iterdir()) == [folder]
 
 
 @pytest.mark.parametrize("suffix", ["", ".old", ".draft"])
-def test_a_link_stays(tmp_path: Path, suffix: str) -> None:
+def test_link_is_not_replaced(tmp_path: Path, suffix: str) -> None:
     folder, elsewhere = tmp_path / "r.jsonl.images", tmp_path / "elsewhere"
     elsewhere.mkdir()
     link = folder.with_name(folder.name + suffix)
@@ -66,7 +66,7 @@ def test_a_link_stays(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["mine.txt", "574071cc-f419-4a27-a580-339d691a1ccf.png", "x.jpg"])
-def test_what_is_not_ours_stays(tmp_path: Path, name: str) -> None:
+def test_foreign_files_are_not_replaced(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "r.jsonl.images"
     folder.mkdir()
     (folder / name).touch()

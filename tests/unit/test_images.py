@@ -1,4 +1,4 @@
-"""Images: which uploads are taken, who may have one, and what a review shows of them."""
+"""Images: accepted uploads, ownership, and the images of a review."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -57,11 +57,11 @@ REBUILT = Rebuilt(4, 3, (b"large", b"small"))
         (b"", None),
     ],
 )
-def test_formats(head: bytes, expected: ImageFormat | None) -> None:
+def test_format_of_a_file_head(head: bytes, expected: ImageFormat | None) -> None:
     assert format_of(head) is expected
 
 
-def test_an_upload_is_named_by_128_bits_of_blake2b() -> None:
+def test_upload_digest_is_128_bits_of_blake2b() -> None:
     assert upload_digest(b"") == "cae66941d9efbd404e4d88758ea67670"
     assert upload_digest(b"a") != upload_digest(b"b")
 
@@ -81,11 +81,11 @@ def test_an_upload_is_named_by_128_bits_of_blake2b() -> None:
         (replace(READY, uploader="berta"), Refusal.IMAGE_OF_ANOTHER),
     ],
 )
-def test_objections(image: StoredImage | None, expected: Refusal | None) -> None:
+def test_objection_to_an_image(image: StoredImage | None, expected: Refusal | None) -> None:
     assert objection(image, "r", "anna") is expected
 
 
-def test_an_upload_that_is_there_may_be_had() -> None:
+def test_no_objection_to_an_existing_upload() -> None:
     assert objection(None, "r", "anna", is_uploaded=True) is None
 
 
@@ -99,11 +99,11 @@ def test_an_upload_that_is_there_may_be_had() -> None:
         ("", "anna", True),
     ],
 )
-def test_somebody_else_is_known_by_both_names(uploader: str | None, author: str | None, expected: bool) -> None:
+def test_foreign_image_needs_two_different_names(uploader: str | None, author: str | None, expected: bool) -> None:
     assert is_foreign(uploader, author) is expected
 
 
-def test_an_upload_is_settled_once() -> None:
+def test_upload_is_settled_once() -> None:
     for state in (ImageState.READY, ImageState.REFUSED, ImageState.GONE):
         image = replace(READY, state=state)
         assert settle_upload(image, UPLOAD, REBUILT, None) is image
@@ -114,25 +114,25 @@ def test_an_upload_is_settled_once() -> None:
 
 
 @pytest.mark.parametrize("author", ["anna", None])
-def test_an_awaited_image_stays_with_its_review(author: str | None) -> None:
+def test_awaited_image_stays_with_its_review(author: str | None) -> None:
     after = settle_upload(AWAITED, UPLOAD, REBUILT, author)
     assert (after.state, after.review_id, after.at) == (ImageState.READY, "r", NOW)
 
 
-def test_an_image_that_was_hidden_before_it_was_ready_knows_the_command() -> None:
+def test_settling_keeps_seen_commands() -> None:
     seen = Seen({2: (7, 1_000)})
     for result in (REBUILT, UploadRefusal.ANIMATED):
         assert settle_upload(replace(AWAITED, seen=seen), UPLOAD, result, "anna").seen == seen
 
 
-def test_an_awaited_image_of_somebody_else_is_refused() -> None:
+def test_awaited_image_of_another_user_is_refused() -> None:
     after = settle_upload(AWAITED, UPLOAD, REBUILT, "berta")
     assert (after.state, after.review_id, after.refusal) == (ImageState.REFUSED, None, UploadRefusal.OF_ANOTHER)
     assert settle_upload(None, UPLOAD, REBUILT, "berta").state is ImageState.READY
     assert settle_upload(AWAITED, UPLOAD, UploadRefusal.ANIMATED, "berta").refusal is UploadRefusal.ANIMATED
 
 
-def test_images_are_chosen_in_order_and_stay_hidden() -> None:
+def test_edit_reorders_images_and_keeps_them_hidden() -> None:
     before = (ReviewImage("a", is_hidden=True), ReviewImage("b"))
     assert images_after_edit(["c", "a", "d", "c", "b"], before, {"c"}, NOW) == (
         ReviewImage("c", ready_at=NOW),
@@ -143,13 +143,13 @@ def test_images_are_chosen_in_order_and_stay_hidden() -> None:
     assert images_after_edit([], before, {"a"}, NOW) == ()
 
 
-def test_images_that_are_being_rebuilt_stay_behind_those_that_are_named() -> None:
+def test_pending_images_follow_the_named_ones() -> None:
     before = (ReviewImage("a", is_pending=True), ReviewImage("b"), ReviewImage("c", is_pending=True))
     assert with_pending(["b", "c"], before) == ("b", "c", "a")
     assert with_pending([*"12345"], before) == (*"12345",)
 
 
-def test_new_reviews_have_images_that_are_to_be_ready() -> None:
+def test_images_of_new_reviews_are_pending() -> None:
     images = images_of_new_review(["b", "a", "b"], ["a"])
     assert images == (ReviewImage("b", is_pending=True), ReviewImage("a", is_hidden=True, is_pending=True))
     assert with_readiness(images, {"a"}) == (images[0], ReviewImage("a", is_hidden=True))
@@ -164,7 +164,7 @@ def test_new_reviews_have_images_that_are_to_be_ready() -> None:
         (Source.KAFKA, ["x", "new", "g", "i", "none", "own", "b", "bad"]),
     ],
 )
-def test_new_reviews_stand_without_images_by_the_way_on_which_they_come(source: Source, kept: list[str]) -> None:
+def test_images_kept_for_new_reviews_depend_on_the_source(source: Source, kept: list[str]) -> None:
     stored = {"i": READY, "x": replace(READY, id="x", review_id="other"), "g": replace(READY, state=ImageState.GONE)}
     stored |= {"own": replace(READY, id="own", review_id="r"), "b": replace(READY, id="b", uploader="berta")}
     stored["bad"] = replace(READY, state=ImageState.REFUSED)
@@ -172,20 +172,20 @@ def test_new_reviews_stand_without_images_by_the_way_on_which_they_come(source: 
     assert without_lost(stored, {"new"}, ids, "r", "anna", source) == tuple(kept)
 
 
-def test_one_image_is_hidden_or_shown() -> None:
+def test_single_image_is_hidden_or_shown() -> None:
     images = tuple(ReviewImage(id, is_hidden=id in "bd") for id in "abcd")
     assert with_visibility(images, "a", hidden=True) == (ReviewImage("a", is_hidden=True), *images[1:])
     assert with_visibility(images, "b", hidden=False) == (images[0], ReviewImage("b"), *images[2:])
 
 
-def test_one_image_becomes_ready_or_goes() -> None:
+def test_single_image_becomes_ready_or_is_removed() -> None:
     images = (ReviewImage("a", is_hidden=True, is_pending=True), ReviewImage("b", is_pending=True))
     assert with_settled(images, "a", NOW) == (ReviewImage("a", is_hidden=True, ready_at=NOW), images[1])
     assert with_settled(images, "a", None) == images[1:]
     assert with_settled(images, "b", None) == images[:1]
 
 
-def test_reviews_get_images_once() -> None:
+def test_image_belongs_to_one_review() -> None:
     stored = {"i": READY, "x": replace(READY, id="x", review_id="other")}
     assert holders_after(stored, (), ["i"], "r", None) == {"i": "r"}
     assert holders_after(stored, (), ["i", "x"], "r", None) is Refusal.IMAGE_OF_ANOTHER
@@ -213,5 +213,5 @@ def test_reviews_get_images_once() -> None:
         (replace(READY, state=ImageState.GONE), False),
     ],
 )
-def test_which_images_may_yet_come(image: StoredImage | None, may: bool) -> None:
+def test_images_that_may_still_arrive(image: StoredImage | None, may: bool) -> None:
     assert may_come(image) is may

@@ -1,4 +1,4 @@
-"""Images that submissions name: how their uploads are looked up."""
+"""Lookups by the API of the uploads that submissions reference."""
 
 import asyncio
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from tests.support.app import REVIEW
 
 
 class _Store:
-    """A store of images, and a database that knows none; counts what it is asked."""
+    """An image store, and a database without images; counts lookups."""
 
     def __init__(self, uploads: Collection[str] = (), *, is_away: bool = False) -> None:
         self.images = self.image_files = self
@@ -41,34 +41,34 @@ class _Store:
 
 
 def _reviews(count: int, images: int) -> dict[int, Wanted]:
-    """Reviews at every second place of a request, each with images of its own."""
+    """Reviews at every second index of a request, each with its own images."""
     named = [{**REVIEW, "images": tuple(str(uuid4()) for _ in range(images))} for _ in range(count)]
     return {2 * n: Wanted(f"r{n}", SubmittedReview.model_validate(each)) for n, each in enumerate(named)}
 
 
-async def _refused(store: _Store, wanted: dict[int, Wanted]) -> list[str]:
+async def _refused_pointers(store: _Store, wanted: dict[int, Wanted]) -> list[str]:
     with pytest.raises(ProblemError) as refused:
         await check_images(cast(Services, store), wanted)
     assert {error["code"] for error in refused.value.errors} == {"unknown-image"}
     return [error["pointer"] for error in refused.value.errors]
 
 
-async def test_no_more_unknown_images_are_looked_up_than_an_answer_lists() -> None:
+async def test_image_lookups_stop_at_the_maximum_number_of_errors() -> None:
     store = _Store()
-    assert await _refused(store, _reviews(1_000, 5)) == [f"/{2 * n}/images" for n in range(MAX_ERRORS)]
+    assert await _refused_pointers(store, _reviews(1_000, 5)) == [f"/{2 * n}/images" for n in range(MAX_ERRORS)]
     assert store.asked == 5 * MAX_ERRORS
     assert 1 < store.most_at_once <= 50
 
 
-async def test_every_review_is_judged_where_few_are_wrong() -> None:
+async def test_every_review_is_checked_below_the_error_limit() -> None:
     wanted = _reviews(1_000, 1)
     named = [item.review.images[0] for item in wanted.values() if item.review.images]
     store = _Store(named[:-1])
-    assert await _refused(store, wanted) == [f"/{2 * 999}/images"]
+    assert await _refused_pointers(store, wanted) == [f"/{2 * 999}/images"]
     assert store.asked == 1_000
     await check_images(cast(Services, _Store(named)), wanted)
 
 
-async def test_no_review_is_taken_whose_images_cannot_be_looked_up() -> None:
+async def test_failed_lookup_is_raised() -> None:
     with pytest.raises(GenericError, match="no route"):
         await check_images(cast(Services, _Store(is_away=True)), _reviews(1, 1))

@@ -1,4 +1,4 @@
-"""Images that submissions name, as their consumer looks their uploads up."""
+"""Lookups by the consumer of the uploads that submissions reference."""
 
 import asyncio
 from collections.abc import Collection
@@ -15,8 +15,8 @@ from domain.reviews_facts import Source
 
 
 class _Store:
-    """A store of images, and a database that knows none; counts what it is asked, and is away after so many.
-    `is_unmarked`: the database knows that the store had the mark, which it lacks."""
+    """An image store, and a database without images; counts lookups, and fails after `away_after` of them.
+    `is_unmarked`: the store lacks the mark that it had according to the database."""
 
     def __init__(self, uploads: Collection[str] = (), *, away_after: int = 100_000, is_unmarked: bool = False) -> None:
         self.is_unmarked = is_unmarked
@@ -45,19 +45,17 @@ def _wanted(source: Source, count: int = 200) -> list[WantedImages]:
     return [WantedImages(f"r{n}", None, source, [str(uuid4()) for _ in range(5)]) for n in range(count)]
 
 
-@pytest.mark.parametrize(("source", "of_each"), [(Source.KAFKA, 1), (Source.WIDGET, 5), (Source.IMPORT, 5)])
-async def test_so_many_uploads_are_looked_up_at_once_and_none_that_decides_nothing(
-    source: Source, of_each: int
-) -> None:
-    """What stands without those that are missing has each looked up."""
+@pytest.mark.parametrize(("source", "per_review"), [(Source.KAFKA, 1), (Source.WIDGET, 5), (Source.IMPORT, 5)])
+async def test_upload_lookups_are_bounded_and_only_as_needed(source: Source, per_review: int) -> None:
+    """All uploads are looked up for reviews that are kept without missing images."""
     store, wanted = _Store(), _wanted(source)
     found = await uploaded_among(cast(Services, store), wanted)
-    assert all(len(found.intersection(each.ids)) == 5 - of_each for each in wanted)
-    assert store.asked == 200 * of_each
+    assert all(len(found.intersection(each.ids)) == 5 - per_review for each in wanted)
+    assert store.asked == 200 * per_review
     assert 1 < store.most_at_once <= 16
 
 
-async def test_those_that_are_there_are_found() -> None:
+async def test_existing_uploads_are_found() -> None:
     wanted = _wanted(Source.KAFKA, 20)
     there = {id for each in wanted[:19] for id in each.ids}
     found = await uploaded_among(cast(Services, _Store(there)), wanted)
@@ -65,14 +63,14 @@ async def test_those_that_are_there_are_found() -> None:
     assert not found.issuperset(wanted[19].ids)
 
 
-async def test_a_store_that_is_away_is_asked_no_further() -> None:
+async def test_lookups_stop_when_the_store_is_unavailable() -> None:
     store, wanted = _Store(away_after=20), _wanted(Source.WIDGET)
     found = await uploaded_among(cast(Services, store), wanted)
     assert len(found) == 1_000
     assert store.asked <= 20 + 16
 
 
-async def test_a_store_that_has_lost_its_mark_is_believed_no_loss() -> None:
+async def test_unmarked_store_loses_no_uploads() -> None:
     wanted = _wanted(Source.KAFKA)
     found = await uploaded_among(cast(Services, _Store(is_unmarked=True)), wanted)
     assert found == {id for each in wanted for id in each.ids}

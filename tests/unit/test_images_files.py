@@ -1,4 +1,4 @@
-"""The image store in a folder, and in a bucket that isn't there."""
+"""The image store in folders, in buckets, and during outages."""
 
 import asyncio
 import errno
@@ -18,7 +18,7 @@ from storage.images_files import MARK, ImageFiles, files_in_memory, is_store_awa
 from tests.support.s3_strict import strict_s3
 
 
-async def test_files_are_removed_several_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_files_are_removed_concurrently(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, ids = ImageFiles(open_store(str(tmp_path))), [str(uuid4()) for _ in range(20)]
     for id in ids[:-1]:
         await files.put(id, [b"large", b"small"])
@@ -34,8 +34,8 @@ async def test_files_are_removed_several_at_a_time(tmp_path: Path, monkeypatch: 
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
 
 
-async def test_what_a_killed_process_has_left_of_a_file_goes_in_time(tmp_path: Path) -> None:
-    """It has the name of a file that is written, which no listing tells."""
+async def test_remains_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    """It has the name of a temporary file, which listings omit."""
     files, gone, other, now = ImageFiles(open_store(str(tmp_path))), str(uuid4()), str(uuid4()), datetime.now(UTC)
     for id in (gone, other):
         await files.put(id, [b"large", b"small"])
@@ -48,7 +48,7 @@ async def test_what_a_killed_process_has_left_of_a_file_goes_in_time(tmp_path: P
     assert upload.exists()
     await files.remove_old_uploads(now + timedelta(days=1))
     assert not upload.parent.exists()
-    # An image is looked at once it is to be removed itself.
+    # Remains of an image are only removed together with it, once they are old.
     await files.remove([gone])
     assert all(file.exists() for file in of_images)
     for file in of_images:
@@ -59,10 +59,8 @@ async def test_what_a_killed_process_has_left_of_a_file_goes_in_time(tmp_path: P
     assert await files.get(other, 1600) == b"large"
 
 
-async def test_remains_that_somebody_else_removes_are_no_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files, look = ImageFiles(open_store(str(tmp_path))), Path.stat
+async def test_concurrently_removed_remains_are_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, original_stat = ImageFiles(open_store(str(tmp_path))), Path.stat
     remains = [tmp_path / f"incoming/{uuid4()}/abc#1" for _ in range(2)]
     for file in remains:
         file.parent.mkdir(parents=True)
@@ -72,7 +70,7 @@ async def test_remains_that_somebody_else_removes_are_no_failure(
         if path in remains and not removed:
             removed.append(path)
             path.unlink()
-        return look(path, **options)
+        return original_stat(path, **options)
 
     removed = list[Path]()
     monkeypatch.setattr(Path, "stat", removed_first)
@@ -81,7 +79,7 @@ async def test_remains_that_somebody_else_removes_are_no_failure(
     assert not any(file.exists() for file in remains)
 
 
-async def test_a_file_that_cannot_be_removed_holds_up_no_other_one(tmp_path: Path) -> None:
+async def test_failed_removal_does_not_block_others(tmp_path: Path) -> None:
     files, held, gone = ImageFiles(open_store(str(tmp_path))), str(uuid4()), [str(uuid4()) for _ in range(20)]
     for id in gone:
         await files.put(id, [b"large", b"small"])
@@ -92,7 +90,7 @@ async def test_a_file_that_cannot_be_removed_holds_up_no_other_one(tmp_path: Pat
     assert await files.remove([held]) == {held}
 
 
-async def test_a_store_that_is_away_removes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_removal_from_an_unavailable_store_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(store: Any, path: str) -> None:
         raise GenericError(f"{path}: no route to host")
 
@@ -101,15 +99,15 @@ async def test_a_store_that_is_away_removes_nothing(monkeypatch: pytest.MonkeyPa
         await files_in_memory().remove([str(uuid4())])
 
 
-async def test_what_a_folder_has_taken_is_on_its_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_written_files_and_folders_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files, id, fsync = ImageFiles(open_store(str(tmp_path))), str(uuid4()), os.fsync
     synced: list[str] = []
 
-    def noted(descriptor: int) -> None:
+    def recording_fsync(descriptor: int) -> None:
         fsync(descriptor)
         synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(tmp_path)))
 
-    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "fsync", recording_fsync)
     await files.put_upload(id, "abc", b"upload")
     assert synced == [f"incoming/{id}/abc", f"incoming/{id}", "incoming", "."]
     synced.clear()
@@ -118,23 +116,21 @@ async def test_what_a_folder_has_taken_is_on_its_disk(tmp_path: Path, monkeypatc
     assert synced == [f"images/{id}/1600", *folders, f"images/{id}/320", *folders]
 
 
-async def test_a_file_system_that_keeps_folders_by_itself_is_good_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_file_system_without_folder_sync_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fsync = os.fsync
 
-    def of_files_alone(descriptor: int) -> None:
+    def fsync_of_files_only(descriptor: int) -> None:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "of files alone")
         fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", of_files_alone)
+    monkeypatch.setattr(os, "fsync", fsync_of_files_only)
     files, id = ImageFiles(open_store(str(tmp_path))), str(uuid4())
     await files.put_upload(id, "abc", b"upload")
     assert await files.upload(id, "abc") == b"upload"
 
 
-async def test_a_disk_that_fails_is_a_store_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failing_disk_counts_as_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(_: int) -> None:
         raise OSError(errno.EIO, "the disk fails")
 
@@ -144,7 +140,7 @@ async def test_a_disk_that_fails_is_a_store_that_is_away(tmp_path: Path, monkeyp
     assert is_store_away(raised.value)
 
 
-async def test_a_bucket_that_is_not_there_is_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_bucket_counts_as_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     with strict_s3(monkeypatch, has_bucket=False) as address:
         files = ImageFiles(open_store(address))
         for attempt in (files.put_upload("a", "abc", b"upload"), files.has_upload("a"), files.probe()):
@@ -153,7 +149,7 @@ async def test_a_bucket_that_is_not_there_is_a_store_that_is_away(monkeypatch: p
             assert is_store_away(raised.value)
 
 
-async def test_the_mark_is_a_file_that_can_be_copied(tmp_path: Path) -> None:
+async def test_mark_can_be_copied_as_a_file(tmp_path: Path) -> None:
     files = ImageFiles(open_store(str(tmp_path / "first")))
     assert not await files.is_marked()
     await files.mark()
@@ -163,7 +159,7 @@ async def test_the_mark_is_a_file_that_can_be_copied(tmp_path: Path) -> None:
     assert await ImageFiles(open_store(str(tmp_path / "second"))).is_marked()
 
 
-async def test_the_mark_needs_no_right_that_images_do_not_need(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_mark_needs_no_further_permissions(monkeypatch: pytest.MonkeyPatch) -> None:
     with strict_s3(monkeypatch, may_list=True, folders=("incoming/", "images/")) as address:
         files = ImageFiles(open_store(address))
         assert not await files.is_marked()

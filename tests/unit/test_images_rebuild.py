@@ -1,4 +1,4 @@
-"""Children that rebuild images are started beside whatever threads the worker has."""
+"""Child processes that rebuild images, and the rebuilt files."""
 
 import asyncio
 import errno
@@ -51,7 +51,7 @@ uvloop.run(main())
 
 @pytest.mark.long
 def test_children_start_while_threads_come_and_go() -> None:
-    # Of a start by uvloop one in a hundred hangs here, and its event loop with it.
+    # Started by uvloop, one child in a hundred hangs here, and blocks the event loop.
     process = subprocess.Popen(
         [sys.executable, "-c", _BESIDE_THREADS], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -63,7 +63,7 @@ def test_children_start_while_threads_come_and_go() -> None:
         process.wait()
 
 
-async def test_an_image_waits_until_a_child_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_rebuild_is_retried_until_a_child_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = tmp_path / "child.py"
     monkeypatch.setattr(images_rebuild, "_CHILD", script)
     tries = 0
@@ -75,14 +75,14 @@ async def test_an_image_waits_until_a_child_begins(monkeypatch: pytest.MonkeyPat
             raise OSError(errno.EAGAIN, "too many processes")
         if tries == 3:
             script.write_text(Path(images_child.__file__).read_text())
-        return start_child(command)  # without its script it ends at once
+        return start_child(command)  # exits at once while its script is missing
 
     monkeypatch.setattr(images_rebuild, "start_child", start)
     assert isinstance(await asyncio.wait_for(rebuild(picture()), 300), Rebuilt)
     assert tries == 3
 
 
-async def test_an_image_is_rebuilt_again_where_its_child_was_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rebuild_is_retried_after_a_frozen_child(monkeypatch: pytest.MonkeyPatch) -> None:
     tries = 0
 
     def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -97,7 +97,7 @@ async def test_an_image_is_rebuilt_again_where_its_child_was_frozen(monkeypatch:
     assert tries == 2
 
 
-async def test_a_child_that_breaks_over_a_file_refuses_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_crashed_child_refuses_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = tmp_path / "child.py"
     script.write_text("import os, sys\nos.write(1, b'begun\\n')\nsys.stdin.buffer.read()\nos.abort()\n")
     monkeypatch.setattr(images_rebuild, "_CHILD", script)
@@ -111,22 +111,22 @@ def png(image: Image.Image, **options: Any) -> bytes:
 
 
 async def greys_of(file: bytes) -> list[int]:
-    """The brightness of the pixels in the middle row of an image, once it was rebuilt in 320 pixels."""
+    """The grey values of the middle row of pixels after the image was rebuilt in size 320."""
     rebuilt = await rebuild(file)
     assert isinstance(rebuilt, Rebuilt)
     image = Image.open(BytesIO(rebuilt.files[1])).convert("L")
     return [int(grey) for grey in image.crop((0, image.height // 2, image.width, image.height // 2 + 1)).tobytes()]
 
 
-async def test_16_bits_are_scaled_and_not_cut_off() -> None:
+async def test_16_bit_images_are_scaled_to_8_bits() -> None:
     shades = Image.frombytes("I;16", (256, 20), b"".join(bytes([128, grey]) for grey in range(256)) * 20)
-    told = await greys_of(png(shades))
-    assert all(abs(grey - place) < 8 for place, grey in enumerate(told))
+    greys = await greys_of(png(shades))
+    assert all(abs(grey - place) < 8 for place, grey in enumerate(greys))
 
 
 @pytest.mark.parametrize("options", [{}, {"transparency": 2}])
 @pytest.mark.parametrize("mode", ["1", "P"])
-async def test_lines_of_few_colours_stay_in_a_smaller_size(mode: str, options: dict[str, Any]) -> None:
+async def test_thin_lines_of_palette_images_survive_downscaling(mode: str, options: dict[str, Any]) -> None:
     lines = Image.frombytes("L", (3_200, 20), bytes([*[0, 255] * 3, *[255] * 94]) * 32 * 20)
-    told = await greys_of(png(lines.convert(mode), **options))
-    assert sum(grey < 240 for grey in told) >= 32
+    greys = await greys_of(png(lines.convert(mode), **options))
+    assert sum(grey < 240 for grey in greys) >= 32

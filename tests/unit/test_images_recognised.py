@@ -1,4 +1,4 @@
-"""Files of ours are known by every bit; nothing else passes for one."""
+"""JPEG files that we wrote are recognised; no other file is accepted."""
 
 import random
 from collections.abc import Callable
@@ -15,14 +15,14 @@ SIZES: Final = [(1, 1), (7, 300), (300, 1), (17, 33), (161, 120)]
 
 
 def file_of(image: Image.Image, quality: int = 82, *, optimize: bool = True, **options: object) -> bytes:
-    """A file as `images_child` writes it, or nearly so."""
+    """A file as `images_child` writes it by default, or with other options."""
     out = BytesIO()
     image.save(out, "JPEG", quality=quality, optimize=optimize, **options)
     return out.getvalue()
 
 
 def pictures(size: tuple[int, int]) -> list[Image.Image]:
-    """Noise, black and white, shades and nothing at all, of this size."""
+    """Images of this size: noise, black and white noise, gradients and plain white."""
     chance, pixels = random.Random(3), size[0] * size[1]
     return [
         Image.frombytes("RGB", size, chance.randbytes(3 * pixels)),
@@ -37,7 +37,7 @@ def is_ours(raw: bytes, size: tuple[int, int]) -> bool:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_we_write_is_known(size: tuple[int, int]) -> None:
+def test_own_files_are_recognised(size: tuple[int, int]) -> None:
     for picture in pictures(size):
         raw = file_of(picture)
         assert is_ours(raw, size)
@@ -70,18 +70,18 @@ RAW: Final = file_of(SHADES)
         lambda raw: b"",
     ],
 )
-def test_nothing_else_is(change: Callable[[bytes], bytes]) -> None:
+def test_other_files_are_not_recognised(change: Callable[[bytes], bytes]) -> None:
     assert is_ours(RAW, SHADES.size)
     assert not is_ours(change(RAW), SHADES.size)
 
 
 @pytest.mark.long
-def test_a_changed_byte_changes_pixels_alone() -> None:
+def test_changed_byte_affects_only_pixels() -> None:
     chance = random.Random(5)
     for _ in range(500):
         at = chance.randrange(len(RAW))
         changed = RAW[:at] + bytes([RAW[at] ^ 1 << chance.randrange(8)]) + RAW[at + 1 :]
         if is_ours(changed, SHADES.size):
-            # Tables and all that stands before them were read to the last bit.
+            # Everything up to the Huffman tables is compared bit by bit.
             assert at > RAW.index(b"\xff\xc4")
             Image.open(BytesIO(changed)).load()

@@ -1,4 +1,4 @@
-"""Files become rows, rows become reviews, and each review knows who it is."""
+"""Parsing of import files into rows, mapping of rows to reviews, reports and checkpoints."""
 
 import asyncio
 import csv
@@ -41,7 +41,7 @@ def from_csv(data: bytes) -> list[Row]:
     return list(csv_rows(file, names, offset=header.end, line=header.end_line))
 
 
-def test_rows_start_at_their_first_line() -> None:
+def test_rows_have_the_number_of_their_first_line() -> None:
     rows = from_csv(b'\xef\xbb\xbfa,b\r\n1,"two\nlines"\r\n\r\n3,4')
     assert [(row.line, row.columns) for row in rows] == [
         (2, {"a": "1", "b": "two\nlines"}),
@@ -62,7 +62,7 @@ def test_rows_start_at_their_first_line() -> None:
         (b"1,a\rb\n", "Not CSV"),
     ],
 )
-def test_a_bad_row_costs_itself_alone(bad: bytes, reason: str) -> None:
+def test_bad_row_does_not_affect_other_rows(bad: bytes, reason: str) -> None:
     rows = from_csv(b"a,b\n" + bad + b'5,"6"\n7,8\n')
     assert [row.columns for row in rows[1:]] == [{"a": "5", "b": "6"}, {"a": "7", "b": "8"}]
     assert [row.line for row in rows] == [2, 3, 4]
@@ -71,7 +71,7 @@ def test_a_bad_row_costs_itself_alone(bad: bytes, reason: str) -> None:
 
 
 @pytest.mark.parametrize("most_lines", [10, 10_000])
-def test_lines_that_leave_a_quote_open_are_parsed_a_few_times(monkeypatch: pytest.MonkeyPatch, most_lines: int) -> None:
+def test_unclosed_quotes_are_parsed_in_linear_time(monkeypatch: pytest.MonkeyPatch, most_lines: int) -> None:
     monkeypatch.setattr(rows_module, "_MOST_LINES", most_lines)
     count, parsed, read_line = 1_000, 0, Lines.__next__
 
@@ -87,7 +87,7 @@ def test_lines_that_leave_a_quote_open_are_parsed_a_few_times(monkeypatch: pytes
     assert parsed < 5 * count
 
 
-def test_a_row_that_is_too_large_may_hold_the_start_of_one_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_row_may_contain_the_start_of_a_valid_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_module, "_MOST_LINES", 8)
     rows = from_csv(b"a,b\n" + b'1","2\n' * 10 + b'3"\n' + b"7,8\n")
     assert [(row.line, row.end_line) for row in rows] == [(2, 2), (3, 3), (4, 4), (5, 5), (6, 12), (13, 13)]
@@ -95,21 +95,21 @@ def test_a_row_that_is_too_large_may_hold_the_start_of_one_that_is_not(monkeypat
     assert rows[-1].columns == {"a": "7", "b": "8"}
 
 
-async def test_an_import_of_bad_rows_alone_notices_that_it_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_import_of_only_bad_rows_yields_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reviews, "_PAUSE_EVERY_S", 0)
-    heard: list[int] = []
+    callbacks: list[int] = []
 
     def rows() -> Iterator[Row]:
         for number in range(3):
             yield Row(number, number, number, fault="Not CSV")
-            asyncio.get_running_loop().call_soon(heard.append, number)
+            asyncio.get_running_loop().call_soon(callbacks.append, number)
 
     mapping = ColumnMapping()
     reader = RowReader(mapping, SeenColumns(mapping, [], [], as_new=False), TopicNames("t."), is_text=True)
     order = ImportOptions(Path("reviews.csv"), FileFormat.CSV, mapping)
     run = reviews._Import(order, None, Uploader(Settings()), None, reader, Checkpoint(job="a"), Terminal())
     (batch,) = [each async for each in run._batches(rows())]
-    assert (len(batch.bad), heard) == (3, [0, 1])
+    assert (len(batch.bad), callbacks) == (3, [0, 1])
 
 
 def test_json_lines() -> None:
@@ -122,7 +122,7 @@ def test_json_lines() -> None:
     st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), st.text('a\n\r",é'))),
     st.integers(min_value=0),
 )
-def test_reading_can_go_on_behind_any_row(content: list[tuple[str, str]], cut: int) -> None:
+def test_reading_can_resume_after_any_row(content: list[tuple[str, str]], cut: int) -> None:
     text = io.StringIO(newline="")
     csv.writer(text).writerows([("a", "b"), *content])
     data = text.getvalue().encode()
@@ -134,7 +134,7 @@ def test_reading_can_go_on_behind_any_row(content: list[tuple[str, str]], cut: i
         assert rest == rows[rows.index(at) + 1 :]
 
 
-def test_columns_are_named_like_fields_or_mapped() -> None:
+def test_columns_are_matched_by_name_or_mapping() -> None:
     mapping = ColumnMapping.of(["stars=rating", "text = x=review"], store="S", entity_type="Product")
     row = {"Entity-ID": "c-1", "entity_type": "", "stars": " 4.5 ", "text = x": "Good", "rating": "old", "more": "?"}
     mapping.check(row)
@@ -144,12 +144,12 @@ def test_columns_are_named_like_fields_or_mapped() -> None:
 
 
 @pytest.mark.parametrize("pair", ["rating", "=rating", "a=stars", "a="])
-def test_a_mapping_that_is_none(pair: str) -> None:
+def test_malformed_mapping_is_refused(pair: str) -> None:
     with pytest.raises(UsageError, match="column=field"):
         ColumnMapping.of([pair])
 
 
-def test_a_mapping_that_does_not_fit_the_file() -> None:
+def test_mapping_must_fit_the_file() -> None:
     with pytest.raises(UsageError, match="one field only"):
         ColumnMapping.of(["a=rating", "b=rating"])
     with pytest.raises(UsageError, match="no column stars"):
@@ -173,24 +173,24 @@ def test_a_mapping_that_does_not_fit_the_file() -> None:
         ({"writtenDate": "9999-12-31T23:59:59Z"}, "/writtenDate"),
     ],
 )
-def test_a_row_that_is_no_review(change: dict[str, str], place: str) -> None:
+def test_invalid_row_is_refused(change: dict[str, str], place: str) -> None:
     with pytest.raises(BadRowError) as failure:
         ColumnMapping().submission({**ROW, **change}, is_text=True)
     assert str(failure.value).startswith(f"{place}: ")
     assert "secret" not in str(failure.value)
 
 
-def test_spaces_around_names_in_a_table() -> None:
+def test_spaces_around_ids_in_a_table_are_stripped() -> None:
     names = {"id": "17", "entityId": "lens-1", "entityType": "Product", "userId": "u", "language": "de"}
     spaced = {name: f" {value}\t" for name, value in names.items()}
     row = {**ROW, **spaced, "storeId": " ", "title": " Good ", "userName": " Anna"}
     review = ColumnMapping(defaults={"storeId": "S"}).submission(row, is_text=True)
-    told = (review.id, review.entity_id, review.entity_type, review.user_id, review.language)
-    assert told == tuple(names.values())
+    fields = (review.id, review.entity_id, review.entity_type, review.user_id, review.language)
+    assert fields == tuple(names.values())
     assert (review.store_id, review.title, review.user_name) == ("S", " Good ", " Anna")
 
 
-def test_spaces_around_names_that_were_exported_or_quoted_stay() -> None:
+def test_spaces_around_exported_or_quoted_ids_are_kept() -> None:
     dates = dict.fromkeys(("reviewStatus", "createdDate", "modifiedDate"), "2023")
     spaced = {"id": " 17", "entityType": " Product"}
     for row, is_text in (({**ROW, **dates, **spaced}, True), ({**ROW, **spaced, "rating": 4}, False)):
@@ -202,7 +202,7 @@ def identity(row: dict[str, Any], *, is_text: bool = True) -> str | None:
     return ColumnMapping().submission(row, is_text=is_text).id
 
 
-def test_a_row_is_identified_by_its_id_or_by_its_content() -> None:
+def test_row_is_identified_by_id_or_content() -> None:
     assert identity({**ROW, "id": "r-1"}) == identity({**ROW, "id": "r-1", "rating": "5"}) == "r-1"
     assert identity(ROW) == identity(dict(reversed(ROW.items()))) == identity({**ROW, "title": "", "other": "x"})
     assert identity(ROW) == identity({**ROW, "rating": 4}, is_text=False)
@@ -210,7 +210,7 @@ def test_a_row_is_identified_by_its_id_or_by_its_content() -> None:
         assert identity({**ROW, name: "another"}) != identity(ROW)
 
 
-def test_a_field_that_comes_twice() -> None:
+def test_duplicate_field_is_refused() -> None:
     lines = b'{"rating": 1, "rating": 5}\n{"a": [{"b": 1, "b": 1}]}\n{"a": {"b": 1}, "b": [1, 1]}\n'
     assert [row.fault for row in json_rows(io.BytesIO(lines), offset=0, line=0)] == [
         "A field occurs twice: rating",
@@ -219,23 +219,23 @@ def test_a_field_that_comes_twice() -> None:
     ]
 
 
-def an_order(file: Path, report: Path | None = None) -> ImportOptions:
+def import_options(file: Path, report: Path | None = None) -> ImportOptions:
     return ImportOptions(file, FileFormat.JSONL, ColumnMapping(), report)
 
 
-def test_a_report_takes_the_place_of_reports_alone(tmp_path: Path) -> None:
+def test_report_replaces_only_reports(tmp_path: Path) -> None:
     file, report, other = (tmp_path / name for name in ("r.jsonl", "report.jsonl", "other.jsonl"))
     for each in (file, other):
         each.write_text('{"review": "Good"}\n')
     for earlier in ("", '{"li', '{"line":1,"reason":"x"}\n'):
         report.write_text(earlier)
-        an_order(file, report).check()
+        import_options(file, report).check()
     for taken in (other, Path("/dev/null"), file, tmp_path / "r.jsonl.plaudit-import.json"):
         with pytest.raises(UsageError, match="name another file"):
-            an_order(file, taken).check()
+            import_options(file, taken).check()
 
 
-def test_the_report_by_default_follows_no_link(tmp_path: Path) -> None:
+def test_default_report_does_not_follow_links(tmp_path: Path) -> None:
     file, other = tmp_path / "r.jsonl", tmp_path / "other"
     file.write_text('{"review": "Good"}\n')
     for target in ("", None):
@@ -244,34 +244,34 @@ def test_the_report_by_default_follows_no_link(tmp_path: Path) -> None:
         link.symlink_to(other)
         other.write_text(target) if target is not None else other.unlink()
         with pytest.raises(UsageError, match=r"symbolic link.*--report"):
-            an_order(file).check()
-        # One that is named is followed, as that of an export is.
-        an_order(file, link).check()
+            import_options(file).check()
+        # A link that is named explicitly is followed, as for exports.
+        import_options(file, link).check()
 
 
-def test_images_lie_beside_the_file_that_a_link_leads_to(tmp_path: Path) -> None:
+def test_image_folder_is_beside_the_target_of_a_link(tmp_path: Path) -> None:
     link = tmp_path / "latest.jsonl"
     link.symlink_to(tmp_path / "2026.jsonl")
-    assert an_order(link).image_folder == ImageFolder(tmp_path / "2026.jsonl.images")
+    assert import_options(link).image_folder == ImageFolder(tmp_path / "2026.jsonl.images")
 
 
-def test_a_pipe_is_no_file_to_go_on_in(tmp_path: Path) -> None:
+def test_pipes_are_refused(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
     with pytest.raises(UsageError, match="save it"):
-        an_order(pipe).check()
+        import_options(pipe).check()
     with pytest.raises(UsageError, match="remove it"):
         Checkpoint.read(pipe, "job")
 
 
 @pytest.mark.parametrize("beginning", [b"\x1f\x8b\x08", b"PK\x03\x04", "\ufeff{}".encode("utf-16-le")])
-def test_a_file_that_is_no_text(beginning: bytes) -> None:
+def test_non_text_file_is_refused(beginning: bytes) -> None:
     with pytest.raises(UsageError, match="first"):
         check_text(io.BytesIO(beginning), Path("r.jsonl"))
     check_text(io.BytesIO(b"\xef\xbb\xbf{}"), Path("r.jsonl"))
 
 
-def test_a_checkpoint_is_of_its_job(tmp_path: Path) -> None:
+def test_checkpoint_belongs_to_its_job(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     Checkpoint(job="a", offset=5).write(file)
     assert Checkpoint.read(file, "a") == Checkpoint(job="a", offset=5)
@@ -280,14 +280,14 @@ def test_a_checkpoint_is_of_its_job(tmp_path: Path) -> None:
     assert Checkpoint.read(file, "a") is None
 
 
-async def test_an_import_goes_on_with_its_own_report_alone(tmp_path: Path) -> None:
-    order = an_order(tmp_path / "reviews.jsonl", tmp_path / "bad.jsonl")
+async def test_import_resumes_only_with_its_own_report(tmp_path: Path) -> None:
+    order = import_options(tmp_path / "reviews.jsonl", tmp_path / "bad.jsonl")
     mapping = ColumnMapping()
     reader = RowReader(mapping, SeenColumns(mapping, [], [], as_new=False), TopicNames("t."), is_text=True)
     done = Checkpoint(job="a")
     order.file.write_bytes(b"[1]\n" * 3)
     for times in range(1, 3):
-        # The second time it goes on.
+        # The second run appends to the report.
         run = reviews._Import(order, None, Uploader(Settings()), None, reader, done, Terminal(quiet=True))
         with order.file.open("rb") as file:
             await run.run(file, [])
@@ -301,7 +301,7 @@ async def test_an_import_goes_on_with_its_own_report_alone(tmp_path: Path) -> No
     assert reviews._resumable_checkpoint(order, "a") == done
     report.write_bytes(written.replace(b"JSON", b"HTML"))
     assert reviews._resumable_checkpoint(order, "a") is None
-    # The checkpoint of an earlier version says its size alone.
+    # Checkpoints of earlier versions only store the report's size.
     done.report_sha256 = None
     done.write(checkpoint_of(order.file))
     assert reviews._resumable_checkpoint(order, "a") == done

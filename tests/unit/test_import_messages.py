@@ -1,4 +1,4 @@
-"""Rows become messages that workers take, and what is left out of them is told."""
+"""Conversion of rows to messages, and reports of omitted content."""
 
 import io
 import json
@@ -46,7 +46,7 @@ def messages(columns: dict[str, Any], mapping: ColumnMapping | None = None) -> R
     return reader(mapping or ColumnMapping()).messages(Row(1, 1, 1, columns))
 
 
-def test_who_calls_an_id_review_id_has_reviews_not_feedback() -> None:
+def test_review_id_column_can_be_mapped_to_id() -> None:
     mapped = ColumnMapping.of(["reviewId=id"])
     for more in ({}, {"votes": 3}, {"votes": [], "reported": False}):
         row = {**ROW, "reviewId": "r-7", **more}
@@ -58,22 +58,22 @@ def test_who_calls_an_id_review_id_has_reviews_not_feedback() -> None:
         messages({"reviewId": "r-7"})
 
 
-def test_feedback_in_an_export() -> None:
+def test_exported_feedback_becomes_commands() -> None:
     lines = {"votes": [{"userId": "u", "helpful": False}] * 2, "reported": [REPORT]}
     rows = reader(ColumnMapping())
     rows.messages(Row(1, 1, 1, {**ROW, "id": "r"}))
     found = [rows.messages(Row(2, 2, 1, {"reviewId": "r", name: line})) for name, line in lines.items()]
-    told = [each for row in found for each in row.followers]
-    assert [FEEDBACK_COMMAND.validate_json(each.value or b"").action for each in told] == ["vote", "vote", "report"]
+    commands = [each for row in found for each in row.followers]
+    assert [FEEDBACK_COMMAND.validate_json(each.value or b"").action for each in commands] == ["vote", "vote", "report"]
 
 
-def hashes_in(told: RowMessages) -> list[str | None]:
-    """The texts that the commands behind a review, or in a line of feedback, are about."""
-    values = [json.loads(each.value or b"") for each in told.followers]
+def hashes_in(row: RowMessages) -> list[str | None]:
+    """The text hashes in the commands after a review or of a line of feedback."""
+    values = [json.loads(each.value or b"") for each in row.followers]
     return [value.get("textHash") or next(iter(value.get("textHashes", {}).values()), None) for value in values]
 
 
-def test_a_past_names_the_text_of_its_review() -> None:
+def test_followers_carry_the_hash_of_the_review_text() -> None:
     reply = {"text": "Thanks", "createdDate": "2023-05-06T07:08:09Z", "modifiedDate": "2023-05-06T07:08:09Z"}
     votes = {"votes": [{"userId": "u", "helpful": True}]}
     rows = reader(ColumnMapping())
@@ -85,11 +85,11 @@ def test_a_past_names_the_text_of_its_review() -> None:
     assert hashes({**ROW, **PAST, "id": "r", "reply": reply}) == [text, text]
     assert hashes({"reviewId": "r", **votes}) == [text]
     assert hashes({"reviewId": "r", "reported": [REPORT]}) == [text]
-    # The first of two rows with an id is the review.
+    # A second row with the id doesn't change the review's hash for later feedback.
     assert hashes({**ROW, **PAST, "id": "r", "review": "Bad", "title": "Fine"}) == [other]
     assert hashes({"reviewId": "r", **votes}) == [text]
     assert hashes({"reviewId": "elsewhere", **votes}) == []
-    # Also of one that brings no past along.
+    # Also for a review without a past.
     assert hashes({**ROW, "id": "plain"}) == []
     assert hashes({**votes, "reviewId": "plain"}) == [text]
     for n in range(MOST_REMEMBERED):
@@ -103,35 +103,35 @@ VOTES: dict[str, Any] = {"reviewId": "r", "votes": [{"userId": "u", "helpful": T
 OF_A_TYPO: dict[str, Any] = {**ROW, **PAST, "id": "r", "storeId": "Typo"}
 
 
-def test_feedback_on_a_bad_row_is_left_out() -> None:
+def test_feedback_on_a_bad_row_is_omitted() -> None:
     rows = reader(ColumnMapping())
 
-    def told(columns: dict[str, Any]) -> tuple[int, int]:
+    def count_feedback(columns: dict[str, Any]) -> tuple[int, int]:
         messages = rows.messages(Row(1, 1, 1, columns))
         return len(messages.followers), messages.feedback_left_out
 
     with pytest.raises(BadRowError):
-        told({**ROW, **PAST, "id": "r", "rating": 6})
-    assert told(VOTES) == (0, 2)
-    assert told({"reviewId": "r", "reported": [REPORT]}) == (0, 1)
-    assert told({**ROW, **PAST, "id": "r"}) == (1, 0)
+        count_feedback({**ROW, **PAST, "id": "r", "rating": 6})
+    assert count_feedback(VOTES) == (0, 2)
+    assert count_feedback({"reviewId": "r", "reported": [REPORT]}) == (0, 1)
+    assert count_feedback({**ROW, **PAST, "id": "r"}) == (1, 0)
     with pytest.raises(BadRowError):
-        told({**ROW, **PAST, "id": "r", "rating": 6})
-    assert told(VOTES) == (2, 0)
+        count_feedback({**ROW, **PAST, "id": "r", "rating": 6})
+    assert count_feedback(VOTES) == (2, 0)
 
 
-def test_feedback_on_a_line_that_cannot_be_parsed_is_left_out() -> None:
+def test_feedback_on_an_unparsable_line_is_omitted() -> None:
     rows = reader(ColumnMapping())
     lines = b'{"id": "r", "review": "Go\n' + json.dumps(VOTES).encode() + b"\n"
     bad, feedback = json_rows(io.BytesIO(lines), offset=0, line=0)
     with pytest.raises(BadRowError):
         rows.messages(bad)
-    told = rows.messages(feedback)
-    # Without the text of its review it would count for any review that has the id.
-    assert (told.followers, told.feedback_left_out) == ([], 2)
+    found = rows.messages(feedback)
+    # Without the text of its review, it would apply to any review with the id.
+    assert (found.followers, found.feedback_left_out) == ([], 2)
 
 
-def test_feedback_on_a_row_of_a_store_that_there_is_not_is_left_out() -> None:
+def test_feedback_on_a_row_of_an_unknown_store_is_omitted() -> None:
     rows, batch = reader(ColumnMapping()), Batch()
     lines: tuple[dict[str, Any], ...] = (OF_A_TYPO, {**ROW, **PAST, "id": "s"}, VOTES, {**VOTES, "reviewId": "s"})
     for number, columns in enumerate(lines, 1):
@@ -143,30 +143,30 @@ def test_feedback_on_a_row_of_a_store_that_there_is_not_is_left_out() -> None:
     assert rows.messages(Row(5, 5, 1, VOTES)).feedback_left_out == 2
 
 
-def test_a_row_of_another_store_with_the_id_keeps_its_feedback() -> None:
+def test_valid_row_with_the_same_id_keeps_its_feedback() -> None:
     rows, batch = reader(ColumnMapping()), Batch()
     for columns in (OF_A_TYPO, {**OF_A_TYPO, "storeId": None}, VOTES):
         batch.add(1, rows.messages(Row(1, 1, 1, columns)))
     assert not batch.refuse({"Typo"})
     assert (len(batch.good), batch.feedback_left_out) == (2, 0)
-    # Nor does one behind it take that away.
+    # A later row of an unknown store doesn't change that.
     batch = Batch()
     batch.add(2, rows.messages(Row(2, 2, 1, OF_A_TYPO)))
     assert not batch.refuse({"Typo"})
     assert len(rows.messages(Row(3, 3, 1, VOTES)).followers) == 2
 
 
-def test_feedback_is_the_same_event_whatever_text_it_names() -> None:
+def test_feedback_event_id_is_independent_of_the_text() -> None:
     found: list[RowMessages] = []
     for text in ("Good", "Bad"):
         rows = reader(ColumnMapping())
         rows.messages(Row(1, 1, 1, {**ROW, **PAST, "id": "r", "review": text}))
         found.append(rows.messages(Row(2, 2, 1, {"reviewId": "r", "reported": [REPORT]})))
-    ids = [dict(each.headers)["ce_id"] for told in found for each in told.followers]
+    ids = [dict(each.headers)["ce_id"] for row in found for each in row.followers]
     assert (len(ids), ids[0]) == (2, ids[1])
 
 
-def test_the_longest_lines_of_an_export() -> None:
+def test_longest_exported_lines_can_be_read() -> None:
     character = "\U000e0000"
     names = dict.fromkeys(("name", "userId"), character * NAME_LENGTH)
     report = {**REPORT, **names, "explanation": character * FEEDBACK_LENGTH}
@@ -198,7 +198,7 @@ def test_the_longest_lines_of_an_export() -> None:
         ({**ROW, **PAST, "reply": {"text": " ", "createdDate": "", "modifiedDate": ""}}, "/reply/text"),
     ],
 )
-def test_a_past_that_no_worker_would_take(row: dict[str, Any], place: str) -> None:
+def test_invalid_past_is_refused(row: dict[str, Any], place: str) -> None:
     with pytest.raises(BadRowError) as failure:
         messages(row)
     assert str(failure.value).startswith(place)
@@ -214,7 +214,7 @@ def test_a_past_that_no_worker_would_take(row: dict[str, Any], place: str) -> No
         {**ROW, **PAST, "images": [{"sha256": 1}] * 20_000},
     ],
 )
-def test_the_reason_of_a_bad_row_is_bounded(row: dict[str, Any], tmp_path: Path) -> None:
+def test_reason_of_a_bad_row_is_bounded(row: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(BadRowError) as failure:
         replace(reader(ColumnMapping()), folder=ImageFolder(tmp_path)).messages(Row(1, 1, 1, row))
     assert len(str(failure.value)) < 10_000
@@ -223,7 +223,7 @@ def test_the_reason_of_a_bad_row_is_bounded(row: dict[str, Any], tmp_path: Path)
     assert batch.bytes == len(str(failure.value))
 
 
-def test_names_of_any_length_are_cut() -> None:
+def test_long_names_are_cut() -> None:
     long = "n" * 100_000
     (row,) = json_rows(io.BytesIO(f'{{"{long}": 1, "{long}": 2}}'.encode()), offset=0, line=0)
     assert len(row.fault or "") < 300
@@ -239,15 +239,17 @@ def test_names_of_any_length_are_cut() -> None:
 
 
 @pytest.mark.parametrize("is_text", [False, True])
-def test_empty_texts_of_a_past_are_missing_in_a_table_alone(is_text: bool) -> None:
+def test_empty_texts_of_a_past_are_missing_only_in_tables(is_text: bool) -> None:
     empty = dict.fromkeys(("moderator", "moderationReason", "reasonCode", "source", "language"), "")
     row = {name: str(value) for name, value in ROW.items()} if is_text else ROW
-    told = replace(reader(ColumnMapping()), is_text=is_text).messages(Row(1, 1, 1, {**row, **PAST, **empty, "id": "r"}))
-    command = MODERATION_COMMAND.validate_json(told.followers[0].value or b"")
+    found = replace(reader(ColumnMapping()), is_text=is_text).messages(
+        Row(1, 1, 1, {**row, **PAST, **empty, "id": "r"})
+    )
+    command = MODERATION_COMMAND.validate_json(found.followers[0].value or b"")
     assert (command.moderator, command.reason) == ((None, None) if is_text else ("", ""))
 
 
-def test_an_image_with_more_than_is_known(tmp_path: Path) -> None:
+def test_image_with_unknown_fields_is_refused(tmp_path: Path) -> None:
     image = {"id": str(UUID(int=0)), "hidden": False, "uploader": None, "sha256": "0" * 64, "caption": "Mine"}
     with pytest.raises(BadRowError, match="/0/caption"):
         ImageFolder(tmp_path).images({"images": [image]})
@@ -268,14 +270,14 @@ def test_an_image_with_more_than_is_known(tmp_path: Path) -> None:
         [{}],
     ],
 )
-def test_images_that_are_not_understood_make_a_bad_row(images: Any, tmp_path: Path) -> None:
+def test_invalid_images_make_a_bad_row(images: Any, tmp_path: Path) -> None:
     row = {**ROW, **PAST, "images": images}
     with pytest.raises(BadRowError, match="/images"):
         replace(reader(ColumnMapping()), folder=ImageFolder(tmp_path)).messages(Row(1, 1, 1, row))
     assert messages(row).submission is not None
 
 
-def test_a_row_edits_nothing_and_another_row_with_its_id_is_another_message() -> None:
+def test_row_never_edits_and_its_event_id_depends_on_content() -> None:
     first, again, other = (messages({**ROW, "rating": n, "id": "r-1"}).submission for n in (4, 4, 5))
     assert first
     assert again
@@ -287,7 +289,7 @@ def test_a_row_edits_nothing_and_another_row_with_its_id_is_another_message() ->
     assert (ids[0] == ids[1], ids[0] == ids[2]) == (True, False)
 
 
-def test_columns_that_are_left_out_are_named() -> None:
+def test_omitted_columns_are_named() -> None:
     mapping = ColumnMapping.of(["stars=rating", "headline=title"])
     exported = {**ROW, **PAST, "storeName": "s", "helpful": 2, "newer": 1, "stars": 4}
     plain = {**ROW, "stars": 4, "title": "lost", "createdDate": "2023"}

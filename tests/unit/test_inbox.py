@@ -1,4 +1,4 @@
-"""Each record has its effect or becomes a dead letter, whatever fails on the way."""
+"""Each record takes effect or becomes a dead letter, despite failures."""
 
 import asyncio
 from collections import Counter
@@ -23,7 +23,7 @@ from tests.support.records import Record
 
 @dataclass
 class Broker:
-    """Takes messages; fails as told, once for each."""
+    """A publisher that first raises the given failures, one per call, and then records dead letters."""
 
     failures: list[Exception] = field(default_factory=list)
     letters: list[tuple[int, str, bytes | None]] = field(default_factory=list)
@@ -59,7 +59,7 @@ async def deliver(broker: Broker, handle: Handler[int], batch: Sequence[RawRecor
     await Inbox(Topic.ORDER_EVENTS, handle, broker.publish, is_slow=is_slow, read=number).deliver(batch)
 
 
-async def test_messages_are_handled_in_order_and_what_is_none_is_set_aside() -> None:
+async def test_messages_are_handled_in_order_and_invalid_ones_become_dead_letters() -> None:
     broker, handled = Broker(), list[int]()
 
     async def handle(batch: Sequence[Received[int]]) -> None:
@@ -70,7 +70,7 @@ async def test_messages_are_handled_in_order_and_what_is_none_is_set_aside() -> 
     assert broker.letters == [(1, "invalid-message", b"x"), (3, "empty", None)]
 
 
-async def test_a_handler_is_not_bothered_without_messages() -> None:
+async def test_handler_is_not_called_without_messages() -> None:
     broker = Broker()
     unreadable = UnreadableValue(b"raw", DeadLetterCode.UNDECODABLE, "no client can decode it")
     await deliver(broker, never, [Record(value=unreadable)])
@@ -78,7 +78,7 @@ async def test_a_handler_is_not_bothered_without_messages() -> None:
 
 
 @pytest.mark.parametrize("slow", [False, True])
-async def test_what_the_handler_refuses_is_set_aside(slow: bool) -> None:
+async def test_messages_refused_by_the_handler_become_dead_letters(slow: bool) -> None:
     broker = Broker()
 
     async def handle(batch: Sequence[Received[int]]) -> list[DeadLetter]:
@@ -102,7 +102,7 @@ async def test_a_batch_is_retried_while_a_server_is_unavailable() -> None:
     assert broker.letters == []
 
 
-async def test_what_is_too_much_for_a_server_at_once_is_not_in_parts() -> None:
+async def test_too_large_batch_is_split() -> None:
     broker, attempts, handled = Broker(), Counter[int](), list[int]()
 
     async def handle(batch: Sequence[Received[int]]) -> None:
@@ -113,13 +113,13 @@ async def test_what_is_too_much_for_a_server_at_once_is_not_in_parts() -> None:
 
     await deliver(broker, handle, records(b"1", b"2", b"3", b"4", b"5", b"6", b"7"))
     assert handled == [1, 2, 3, 4, 5, 6, 7]
-    # One alone is tried until it is done.
+    # A single record is retried until it succeeds.
     assert attempts == {7: 5, 3: 5, 4: 5, 2: 3, 1: 20}
     assert broker.letters == []
 
 
 @pytest.mark.long
-async def test_the_culprit_alone_is_set_aside_and_other_dead_letters_are_published_once() -> None:
+async def test_only_the_failing_record_becomes_an_extra_dead_letter() -> None:
     broker, handled = Broker(), list[int]()
 
     async def handle(batch: Sequence[Received[int]]) -> None:
@@ -138,14 +138,14 @@ async def test_the_culprit_alone_is_set_aside_and_other_dead_letters_are_publish
 
 
 @pytest.mark.long
-async def test_a_dead_letter_that_kafka_refuses_leaves_its_place_and_reason() -> None:
+async def test_too_large_dead_letter_is_published_without_value() -> None:
     broker = Broker([BrokerAwayError("away"), MessageSizeTooLargeError(), MessageSizeTooLargeError()])
     await deliver(broker, never, records(b"x", b"y"))
     assert broker.letters == [(0, "invalid-message", None), (1, "invalid-message", b"y")]
 
 
-async def test_a_batch_that_outlives_the_connection_of_its_process_is_nobodys_fault() -> None:
-    """It is cancelled when the process stops; PyMongo, which aborts its transaction, raises an error instead."""
+async def test_batch_that_outlives_its_connection_is_cancelled() -> None:
+    """It is cancelled when the process stops, but PyMongo raises another error while it aborts the transaction."""
     client = AsyncMongoClient[dict[str, Any]]("mongodb://127.0.0.1:1")
     await client.close()
     attempts, broker = 0, Broker()

@@ -1,4 +1,4 @@
-"""Requests that wait for an OpenID provider leave their places to others."""
+"""Requests that wait for an OpenID provider release their concurrency slots."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping
@@ -28,7 +28,7 @@ OPEN_TO_ALL = "/asyncapi.json"
 
 
 class SlowProvider(Provider):
-    """Sends visitors on, and lets nobody in, both once it `answers`."""
+    """Redirects visitors, and issues useless tokens, both once `answers` is set."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -47,7 +47,7 @@ class SlowProvider(Provider):
 
 @asynccontextmanager
 async def waiting(*requests: Awaitable[httpx.Response]) -> AsyncIterator[None]:
-    """Requests that are not answered in this block."""
+    """Start requests that must stay unanswered within the block."""
     tasks = [asyncio.ensure_future(request) for request in requests]
     try:
         yield
@@ -60,7 +60,7 @@ async def waiting(*requests: Awaitable[httpx.Response]) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def narrow_app(places: int, authenticator: Authenticator) -> AsyncIterator[FastAPI]:
-    """A facade with so many places."""
+    """A facade with this number of concurrency slots."""
     limits = Limits(max_concurrent_requests=places)
     async with app_without_servers(limits=limits, authenticator=authenticator) as app:
         yield app
@@ -68,7 +68,7 @@ async def narrow_app(places: int, authenticator: Authenticator) -> AsyncIterator
 
 @pytest.fixture
 async def issuer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Issuer]:
-    """An issuer that doesn't answer, and is waited for."""
+    """An issuer that doesn't respond, with a generous timeout."""
     monkeypatch.setattr(keys_of_issuer, "_TIMEOUT_S", 60.0)
     async with running_issuer() as issuer:
         issuer.mood = "hangs"
@@ -79,7 +79,7 @@ def tokens_of(issuer: Issuer) -> Tokens:
     return Tokens(FetchedKeys(issuer.jwks_url, ["RS256"], lifetime=300), TokenRules(ISSUER, AUDIENCE, ["RS256"]))
 
 
-async def test_requests_whose_issuer_is_away(issuer: Issuer) -> None:
+async def test_requests_waiting_for_an_issuer_hold_no_slot(issuer: Issuer) -> None:
     async with narrow_app(1, tokens_of(issuer)) as app, client_of(app) as http:
         headers = {"authorization": f"Bearer {issuer.token()}"}
         async with waiting(*(http.get("/api/me", headers=headers) for _ in range(3))):
@@ -87,20 +87,20 @@ async def test_requests_whose_issuer_is_away(issuer: Issuer) -> None:
             assert (await http.get(OPEN_TO_ALL)).status_code == 200
 
 
-async def test_pages_of_the_console_whose_issuer_is_away(issuer: Issuer) -> None:
+async def test_console_pages_waiting_for_an_issuer_hold_no_slot(issuer: Issuer) -> None:
     async with narrow_app(2, tokens_of(issuer)) as app, client_of(app) as http:
         add_console(app, HeaderDoor())
         headers = {"x-credential": issuer.token()}
         async with waiting(http.get("/console/queue", headers=headers)):
             await eventually(lambda: issuer.asked == 1)
             async with waiting(http.get("/console/queue", headers=headers)):
-                # Turns enough for a page without a place to be refused.
+                # Enough loop iterations for a page without a slot to be refused.
                 for _ in range(100):
                     await asyncio.sleep(0)
                 assert (await http.get(OPEN_TO_ALL)).status_code == 200
 
 
-async def test_visitors_whose_provider_is_slow() -> None:
+async def test_sign_ins_waiting_for_a_provider_hold_no_slot() -> None:
     provider = SlowProvider()
     async with narrow_app(1, AUTHENTICATOR) as app, client_of(app) as http:
         services = app.state.services
