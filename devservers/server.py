@@ -190,11 +190,11 @@ class ServerProcess(ABC):
 
     def obituary(self, exit_code: int) -> str:
         """The reason for the end of the last run, as far as its exit code, its log and the disk show it."""
-        text = f"{self.name} exited during its start (exit code {exit_code}). {self._end_of_log()}"
+        text = f"{self.name} exited (exit code {exit_code}). {self._end_of_log()}"
         free = shutil.disk_usage(self.folder).free
         # On a full disk the reason may be missing from the log.
-        room = f"Only {free // 2**20} MB are free in {self.folder}: free some disk space."
-        return text if free >= _LEAST_FREE else f"{text}\n{room}"
+        space = f"Only {free // 2**20} MB are free in {self.folder}: free some disk space."
+        return text if free >= _LEAST_FREE else f"{text}\n{space}"
 
     def _end_of_log(self) -> str:
         with self.log.open(errors="replace") as lines:
