@@ -1,4 +1,4 @@
-"""`--json` of the commands."""
+"""The `--json` option of the commands."""
 
 import json
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from plaudit.cli.main import app
 from plaudit.terminal import Terminal, output
 
 PROCESSES = {"up", "api", "worker", "scheduler", "mailer"}
-"""They run until they are stopped, and print a log at most, which `PLAUDIT_LOG__FORMAT=json` makes JSON."""
+"""Processes that run until they are stopped; they print only a log, which `PLAUDIT_LOG__FORMAT=json` makes JSON."""
 
 
 def commands(group: Any, *names: str) -> Iterator[tuple[str, Any]]:
-    """All commands, by their full name."""
+    """All commands with their full names."""
     if not hasattr(group, "commands"):
         yield " ".join(names), group
         return

@@ -1,4 +1,4 @@
-"""What search engines read on an object's page."""
+"""Structured data for search engines on an object's page."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The checks of Kafka, by what it answers."""
+"""Checks of Kafka, against a broker with given answers."""
 
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ LETTERS = TOPICS.dead_letters(Topic.STORE_UPDATES)
 
 
 class Broker:
-    """A topic of dead letters with one partition, whose first three records are gone."""
+    """A dead-letter topic with one partition whose first three records are deleted."""
 
     async def list_topics(self) -> list[str]:
         return [LETTERS]
@@ -32,7 +32,7 @@ class Broker:
 
 
 async def kept(*offsets: int) -> KeptLetters:
-    """The letters of that topic, of which those at these offsets are settled."""
+    """The retained dead letters of that topic; those at the given offsets are settled."""
     broker = Broker()
     consumer, admin = cast("AIOKafkaConsumer", broker), cast("AIOKafkaAdminClient", broker)
     return await kept_letters(consumer, admin, TOPICS, [f"{LETTERS}/0-{offset}-1700000000000" for offset in offsets])

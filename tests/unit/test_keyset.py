@@ -1,4 +1,4 @@
-"""The conditions for rows behind a row, against a model of MongoDB's comparisons."""
+"""Query conditions for rows after a given row, checked against a model of MongoDB's comparisons."""
 
 import functools
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def compared(a: SortValue, b: SortValue) -> int:
 
 
 def is_met(condition: Document, row: Mapping[str, SortValue]) -> bool:
-    """True if MongoDB finds the row: it compares values of the same type alone."""
+    """True if MongoDB finds the row: it compares only values of the same type."""
     for name, wanted in condition.items():
         if name == "$or":
             if not any(is_met(each, row) for each in wanted):

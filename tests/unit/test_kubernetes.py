@@ -1,4 +1,4 @@
-"""What is applied to Kubernetes agrees with itself and with the program: the manifests kept, and the chart's."""
+"""The plain manifests and the chart's rendered ones agree with themselves and with the program."""
 
 import json
 import tomllib
@@ -27,7 +27,7 @@ from tests.support.manifests import (
 from tests.support.variables import variables
 
 OF_OPERATORS = {"ScaledObject", "TriggerAuthentication", "PodMonitor", "PrometheusRule", "ExternalSecret"}
-# Where the manifests end: what a pod names beside these has to be there.
+# Objects that an administrator has to create: pods may name them although no manifest has them.
 BROUGHT = {"existing": {"ServiceAccount/shop"}}
 
 
@@ -56,7 +56,7 @@ def test_objects_are_valid_for_the_oldest_and_the_newest(manifests: Manifests, v
 
 @cache
 def validate(document: str, version: str) -> None:
-    """Many documents are the same in several sets of values, and it takes its time."""
+    """Validate a document; cached, since validation is slow and several sets of values render the same documents."""
     kubernetes_validate.validate(json.loads(document), version, strict=True)
 
 
@@ -95,7 +95,7 @@ def test_a_release_is_prepared_before_it_is_rolled_out(manifests: Manifests, req
     assert commands == [["init"], ["migrate", "--compatible"]]
     assert {command for command, *_ in commands} <= {name(command) for command in app.registered_commands}
     assert job["spec"]["activeDeadlineSeconds"]
-    # The secret of External Secrets isn't there before the release is.
+    # The secret of External Secrets doesn't exist before the release does.
     before = "post-install" if manifests.of("ExternalSecret") else "pre-install"
     assert job["metadata"]["annotations"]["helm.sh/hook"] == f"{before},pre-upgrade"
     for only in containers(job["spec"]["template"]):
@@ -146,7 +146,8 @@ def test_a_process_is_watched_at_a_port_of_its_own(manifests: Manifests, process
     assert set(ports) == ({"http", "metrics"} if process == "api" else {"metrics"})
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert only[probe]["httpGet"]["port"] == ("http" if process == "api" else "metrics")
-    # The facade's own port asks who wants to know; this one doesn't. Never by both: each sample would come twice.
+    # The API's own port requires authentication for metrics, the metrics port doesn't. Only one may be configured:
+    # otherwise each sample is scraped twice.
     annotations = template["metadata"]["annotations"]
     if manifests.of("PodMonitor"):
         assert "prometheus.io/scrape" not in annotations
@@ -194,7 +195,7 @@ def test_every_backlog_scales_the_process_that_consumes_it(manifests: Manifests)
     scaled: list[tuple[str, str]] = []
     for rule in scaling:
         target = rule["spec"]["scaleTargetRef"]["name"]
-        # The number of pods is KEDA's.
+        # KEDA sets the number of pods.
         assert "replicas" not in manifests.named("Deployment", target)["spec"]
         assert rule["spec"]["maxReplicaCount"] <= int(partitions) // 2
         for trigger in rule["spec"]["triggers"]:

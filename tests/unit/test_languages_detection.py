@@ -1,4 +1,4 @@
-"""The languages of texts, and the model of py3langid behind them."""
+"""Language detection, compared with the model of py3langid behind it."""
 
 import asyncio
 import random

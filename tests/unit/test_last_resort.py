@@ -1,4 +1,4 @@
-"""A request that hangs where no driver limits it is answered all the same."""
+"""A request that hangs where no driver limits it is still answered."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ async def hang(scope: Scope, receive: Receive, send: Send) -> None:
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
-        # As PyMongo does when it is cancelled in the lock of its pool.
+        # PyMongo does this when it is cancelled while it waits for the lock of its pool.
         raise RuntimeError("Lock is not acquired") from None
 
 
@@ -33,11 +33,11 @@ async def take_a_moment(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def begin_and_go_on(scope: Scope, receive: Receive, send: Send) -> None:
-    # Begun before anything else has its turn: no machine is too busy for that.
+    # Starts the response before its first await, so that even a slow machine is in time.
     await send({"type": "http.response.start", "status": 200, "headers": []})
     for piece in (b"a", b"b"):
         await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await asyncio.sleep(0.05)  # longer than an answer may take to begin
+        await asyncio.sleep(0.05)  # longer than the limit for the start of a response
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -1,4 +1,4 @@
-"""Texts in any letter case."""
+"""Text search in any letter case."""
 
 # ruff: noqa: RUF001
 
@@ -64,7 +64,7 @@ def test_letters_are_told_for_engines_that_know_fewer_cases() -> None:
     assert not re.search(pattern_in_any_case("\u4e2d"), "XNone", re.IGNORECASE)
     assert finds("\u0131", "\u0130")
     assert not finds("asse", "a\u00df\u0307e")
-    # One that is three letters, across the middle of five.
+    # A letter with an expansion of three characters, across the middle of five.
     assert finds("\u1fb6\u0390", "\u1fb7\u0308\u0301")
 
 
@@ -84,5 +84,5 @@ def test_a_long_text_is_found() -> None:
 
 
 def test_each_i_of_turkish_is_looked_for_alike() -> None:
-    """PCRE has no ways of its own from one to the other."""
+    """PCRE doesn't map one to the other by itself."""
     assert len({pattern_in_any_case(letter) for letter in ("i", "I", "\u0130", "\u0131")}) == 1

@@ -1,4 +1,4 @@
-"""The limits in docs/security.md are those of the code."""
+"""The limits in docs/security.md match the code."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ BY_SETTING = {
 
 
 def shown(name: str, value: float) -> str:
-    """A limit as the table has it, by the last word of its name."""
+    """A limit as the table shows it; the last word of its name decides on the unit."""
     if name.endswith("_TIMEOUT"):
         return f"{value:g} s"
     if not name.endswith("_BYTES"):

@@ -1,4 +1,4 @@
-"""The address of `plaudit up` where nobody can listen at it."""
+"""The address of `plaudit up` where it can't be bound."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Repeated lines of libraries are held back from the log."""
+"""Repeated log lines of libraries are suppressed."""
 
 import logging
 

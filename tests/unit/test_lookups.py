@@ -1,4 +1,4 @@
-"""Look-ups for all requests that come at the same time."""
+"""Batched look-ups of concurrent requests."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The meaning of a mail server's answers: about one mail, or about all."""
+"""Replies of a mail server: which concern one mail, and which the whole server."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -23,7 +23,7 @@ async def server() -> AsyncIterator[MailServer]:
 
 
 async def test_each_answer_of_success_says_that_the_mail_is_taken(server: MailServer) -> None:
-    """Else the customer got it again and again."""
+    """Otherwise the customer would get the mail again and again."""
     server.answers[ANNA] = ["251 taken", "299 taken as well"]
     connection = connection_to(server)
     for _ in range(3):
@@ -38,7 +38,7 @@ async def test_each_answer_of_success_says_that_the_mail_is_taken(server: MailSe
     ids=["never", "later"],
 )
 async def test_an_answer_holds_though_silence_follows(server: MailServer, refusal: str, error: type[Exception]) -> None:
-    """Else the mail was tried for ever, as by a server that says nothing."""
+    """Otherwise the mail would be retried for ever, as with a silent server."""
     server.refusals[ANNA] = refusal
     server.says["RSET"] = None
     connection = SmtpConnection(SmtpServer("127.0.0.1", server.port, timeout=0.5))
@@ -51,7 +51,7 @@ async def test_an_answer_holds_though_silence_follows(server: MailServer, refusa
 
 @pytest.mark.parametrize("answer", ["501 invalid name", "550 unknown name", "450 later", "421 closing"])
 async def test_a_server_that_refuses_our_name_is_no_fault_of_the_mail(server: MailServer, answer: str) -> None:
-    """Else each mail that waits was a dead letter at once."""
+    """Otherwise each waiting mail would become a dead letter at once."""
     server.says |= {"EHLO": answer, "HELO": answer}
     connection = connection_to(server)
     for ask in (connection.greet, partial(connection.send, a_mail())):
@@ -95,7 +95,7 @@ async def test_what_no_mail_would_fare_better_with_is_of_the_server(server: Mail
 
 
 async def test_a_recipient_without_a_full_domain_is_refused_alone(server: MailServer) -> None:
-    """Postfix says the same of it as of our own name."""
+    """Postfix uses the same code for it as for our own name."""
     server.refusals["anna@till"] = "504 need fully-qualified address"
     connection = connection_to(server)
     with pytest.raises(MailRefusedError):
@@ -111,7 +111,7 @@ async def test_a_recipient_without_a_full_domain_is_refused_alone(server: MailSe
     ],
 )
 async def test_a_server_that_takes_no_mail_now_is_away(server: MailServer, answer: str) -> None:
-    """Else all mails were tried within minutes, and the day of each ran from then on."""
+    """Otherwise all mails would be tried within minutes, and the retry period of each would start."""
     server.says["MAIL"] = answer
     connection = connection_to(server)
     with pytest.raises(ServerAwayError, match=answer[:3]) as away:
@@ -124,7 +124,7 @@ async def test_a_server_that_takes_no_mail_now_is_away(server: MailServer, answe
 
 
 async def test_a_refusal_for_now_of_one_address_is_about_its_mails(server: MailServer) -> None:
-    """So that mails of other stores, and to other people, don't wait."""
+    """Mails of other stores and to other recipients don't wait."""
     server.refusals[ANNA] = "451 4.7.1 greylisted"
     connection = connection_to(server)
     with pytest.raises(MailDelayedError, match="451"):

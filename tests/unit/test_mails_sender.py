@@ -1,4 +1,4 @@
-"""The sender of the configuration, where it is no mail address: nothing that would put it into mails starts."""
+"""A configured sender that is no mail address stops each process that would use it from starting."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from plaudit.tools import reminders
 
 
 class StartedError(Exception):
-    """The servers are asked for."""
+    """The process reached its first access to the servers."""
 
 
 def start(*_: Any, **__: Any) -> Any:
@@ -21,7 +21,7 @@ def start(*_: Any, **__: Any) -> Any:
 
 
 async def run(process: str, settings: Settings) -> None:
-    """Run it up to its first look at the servers, at which it raises StartedError."""
+    """Run it up to its first access to the servers, where it raises StartedError."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scheduler, "run_process", start)
         patch.setattr(reminders, "reached", start)

@@ -62,7 +62,7 @@ def a_mail(**fields: str) -> Mail:
 
 
 def read(mail: Mail) -> EmailMessage:
-    """The mail as a program of its recipient reads it."""
+    """The mail as the recipient's mail program parses it."""
     message = message_from_bytes(mail.content, policy=default)
     assert isinstance(message, EmailMessage)
     return message
@@ -98,7 +98,7 @@ async def test_a_server_without_trust_is_no_fault_of_the_mail(
 
 
 async def test_authorities_that_are_gone_are_no_fault_of_the_mail(tls_server: MailServer, tmp_path: Path) -> None:
-    # As while a secret that is mounted changes; before, the mail was a dead letter after a day.
+    # This happens while a mounted secret changes; the mail must not become a dead letter.
     connection = connection_to(tls_server, "starttls", PASSWORD.decode(), tmp_path / "gone.pem")
     with pytest.raises(ServerAwayError) as away:
         await connection.send(a_mail())
@@ -131,7 +131,7 @@ async def test_what_answers_mean(plain_server: MailServer) -> None:
 
 
 async def test_a_server_that_looks_into_mails_is_waited_for(plain_server: MailServer) -> None:
-    """It has the mail by then: who gave up would send it again."""
+    """The server has the mail by then: after a timeout it would be sent again."""
     plain_server.looks_s = 1.0
     connection = SmtpConnection(SmtpServer("127.0.0.1", plain_server.port, timeout=0.5))
     await connection.send(a_mail())
@@ -142,7 +142,7 @@ async def test_a_server_that_looks_into_mails_is_waited_for(plain_server: MailSe
 async def test_a_server_that_has_a_mail_and_says_nothing_has_judged_it(
     plain_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a time runs out, and not each repeat is delivered for ever."""
+    """So that the retry period elapses, and the mail isn't delivered again for ever."""
     monkeypatch.setattr(smtp, "_DATA_S", 0.2)
     plain_server.looks_s = 60
     connection = connection_to(plain_server)
@@ -178,7 +178,7 @@ async def test_only_a_server_that_asked_for_the_content_can_have_it(
                 writer.write(answer)
         writer.close()
 
-    # Before that the time of other answers holds.
+    # Until the server asks for the content, the connection's timeout applies.
     monkeypatch.setattr(smtp, "_DATA_S", 0.2 if to_data else 60)
     async with listening(serve) as port:
         with pytest.raises(ServerAwayError) as away:
@@ -253,7 +253,7 @@ def test_no_field_becomes_headers_or_a_body(field: str, text: str) -> None:
     if field in ("to", "from"):
         given = {field: f"{encoded(text) if '=?' in text else encoded(encoded(text))} <anna@example.com>"}
     mail = None
-    with suppress(InvalidMessageError):  # of an address that isn't one
+    with suppress(InvalidMessageError):  # for an invalid address
         mail = a_mail(**given)
     if mail is None:
         assert field in ("to", "from")

@@ -1,4 +1,4 @@
-"""The templates of a run of reminders in memory."""
+"""The cache of templates of one reminder run."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -13,7 +13,7 @@ from tests.support.reminders import NOON
 
 
 class Repository:
-    """Templates of so many characters for any store and language, or none, and the questions for them."""
+    """A repository that has a template of the given length for each scope (None: no template) and records queries."""
 
     def __init__(self, characters: int | None) -> None:
         self.asked: list[TemplateScope] = []
@@ -38,7 +38,7 @@ async def test_each_store_and_language_is_asked_for_once() -> None:
     store = Store("store", languages=("DE_at",))
     for _ in range(3):
         assert set(await templates.usable(order("store", "fr"), store)) == {("store", "fr")}
-        # Without a language of its own: in the first one of its store.
+        # Without a language of the customer, the first language of the store applies.
         assert set(await templates.usable(order("store", " "), store)) == {("store", "de-AT")}
         assert set(await templates.usable(order(None, None), None)) == {(None, None)}
     assert repository.asked == [("store", "fr"), ("store", "de-AT"), (None, None)]

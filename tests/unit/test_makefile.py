@@ -1,4 +1,4 @@
-"""`make up` and `make demo`: what is chosen on their line, what is left to the rest, and a Python that is too old."""
+"""`make up` and `make demo`: options on the command line, defaults left to the environment, and an old Python."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 
 def started(folder: Path, *words: str, **environment: str) -> list[str]:
-    """The command that `make` ends in, and the settings that it gets, with an environment that is up to date."""
+    """The lines with the command that `make` runs and the settings it passes, in an up-to-date environment."""
     (folder / "bin").mkdir()
     program = folder / "bin/plaudit"
     program.write_text('#!/bin/sh\necho "plaudit $*"; env | grep ^PLAUDIT_ | sort\n')
@@ -52,7 +52,7 @@ def test_what_is_chosen_goes_before_the_environment(tmp_path: Path) -> None:
 
 def test_a_python_that_is_too_old_is_told_before_anything_is_made(tmp_path: Path) -> None:
     old = tmp_path / "python"
-    # Given `-c` and a program, as the Makefile gives them.
+    # Called with `-c` and a program, as the Makefile does.
     claim = "import sys; sys.version_info = (3, 10, 13); exec(sys.argv[1])"
     old.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{claim}' \"$2\"\n")
     old.chmod(0o700)

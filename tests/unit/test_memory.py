@@ -1,4 +1,4 @@
-"""A process that has started gives memory back."""
+"""A started process returns memory to the system."""
 
 import ctypes
 import subprocess
@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-# Large blocks come and go, and something small that stays is made in between.
+# Allocates and frees large blocks, with small lasting objects between them.
 _PROGRAM: Final = """
 import gc, sys
 from pathlib import Path

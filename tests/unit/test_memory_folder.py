@@ -1,4 +1,4 @@
-"""The folder of the tests' servers in the memory."""
+"""The in-memory folder of the tests' servers."""
 
 from pathlib import Path
 

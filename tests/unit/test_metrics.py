@@ -1,4 +1,4 @@
-"""The declared metrics, and those that the dashboard and the alerts ask for."""
+"""The declared metrics, and those that the dashboard and the alerts query."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A migration renews its lease while it reads the topic of reviews, and ends once it has lost it."""
+"""A migration renews its lease while it reads the topic of reviews, and ends when it has lost it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ BATCHES = 3
 
 
 class Reader:
-    """A topic without reviews, in batches."""
+    """A topic that yields empty batches."""
 
     @classmethod
     @asynccontextmanager

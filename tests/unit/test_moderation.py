@@ -71,7 +71,7 @@ def test_an_approval_hides_images_that_nobody_could_see_yet(
 ) -> None:
     command = a_command("a", action, 1)
     seen = (ReviewImage("first"), ReviewImage("early", ready_at=command.sent - timedelta(milliseconds=2_001)))
-    # The clock of its sender may be two seconds ahead.
+    # The sender's clock may be up to two seconds ahead.
     unseen = (ReviewImage("late", ready_at=command.sent - timedelta(seconds=2)), ReviewImage("b", is_pending=True))
     review = a_review(status)._replace(images=(*seen, *unseen))
     after = moderate([command], {"a": review}).reviews["a"]
@@ -210,7 +210,7 @@ def test_what_decides_nothing_settles_no_reports() -> None:
 
 
 def test_a_command_about_another_text_is_refused_and_changes_nothing() -> None:
-    """A repeat of it, too; the status that it expects goes first."""
+    """So is a repeat of it. The expected status is checked first."""
     approve = a_command("a", ModerationAction.APPROVE, 1, "c")._replace(text_hash="old")
     expecting = a_command("a", ModerationAction.DELETE, 2)._replace(text_hash="old", expected=ReviewStatus.REJECTED)
     repeat = approve._replace(position=RecordPosition(0, 3, 3_000))
@@ -260,7 +260,7 @@ def test_an_approval_from_before_its_topic_grew_stands_before_a_rejection_after_
         )
     )
     assert parked_in_turn([rejection, approval]) == [approval, rejection]
-    # Parked by a worker of the version before, which keeps the offset alone.
+    # Parked by a worker of the previous version, which stores only the offset.
     later = rejection._replace(arrived=RecordPosition(-1, 5_001, 0))
     assert parked_in_turn([later, approval]) == [approval, later]
 

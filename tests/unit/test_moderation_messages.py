@@ -1,4 +1,4 @@
-"""The codec of moderation commands: what is written is read again, wherever it was kept."""
+"""The codec of moderation commands: encoded commands decode to the same in each format."""
 
 import json
 from datetime import UTC, datetime

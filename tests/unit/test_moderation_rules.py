@@ -1,4 +1,4 @@
-"""Moderation rules: which fire for a review, and what follows."""
+"""Moderation rules: which fire for a review, and with which effect."""
 
 import itertools
 import resource
@@ -51,7 +51,7 @@ APPROVE, HOLD, FLAG = RuleOutcome.APPROVE, RuleOutcome.HOLD, RuleOutcome.FLAG
 
 
 def wide(plain: str) -> str:
-    """The same in characters of full width."""
+    """The same text in full-width characters."""
     return "".join(each if each == " " else chr(ord(each) + 0xFEE0) for each in plain)
 
 
@@ -155,7 +155,7 @@ def test_normalising_twice_changes_nothing_more(said: str) -> None:
 
 @given(text(alphabet=[chr(code) for code in range(128)], max_size=60))
 def test_what_is_plain_ascii_goes_a_short_way_to_the_same(said: str) -> None:
-    # A letter beyond ASCII, which stays as it is, has all of it go the long way.
+    # A letter beyond ASCII, which stays unchanged, forces the slow path for the whole text.
     assert normalised(f"{said} é") == f"{normalised(said)} é".strip()
 
 
@@ -317,19 +317,19 @@ def test_there_are_pieces_where_a_rule_of_texts_fires(said: str, name: str) -> N
     found = rules.evidence(review)
     assert [*found] == [each.id for each in rules.judge(review).fired]
     whole = searched(None, said, name)
-    # Words that are the same have blanks between them there, whatever parts them in the text.
+    # Repeated words are joined by blanks in the evidence, whatever separates them in the text.
     assert all(any(all(word in whole for word in piece.split()) for piece in pieces) for pieces in found.values())
 
 
 def test_the_words_of_a_store_take_little_memory() -> None:
-    """Also those whose letters are others each time; beyond so many characters there is no such store."""
+    """Even with ever different letters; the total number of characters of a store is limited."""
     signs = itertools.cycle(map(chr, range(0x4E00, 0x9FFF)))
     words = ["".join(itertools.islice(signs, 124)) for _ in range(MOST_CHARACTERS // 124)]
     rules = [{"id": str(n), "kind": "words", "outcome": "hold", "words": words[n::40]} for n in range(40)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     compiled = RuleSet([fields.rule() for fields in MODERATION_RULES.validate_python(rules, strict=False)])
     assert compiled.judge(RuleInput(None, f"say {words[0]}!", 400)).flags == ("0",)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 * 1024  # KiB; by the usual way 300 MiB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 * 1024  # KiB; usual structures: 300 MiB
     rules[0]["words"] = [*words[::40], "y" * 128, "z" * 128]
     with pytest.raises(ValidationError, match="All words together may have at most 200,000 characters"):
         MODERATION_RULES.validate_python(rules, strict=False)
@@ -350,7 +350,7 @@ def test_thirty_marks_count_at_a_letter_wherever_it_stands(mark: str) -> None:
     words = "spam " * 20
     for before in ("", "e", words + "e"):
         text = normalised(before + mark * 100 + "x")
-        # A letter that is one with its mark has one less of its own.
+        # A letter composed with its first mark keeps one separate mark fewer.
         marked = unicodedata.normalize("NFD", text)
         assert marked.count(mark) == 30
         assert marked.startswith(words if before else mark) or before == "e"
@@ -373,7 +373,7 @@ def test_who_asks_for_languages_is_known() -> None:
 
 @pytest.mark.parametrize("marks", ["\u0301", "\u0301\u0327", "\u0301\uff9e", "\u0f73\u0301", "\u0301\u034f\u0327"])
 def test_of_many_marks_at_a_letter_a_few_count(marks: str) -> None:
-    # All of them would be brought into their order, which takes seconds.
+    # Sorting all of them into canonical order would take seconds.
     assert 1 < len(normalised("e" + marks * 5_000 + "x")) < 100
     assert normalised("e" + marks * 5) == normalised(unicodedata.normalize("NFD", "e" + marks * 5))
     assert normalised("e" + marks * 5_000 + " Spam").endswith(" spam")
@@ -387,7 +387,7 @@ def test_hostile_texts_are_searched_in_no_time(bit: str) -> None:
     began = process_time()
     for detector in (LINKS, CONTACTS, REPETITIONS):
         assert detector.finds(said) is any(detector.pieces(said))
-    assert process_time() - began < 2  # of quadratic cost it would take a hundred times as long
+    assert process_time() - began < 2  # at quadratic cost it would take a hundred times as long
 
 
 @pytest.mark.parametrize(
@@ -526,18 +526,18 @@ def test_compiled_rules_of_many_stores_are_kept_as_far_as_their_words_have_room(
     compiled = [sets.of(each) for each in few]
     assert [sets.of(each) for each in few] == compiled
     first = sets.of(large)
-    # Some of those that were asked for first have gone instead, and come back instead of others.
+    # Some of the least recently used were evicted, and evict others when they return.
     assert [sets.of(each) is old for each, old in zip(few[40:], compiled[40:], strict=True)] == [True] * 40
     assert sets.of(few[0]) is not compiled[0]
     assert sets.of(large) is first
-    # One that is larger than all room is there alone.
+    # A rule set larger than the whole cache is cached alone.
     alone = RuleSets(most=10)
     assert alone.of(large) is alone.of(large)
     assert alone.of(few[0]) is alone.of(few[0])
 
 
 def test_hashes_and_keys_of_texts() -> None:
-    # Computed elsewhere: printf 'Sharp\nGood' | sha256sum, and printf '\nGood' | sha256sum.
+    # Computed independently: printf 'Sharp\nGood' | sha256sum, and printf '\nGood' | sha256sum.
     assert text_hash("Sharp", "Good") == "a38c409f5e2b25e1b8e8aa62e6e3fd266e820d6b4ac2c05e13b91f03385b5274"
     assert (
         text_hash(None, "Good")
@@ -553,14 +553,14 @@ def test_hashes_and_keys_of_texts() -> None:
 
 
 def test_keys_of_texts_are_stored_and_stay_what_they_are() -> None:
-    # Computed elsewhere: printf "'s'\n'author'\n'ann'\ngood pictures" | b2sum -l 128, and so on.
+    # Computed independently: printf "'s'\n'author'\n'ann'\ngood pictures" | b2sum -l 128, and so on.
     ann = ReviewIdentity(Entity("Product", "camera"), "s", "ann")
     assert text_keys(ann, "Good pictures") == ("c861b8028053620442292157e9f78878", "fce087624e26dd79dcddd9ff9a5245bc")
     assert text_key(("s", None), "-") == "38d72fba276019ebc7aa3b8c892478e9"
 
 
 def test_half_a_character_has_a_hash_and_a_key() -> None:
-    # Computed elsewhere: printf '\n\xed\xa0\x80' | sha256sum, and printf "'s'\n\xed\xa0\x80" | b2sum -l 128.
+    # Computed independently: printf '\n\xed\xa0\x80' | sha256sum, and printf "'s'\n\xed\xa0\x80" | b2sum -l 128.
     half = "\ud800"
     assert text_hash(None, half) == "aa6ea272b4673547afb1f36be6353889c0f17af524e1ea647d6a5b5431b71407"
     assert text_key(("s",), half) == "33688a8336ea194fd7edf2950ea41984"

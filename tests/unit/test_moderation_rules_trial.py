@@ -1,4 +1,4 @@
-"""Trials of moderation rules: by the endpoint and by the command line. Nothing is written."""
+"""Trials of moderation rules through the endpoint and the command line. Nothing is written."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ def row(id: str, fired: list[str], outcome: str | None, **more: Any) -> dict[str
 
 
 async def test_a_trial_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deadlocks, and so fails, where the work is done in the loop."""
+    """Blocks, and so fails, if the work is done on the event loop."""
     answered = threading.Event()
 
     def judged(rules: RuleSet, review: RuleInput) -> Ruling:
@@ -69,7 +69,7 @@ async def test_trials_take_one_thread_however_many_are_sent(monkeypatch: pytest.
         with lock:
             trying += 1
             most = max(most, trying)
-        time.sleep(0.01)  # so that others would come meanwhile
+        time.sleep(0.01)  # gives a second thread time to start
         with lock:
             trying -= 1
         return NO_RULING
@@ -127,7 +127,7 @@ def test_the_command_line(tmp_path: Path, format: str) -> None:
 
 
 class Recorder(Terminal):
-    """Keeps what two terminals print, in its order, and what is told as JSON."""
+    """Records the printed lines of two terminals in one order, and the JSON result."""
 
     def __init__(self, lines: list[str], *, quiet: bool = False) -> None:
         super().__init__(quiet=quiet)

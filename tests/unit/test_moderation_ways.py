@@ -1,4 +1,4 @@
-"""The way of moderation where Kafka doesn't tell what is on its way: by the router, which is always right."""
+"""The route of moderation commands: through the router whenever Kafka's lag isn't known to be zero."""
 
 import pytest
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError, NodeNotReadyError
@@ -11,7 +11,7 @@ from messaging.topics import Topic, TopicNames
 
 
 class Told(ConsumerLag):
-    """What Kafka tells, or the error that it raises instead."""
+    """A lag check that returns or raises the given value."""
 
     def __init__(self, told: bool | Exception) -> None:
         super().__init__(KafkaConnection("127.0.0.1:1"), TopicNames(""))

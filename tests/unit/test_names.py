@@ -1,4 +1,4 @@
-"""Names that are filled in: how soon each is asked for again."""
+"""Filling in names: pauses before each is requested again."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -38,6 +38,6 @@ async def test_what_fails_beside_others_is_asked_for_again_soon(monkeypatch: pyt
     assert asked["failing"] == asked["a"] == 20
     assert asked["unknown"] < 10
     reviews.fill_names.assert_awaited_with("Vendor", {"a": "A"})
-    # Once: what goes on is told where details are asked for.
+    # A warning is logged once; repeats are logged at debug level.
     told = [(line["error"], line["ids"]) for line in lines if line["log_level"] == "warning"]
     assert told == [("the answer has status 503", 1)]

@@ -1,4 +1,4 @@
-"""Names in memory, and when to ask again."""
+"""The cache of names, and pauses before the next request."""
 
 from datetime import UTC, datetime
 

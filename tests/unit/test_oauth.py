@@ -1,4 +1,4 @@
-"""Tokens for Kafka: had once, kept, and no word of them in what goes wrong."""
+"""OAuth tokens for Kafka: cached, and never part of an error message."""
 
 import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
@@ -13,7 +13,7 @@ from tests.support.tls_servers import PASSWORDS, SERVICE, token_endpoint
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An endpoint that is there answers in time, however busy the machine is."""
+    """Long enough for an endpoint that is up, however busy the machine is."""
     monkeypatch.setattr(oauth, "_TIMEOUT_S", 60.0)
 
 
@@ -24,7 +24,7 @@ async def test_a_token_is_kept_until_shortly_before_its_end(monkeypatch: pytest.
         tokens = ClientCredentials(url, SERVICE, PASSWORDS[SERVICE], scope="kafka")
         first = await tokens.token()
         assert first.count(".") == 2
-    # The endpoint is gone, and nobody asks it.
+    # The endpoint is down; the cached token needs no request.
     clock.now += 569
     assert await tokens.token() == first
     clock.now += 2

@@ -149,7 +149,7 @@ def test_an_order_knows_what_it_was_told_and_when() -> None:
     assert order == replace(
         second, observations=(*observations, (second.modified, "Complete")), digests=(digest, repeat)
     )
-    # What is told again of that moment stands last among its observations.
+    # A repeated status of the same moment becomes the last of its observations.
     told_again = after_event(order, first, "another")
     assert [status for _, status in told_again.observations] == ["Early", "Complete", "New"]
     newer, newest = an_event(2, "Complete")

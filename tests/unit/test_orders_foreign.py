@@ -1,4 +1,4 @@
-"""Orders as other systems write them."""
+"""Orders in the formats of other systems."""
 
 import json
 from contextlib import suppress
@@ -87,11 +87,11 @@ FIELDS_BESIDE_LINES: dict[str, dict[str, Any]] = {
     "line_items": {"financial_status": "paid"},
     "lineItems": {"orderState": "Open"},
 }
-"""The least that makes an order of each system, beside its lines."""
+"""The minimal fields of an order of each system, besides its lines."""
 
 
 def told(order: object) -> Order:
-    """The order that a value tells of."""
+    """The order in an event's value."""
     body = json.dumps(order).encode()
     return order_event(body)[0].order(body, AT)
 
@@ -341,8 +341,8 @@ def test_lines_of_others_that_are_null_make_no_order_of_theirs(lines: str) -> No
     [
         (None, AT),
         ("", AT),
-        (" 2026-03-14 ", AT),  # its day: changes of one day follow each other
-        ("2026-03-13", datetime(2026, 3, 13, 23, 59, 59, 999000, UTC)),  # as where a sender is west of UTC
+        (" 2026-03-14 ", AT),  # today: the time of arrival, so that changes keep their order
+        ("2026-03-13", datetime(2026, 3, 13, 23, 59, 59, 999000, UTC)),  # as from a sender west of UTC
         ("2026-03-15", datetime(2026, 3, 15, tzinfo=UTC)),  # east of it
         ("2026-03-14T00:00:00Z", datetime(2026, 3, 14, tzinfo=UTC)),
         ("9999-12-31", datetime(9999, 12, 31, tzinfo=UTC)),
@@ -378,7 +378,7 @@ def test_changes_of_a_day_follow_each_other_wherever_they_are_made(hour: int, ne
     [
         (None, False),
         ("2020-01-01", False),
-        ("2026-03-14T23:26:53Z", False),  # local time at UTC+14, told as UTC
+        ("2026-03-14T23:26:53Z", False),  # local time at UTC+14, labelled as UTC
         ("2026-03-15", False),
         ("2026-03-15T09:26:53Z", False),
         ("2026-03-15T09:26:53.001Z", True),

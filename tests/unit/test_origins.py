@@ -1,4 +1,4 @@
-"""Web origins: exactly what browsers send."""
+"""Web origins, in exactly the form that browsers send."""
 
 import pytest
 

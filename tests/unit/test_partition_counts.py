@@ -1,4 +1,4 @@
-"""How topics are divided, as those of us who publish to them know."""
+"""Partition counts of topics, as publishers know them."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ BOTH = (CHANGES, SUBMISSIONS)
 
 
 class Asked:
-    """A database that tells this growth of the topic of changes, and that of another one, or is away; and a clock."""
+    """A clock, and a database with the growth of the topic of changes and of another topic, or unavailable."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.growth: Growth | None = None
@@ -36,14 +36,14 @@ class Asked:
         await answered()
 
     async def later(self, known: PartitionCounts, seconds: float = 1) -> None:
-        """Have so much time pass, and be asked again if it is time for that."""
+        """Advance the clock by these seconds and let a due query run."""
         self.now += seconds
         await known.is_settled()
         await answered()
 
 
 async def answered() -> None:
-    """Let what is under way come to its end."""
+    """Let pending tasks finish."""
     loop = asyncio.get_running_loop()
     for _ in range(5):
         turn = loop.create_future()

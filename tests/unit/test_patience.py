@@ -1,4 +1,4 @@
-"""Waits for servers tell what they wait for, and how to stop."""
+"""Waits for servers log the server's name and the way to stop."""
 
 import asyncio
 

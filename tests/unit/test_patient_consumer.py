@@ -1,4 +1,4 @@
-"""The consumer at the edges of its polls: what it commits, and what it puts down to records."""
+"""The consumer around its polls: the offsets it commits, and the errors it attributes to records."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -32,7 +32,7 @@ PLACE, OTHER = TopicPartition("topic", 0), TopicPartition("topic", 1)
 
 
 class Group(GroupCoordinator):  # type: ignore[misc]
-    """A group with one member, which keeps its offsets without Kafka, and tells them once all refusals are told."""
+    """A group with one member that keeps offsets in memory and returns them after the given refusals."""
 
     def __init__(self) -> None:
         self.generation = 1
@@ -46,16 +46,16 @@ class Group(GroupCoordinator):  # type: ignore[misc]
         self._retry_backoff_ms = 0
 
     async def ensure_coordinator_known(self) -> None:
-        """It is."""
+        """Always known."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     def coordinator_dead(self) -> None:
-        """Another one is the same."""
+        """Ignored: the same coordinator serves on."""
 
     def request_rejoin(self) -> None:
-        """Joining takes no time."""
+        """Counts; joining is immediate."""
         self.joins += 1
 
     async def _do_commit_offsets(self, _: object, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -71,7 +71,7 @@ class Group(GroupCoordinator):  # type: ignore[misc]
 
 
 class Member(PatientConsumer):
-    """A member of such a group, with a batch of twenty records of each partition in hand."""
+    """A member of such a group, with a batch of twenty records of each partition."""
 
     def __init__(self) -> None:
         super().__init__("topic", bootstrap_servers="127.0.0.1:1", group_id="group")
@@ -83,7 +83,7 @@ class Member(PatientConsumer):
     async def is_assigned(self, *places: TopicPartition, generation: int) -> None:
         self.group.generation = generation
         self._subscription.assign_from_subscribed(places)
-        await asyncio.sleep(0)  # the loop tells who waits for it
+        await asyncio.sleep(0)  # lets tasks that wait for the assignment run
 
     def batch(self) -> Batch:
         places = (PLACE, OTHER)
@@ -91,7 +91,7 @@ class Member(PatientConsumer):
 
 
 class Polls:
-    """The answers of aiokafka's polls: errors first, then a record for each at the position of its partition."""
+    """Results of aiokafka's polls: the errors first, then one record of each partition, at its position."""
 
     def __init__(self, member: Member, errors: list[Exception]) -> None:
         self.member = member
@@ -136,7 +136,7 @@ async def test_offsets_of_a_deleted_topic_are_not_committed_to_the_next(member: 
 
 
 async def test_neither_are_they_where_nobody_saw_the_topic_gone(member: Member) -> None:
-    """As where it has more partitions than before: they are assigned anew, and the group has no offset any more."""
+    """As with a topic recreated with more partitions: they are assigned anew, and the group's offsets are gone."""
     batch = member.batch()
     await member.is_assigned(PLACE, OTHER, generation=2)
     await batch.commit()
@@ -159,7 +159,7 @@ async def test_nothing_is_committed_in_another_generation(member: Member, genera
 
 
 async def test_a_batch_comes_again_where_its_commit_fails(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FastStream goes on behind it: where no other record comes, what it holds would look unread for ever."""
+    """FastStream continues after it: without further records, the batch would look unread for ever."""
     monkeypatch.setattr(subscriptions, "AFTER_REFUSAL_S", 0)
     member.group.offsets, member.group.is_refusing_commits = {PLACE: 5, OTHER: 5}, True
     for place in (PLACE, OTHER):
@@ -220,7 +220,7 @@ async def test_an_error_of_the_group_is_put_down_to_no_record(
     for _ in range(2 * TRIES):
         with pytest.raises(type(error)):
             await member.getmany()
-    # The task that has met it is over: only joining begins another one.
+    # The heartbeat task that met it has ended: only a new join starts another one.
     assert member.group.joins == 2 * TRIES
     assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
 
@@ -273,7 +273,7 @@ async def test_a_batch_that_is_committed_in_vain_is_not_delivered_again_at_once(
 
 
 def test_each_record_has_its_attempts_but_for_those_behind_one_that_had_them() -> None:
-    """As those of a batch that is damaged as a whole. The oldest one of a topic is behind none."""
+    """As in a batch that is damaged as a whole. The oldest record of a topic follows none."""
     attempts = Attempts()
     first = [attempts.are_over(PLACE, 0) for _ in range(TRIES)]
     assert (first, attempts.are_over(PLACE, 1), attempts.are_over(PLACE, 2)) == ([False, False, True], True, True)
@@ -285,7 +285,7 @@ async def test_a_record_that_was_read_after_all_has_all_its_attempts_again(
 ) -> None:
     member.group.offsets = {PLACE: 5, OTHER: 5}
     for _ in range(2):
-        # Each of them fails two times, and is read whole the third time.
+        # Each partition fails twice and is read completely the third time.
         monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [CorruptRecordException()] * 6))
         assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
 

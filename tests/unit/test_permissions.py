@@ -1,4 +1,4 @@
-"""Every route with every set of permissions: allowed exactly where it is declared."""
+"""Every route with every set of permissions: access is granted exactly as declared."""
 
 import asyncio
 import re
@@ -20,25 +20,25 @@ OPEN = {"/health/live", "/health/ready", "/asyncapi.json"}
 """Documented routes that are open to all. Each one added here needs a reason."""
 
 OF_SHOPPERS = "/storefront/"
-"""Routes below it are open to all as well: they show what everybody may see, and take what stores take of visitors."""
+"""Prefix of routes that are open to all as well: storefront pages, and submissions by their visitors."""
 
 UNDOCUMENTED = {
     *("/docs", "/docs/{asset}", "/openapi.json", "/asyncapi"),
     *(getattr(route, "path", "?") for route in static_files.routes()),
 }
-"""Routes that are open to all and not in the document."""
+"""Routes that are open to all and not in the OpenAPI document."""
 
 OF_ANY_CALLER = {"GET /api/commands/{commandId}", "GET /api/me"}
-"""Routes for all callers who say who they are: they tell them about themselves."""
+"""Routes for all authenticated callers, about themselves."""
 
 OF_STRANGERS = {"GET /api/images/{imageId}"}
-"""Routes that answer everybody, and tell more to those who say who they are."""
+"""Routes that answer everyone, with more for authenticated callers."""
 
 OF_ALL_STORES = {
     *("GET /api/settings", "GET /metrics", "GET /api/keys", "GET /api/health/details", "GET /api/deadLetters"),
     "GET /api/deadLetters/{topic}/{partition}/{offset}",
 }
-"""Routes that are refused to a caller who is bound to stores, beside those that name another store."""
+"""Routes refused to callers restricted to stores, besides those for other stores."""
 
 _QUERY = {"entityType": "Product", "entityId": "1", "storeId": "A"}
 DECLARED = {
@@ -103,7 +103,7 @@ DECLARED = {
     "PUT /api/settings": "settings:update",
     "PUT /api/stores/{storeId}": "settings:update",
 }
-"""The same once more, so that a slip in a signature is seen."""
+"""The declared permissions once more, so that a slip in a signature is noticed."""
 
 
 @pytest.mark.parametrize("stores", [None, frozenset[str](), frozenset({"a"}), frozenset({"a", "b"})])
@@ -144,12 +144,12 @@ def _operations(app: FastAPI) -> dict[str, dict[str, Any]]:
 
 
 def _needs(operation: dict[str, Any]) -> set[str]:
-    """The permissions that the document says an operation needs; none where it is open to all."""
+    """The permissions that the OpenAPI document declares for an operation; empty if it is open to all."""
     return {name for scheme in operation["security"] for names in scheme.values() for name in names}
 
 
 def _client(app: FastAPI, token: str | None) -> httpx.AsyncClient:
-    # No command can be carried out with this key: what is asked is who may, and nothing is published.
+    # Commands with this key are refused: only access is checked, and nothing is published.
     headers = {"idempotency-key": "not a key"} | ({"authorization": f"Bearer {token}"} if token else {})
     return client_of(app, headers=headers)
 
@@ -202,7 +202,7 @@ def test_the_document_says_how_to_say_who_one_is(app: FastAPI) -> None:
 
 
 INSTEAD = {"POST /api/customerReviews": Permission.MODERATE_REVIEWS}
-"""Endpoints that another permission opens as well: a moderator may edit reviews, and submit none."""
+"""Endpoints that another permission opens as well: moderators may edit reviews, but not submit them."""
 
 
 async def test_allowed_exactly_where_declared(app: FastAPI) -> None:
@@ -217,13 +217,13 @@ async def test_allowed_exactly_where_declared(app: FastAPI) -> None:
             assert next(iter(_needs(operation))) in response.json()["detail"]
 
     def sets(name: str, operation: dict[str, Any]) -> set[frozenset[Permission]]:
-        """Nothing, all, what opens it by itself, and all but that: no other permission opens it, nor all of them."""
+        """No permissions, all, each opening one alone, and all but those: the others together do not open it."""
         opening = {Permission(need) for need in _needs(operation)} | ({INSTEAD[name]} if name in INSTEAD else set())
         alone = {frozenset({permission}) for permission in opening}
         return {frozenset(), ALL_PERMISSIONS, ALL_PERMISSIONS - opening} | alone
 
     operations = _operations(app).items()
-    # All at once, for MongoDB's being away takes its time.
+    # Concurrently, since each request waits for the unavailable MongoDB.
     await asyncio.gather(*(check(permissions, *each) for each in operations for permissions in sets(*each)))
 
 
@@ -246,7 +246,7 @@ async def test_what_concerns_all_stores_is_refused_to_whoever_is_bound_to_some(a
             responses = await asyncio.gather(*(_send(app, http, name) for name in names))
         return {name for name, response in zip(names, responses, strict=True) if response.status_code == 403}
 
-    # To all that `_send` names.
+    # Restricted to all stores that `_send` names.
     assert await ask(["A", "OrderReviewRequest"]) == OF_ALL_STORES
     assert await ask(None) == set()
 
@@ -302,5 +302,5 @@ async def test_ways_not_to_say_it(app: FastAPI, authorization: str) -> None:
     async with _client(app, None) as http:
         headers = {"authorization": authorization.format(token)}
         assert (await http.get("/api/settings", headers=headers)).status_code == 401
-        # In the address it would stand in logs: it counts for nothing there.
+        # A token in the URL would appear in logs, so it is ignored there.
         assert (await http.get(f"/api/settings?access_token={token}&api_key={token}")).status_code == 401

@@ -1,4 +1,4 @@
-"""Places: the bucket of an object, and ids that tell it."""
+"""Placement: the bucket of an object, and ids that contain it."""
 
 from uuid import UUID, uuid4, uuid5
 

@@ -1,4 +1,4 @@
-"""Planned approvals whose time has come."""
+"""Planned approvals that are due."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""The policy of a store in words, and the decisions that it is measured by."""
+"""The policy of a store in sentences, and the statistics of decisions that it is measured by."""
 
 import csv
 import io
@@ -142,7 +142,7 @@ def test_decisions_are_counted() -> None:
 
 
 def decided(*numbers: tuple[int, int]) -> Decisions:
-    """Decisions by stars, from 1: approved and rejected."""
+    """Decisions with these counts of approved and rejected reviews, by stars from 1."""
     decisions = Decisions()
     for number, (approved, rejected) in enumerate(numbers, 1):
         decisions.add(APPROVED, number, count=approved)

@@ -1,4 +1,4 @@
-"""Orders and returns without the people who are forgotten, and the people whom a message is about."""
+"""Orders and returns without the people who are erased, and the people whom a message concerns."""
 
 import json
 from base64 import b64encode
@@ -95,7 +95,7 @@ def test_an_order_that_came_in_another_form_keeps_what_was_understood() -> None:
     }
     assert order_without_customer(forgotten) == forgotten
     assert order_without_customer(replace(order, lines=())).body == b'{"status": "Paid"}'
-    # So does one that has lost its body.
+    # The same holds for an order that has lost its body.
     assert order_without_customer(replace(order, body=NO_BODY)) == order_without_customer(replace(order, body=b"{}"))
     assert order_without_customer(replace(order, body=NO_BODY, lines=())).body == b"{}"
 
@@ -186,7 +186,7 @@ def test_a_person_is_found_in_what_is_nested_too_deep_to_be_read() -> None:
 
 @pytest.mark.parametrize("times", range(MOST_EMBEDDED + 2))
 def test_a_person_is_found_in_json_that_is_written_into_texts(times: int) -> None:
-    """As by a sender that encodes it twice, in the payload of another system, or as the mended value of a letter."""
+    """As from a sender that encodes JSON twice, in another system's payload, or in a dead letter's edited value."""
     whole = value = json.dumps({"userId": 4711})
     for _ in range(times):
         whole, value = json.dumps(whole), json.dumps([{"value": value}])

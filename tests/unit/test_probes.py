@@ -26,7 +26,7 @@ def port() -> int:
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop turns in time, however busy the machine is, unless the test holds it up."""
+    """Long enough for a responsive event loop, however busy the machine is; only a blocked one exceeds it."""
     monkeypatch.setattr(probes_module, "LIVE_SECONDS", PATIENCE_S)
 
 
@@ -47,7 +47,7 @@ async def status(port: int, path: str) -> int:
 
 
 def status_asked_by_the_loop_itself(port: int, path: str) -> int:
-    """Block the event loop until the answer is there."""
+    """Block the event loop until the response arrives."""
     return httpx.get(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S).status_code
 
 
@@ -123,7 +123,7 @@ async def test_a_connection_on_which_nothing_comes_is_closed(port: int, monkeypa
 
 @contextmanager
 def health_check(metrics_port: int, http_port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """The health check of the image, running."""
+    """Run the health check of the image."""
     environment = {"PLAUDIT_METRICS__PORT": str(metrics_port), "PLAUDIT_HTTP__PORT": str(http_port)}
     with subprocess.Popen([sys.executable, "-m", "plaudit.healthy"], env=environment) as process:
         yield process

@@ -1,4 +1,4 @@
-"""Workarounds for PyMongo: locks that stay taken, and tasks that lose a cancellation."""
+"""Workarounds for PyMongo: locks that stay acquired, and tasks that lose a cancellation."""
 
 import asyncio
 import sys
@@ -21,11 +21,11 @@ from storage.pymongo_internals import cancel_and_wait, is_of_closed_client, side
 
 
 async def hangs_after_cancellations(within_s: float) -> bool:
-    """True if a client without a server is dead, for so long, after tasks that waited for one have been cancelled again
-    and again."""
+    """True if a client without a server stays blocked for `within_s` after repeated cancellations of tasks that waited
+    for one."""
     client = AsyncMongoClient[dict[str, Any]]("mongodb://127.0.0.1:1/?replicaSet=none", serverSelectionTimeoutMS=30_000)
     tasks = [asyncio.create_task(client.database.things.find_one()) for _ in range(50)]
-    await asyncio.sleep(0.2)  # all of them wait
+    await asyncio.sleep(0.2)  # all of them wait for a server
     for _ in range(3):
         for task in tasks:
             task.cancel()
@@ -110,7 +110,7 @@ def test_errors_tell_what_the_server_said_and_not_what_was_written() -> None:
 
 
 async def _deaf(losses: int, begun: asyncio.Event) -> None:
-    """Go on until cancelled, and lose so many cancellations."""
+    """Wait until cancelled, and ignore this number of cancellations."""
     begun.set()
     while True:
         try:

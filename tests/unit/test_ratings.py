@@ -63,7 +63,7 @@ def test_the_histogram_counts_the_ratings_by_stars(a: list[int]) -> None:
 
 
 def test_a_tally_of_other_stars_is_another_one() -> None:
-    # The same number and sum: the change that turns one into the other is not nothing.
+    # The number and the sum are equal, but the difference between the tallies is not empty.
     assert RatingTally.of([300, 500]) - RatingTally.of([400, 400]) != RatingTally()
 
 
@@ -143,7 +143,7 @@ def test_wilson_grows_with_evidence(a: list[int], times: int) -> None:
         ([500], 5.0, 1.35),
         ([100] * 3, 1.0, 0.16),
         ([500] * 100, 5.0, 4.87),
-        # Halves: 33/8 is 4.125, 21/8 is 2.625, 201/200 is 1.005, whose nearest float is below it.
+        # Halves: 33/8 is 4.125, 21/8 is 2.625, and 201/200 is 1.005 with the nearest float below it.
         ([400] * 7 + [500], 4.13, 2.67),
         ([200] * 3 + [300] * 5, 2.63, 1.34),
         ([100, 101], 1.01, 0.12),
@@ -180,7 +180,8 @@ def test_nothing_counted_is_zero() -> None:
 
 @given(st.lists(ratings, min_size=1))
 def test_wilson_is_the_share_that_the_observed_one_is_just_compatible_with(a: list[int]) -> None:
-    # The interval by its definition rather than its formula: |p - x| = z * sqrt(x * (1 - x) / n), solved for x.
+    # Computed from the definition of the interval instead of its formula: |p - x| = z * sqrt(x * (1 - x) / n), solved
+    # for x.
     n, p = len(a), sum(a) / 500 / len(a)
     low, high = 0.0, p
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""The texts by which rated objects are found and listed."""
+"""Search keys and list keys of rated objects."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Trends: the weeks that they have, and what was counted in each."""
+"""Rating trends: their weeks, and the tally of each."""
 
 import time as clock
 from collections.abc import Iterator

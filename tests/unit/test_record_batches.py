@@ -1,4 +1,4 @@
-"""Record batches that can't be read, or not as a whole: what is well is read, the rest is told."""
+"""Unreadable and partly readable record batches: intact records are read, the rest is reported as invalid."""
 
 import gzip
 from collections.abc import Callable
@@ -73,7 +73,7 @@ def test_a_bomb_is_not_expanded(codec: int, size: int) -> None:
         (GZIP, gzip.compress(record(b"v"), mtime=0) + b"garbage"),
         (GZIP, gzip.compress(record(b"v"), mtime=0)[:-5]),
         (GZIP, b""),
-        # Each of many empty ones costs a look at all that is behind it: a minute for 8 MB.
+        # Each of many empty members costs a scan of all that follows it: a minute for 8 MB.
         (GZIP, gzip.compress(b"", mtime=0) * 100 + gzip.compress(record(b"v"), mtime=0)),
         (SNAPPY, b"\xff" * 20),
         (SNAPPY, b"\x82SNAPPY\0" + bytes(8) + b"\xff\xff\xff\xfc" + b"x" * 8),
@@ -105,7 +105,7 @@ def test_a_batch_of_many_records_that_is_lost_tells_of_each_up_to_a_thousand() -
 
 def test_records_before_and_behind_a_spoilt_one_are_read() -> None:
     middle = record(b"v1", delta=1)
-    spoilt = middle[:-1] + b"\x07"  # says that it has headers, and ends
+    spoilt = middle[:-1] + b"\x07"  # announces headers, and ends
     records = read(batch(record(b"v0") + spoilt + record(b"v2", delta=2), count=3))
     assert [r.offset for r in records] == [0, 1, 2]
     assert unreadable(records) == [(1, "undecodable")]
@@ -113,7 +113,7 @@ def test_records_before_and_behind_a_spoilt_one_are_read() -> None:
 
 
 def test_a_control_batch_without_records_is_told_as_spoilt() -> None:
-    """aiokafka reads the first of them, and has only a plain error for that."""
+    """aiokafka reads its first record, and would raise a plain error."""
     with pytest.raises(CorruptRecordException, match="no records"):
         next(ReadableBatches(batch(b"", count=0)).next_batch())
 
@@ -129,7 +129,7 @@ def test_a_changed_byte_loses_no_record_and_makes_none(data: st.DataObject, code
     place = data.draw(st.integers(0, len(payload) - 1))
     payload[place] = data.draw(st.integers(0, 255))
     records = read(batch(COMPRESS[codec](bytes(payload)), count=4, codec=codec))
-    # A changed offset, or length, can hide others, as it does for every client.
+    # A changed offset or length can hide records, as it does for every client.
     assert len(records) <= 4
 
 
@@ -141,7 +141,7 @@ def test_a_look_expands_no_more_than_its_allowance_after_the_first_batch() -> No
         fetched = ReadableBatches(half * 3)
     finally:
         allowance.reset(token)
-    assert fetched.has_next()  # aiokafka asks on arrival
+    assert fetched.has_next()  # aiokafka checks on arrival
     taken = 0
     while fetched.has_next():
         list(fetched.next_batch())

@@ -141,13 +141,13 @@ def test_ids_are_stable_and_tell_reminders_apart() -> None:
     assert other.id not in ids
 
 
-# What follows looks at whole histories: a job that runs again and again.
+# The following tests check whole histories: repeated runs of the job.
 
 
 def run(
     orders: list[ReviewableOrder], sent: dict[str, SentReminders], now: datetime, **settings: int
 ) -> list[Reminder]:
-    """One run of the job; `orders` and `sent` are as it leaves them."""
+    """One run of the job, which updates `orders` and `sent`."""
     rules = ReminderSettings(enabled=True, **settings)  # type: ignore[arg-type]
     outcomes = list(decide_in_turn(orders, rules, {"shop": OPEN}, set(), sent, now))
     orders[:] = [each.order for each in outcomes]
@@ -179,7 +179,7 @@ def test_no_history_sends_too_much(made: list[tuple[str, int]], runs: list[int],
         for order in orders:
             if order.reminders.sent > before[order.id].reminders.sent:
                 reminded.setdefault(order.id, [order.status_since]).append(now)
-        # Again at once: nothing is left to do.
+        # A second run at the same time sends nothing.
         assert run(orders, sent, now, days_in_status=days, max_emails_per_customer=limit) == []
     assert len(ids) == len(set(ids)) == sum(each.count for each in sent.values())
     assert all(each.count <= limit for each in sent.values())
@@ -198,7 +198,7 @@ def test_of_three_orders_of_one_customer_the_two_that_waited_longest() -> None:
 
 @given(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
 def test_the_limit_that_stood_in_the_way_is_remembered(sent: int, limit: int, later_limit: int) -> None:
-    """The index relies on it: an order is decided on again only with a higher limit than its customer reached."""
+    """The index relies on it: an order is decided again only with a limit above the count that its customer reached."""
     orders, counts = [ORDER], {"anna": sent_at(sent)}
     run(orders, counts, NOON + 20 * DAY, max_emails_per_customer=limit)
     (order,) = orders
@@ -271,7 +271,7 @@ def test_an_order_whose_mail_failed_is_as_before_and_over() -> None:
 
 
 def test_a_decision_comes_with_its_order_and_store() -> None:
-    """Each order as it is afterwards, its own store, and whether anything has to be stored."""
+    """Each with its updated order, the order's own store, and if anything has to be stored."""
     orders = [
         ORDER,
         replace(ORDER, id="o2", customer=replace(ANNA, id=None)),
@@ -337,7 +337,7 @@ def test_an_order_that_is_too_old_is_never_asked_about(days: int, age: int) -> N
     if oldest:
         assert isinstance(outcome(settings=settings, after=oldest), Reminder)
     assert outcome(settings=settings, after=oldest + SECOND) is Skip.TOO_OLD
-    # Its last reminder makes it no younger.
+    # Its last reminder doesn't make it younger.
     reminded = replace(ORDER, reminders=ReminderState(1, NOON + oldest - days * DAY))
     assert outcome(reminded, settings=settings, after=oldest + SECOND) is Skip.TOO_OLD
 
@@ -368,7 +368,7 @@ def test_a_request_that_was_seen_ends_reminders_for_good() -> None:
 
 
 def test_what_is_over_stays_so_until_an_event_changes_the_order() -> None:
-    """Also where the reason has gone since: no run looks at the order. A reason that is there is told."""
+    """Even if the reason has passed: no run reads the order. A reason that still holds is returned."""
     over = replace(ORDER, reminders=ReminderState(is_over=True))
     assert outcome(over) is Skip.OVER
     assert outcome(over, reviewed=("tripod", "camera")) is Skip.EVERYTHING_REVIEWED
@@ -382,7 +382,7 @@ def test_the_limit_holds_within_its_period() -> None:
     settings = replace(SETTINGS, limit_period_days=30, max_emails_per_customer=1)
     now = NOON + 10 * DAY
     assert decide(ORDER, settings, OPEN, set(), sent_at(1, -19), now) is Skip.CUSTOMER_LIMIT
-    # A reminder of 30 days ago has left the period.
+    # A reminder sent 30 days ago has left the period.
     assert decide(ORDER, settings, OPEN, set(), sent_at(1, -20), now) == outcome()
     assert decide(ORDER, SETTINGS, OPEN, set(), sent_at(2, -2_000), now) is Skip.CUSTOMER_LIMIT
 
@@ -393,7 +393,7 @@ def test_the_limit_holds_within_its_period() -> None:
     st.integers(1, 40),
 )
 def test_who_waits_for_the_period_is_found_when_it_is_over(sent: list[int], limit: int, period: int) -> None:
-    """The index relies on it: below the limit, or with the time of the reminder that has to leave the period."""
+    """The index relies on it: below the limit, or by the time of the reminder that has to leave the period."""
     settings = replace(SETTINGS, limit_period_days=period, max_emails_per_customer=limit)
     counts = {"anna": SentReminders(len(sent), tuple(NOON + day * DAY for day in sorted(sent)))}
     now = NOON + 10 * DAY

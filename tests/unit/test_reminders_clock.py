@@ -1,4 +1,4 @@
-"""The clock of reminders without servers: a run that was cut off is repeated, not left until the next time."""
+"""The reminder clock without servers: an interrupted run is repeated, not left until the next scheduled time."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ LEASE_S = 0.3
 
 @dataclass
 class Leases:
-    """A lease that nobody else wants, in a database that can be away."""
+    """A lease without competitors, in a database that can be unavailable."""
 
     done: datetime
     is_away: bool = False
@@ -58,7 +58,7 @@ class Stores:
 
 @dataclass
 class Job:
-    """A run takes until it is told to end, or may not go on; then it says this."""
+    """A job that runs until `may_end` is set or it may not go on, and returns the given report."""
 
     report: RunReport = field(default_factory=RunReport)
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
@@ -123,7 +123,7 @@ async def test_a_run_that_failed_is_not_done_and_tells_it(report: RunReport, is_
 
 
 def a_time(minutes_ago: float) -> str:
-    """The cron expression of a time of the day that was so long ago."""
+    """The cron expression of the time of day that was this many minutes ago."""
     at = datetime.now(UTC) - timedelta(minutes=minutes_ago)
     return f"{at.minute} {at.hour} * * *"
 

@@ -34,7 +34,7 @@ Lines = list[tuple[str, int]]
 
 @dataclass(frozen=True)
 class OrderStep:
-    """The order with these quantities from now on, or a late event when `minute` is past."""
+    """The order has these quantities from this minute on; a past minute makes a late event."""
 
     quantities: dict[str, int]
     minute: int
@@ -79,7 +79,7 @@ def change(
 
 @dataclass
 class Model:
-    """The rules, as plainly as they can be said."""
+    """The rules in their simplest form."""
 
     ordered: dict[str, int] = field(default_factory=dict)
     minute: int = -1
@@ -101,7 +101,7 @@ class Model:
             self.ordered, self.minute = step.quantities, step.minute
 
     def accepted(self, step: ReturnStep) -> bool:
-        """Take the step if the rules allow it, and tell whether they do."""
+        """Apply the step if the rules allow it, and return if they do."""
         known = self.returns.get(step.id)
         if (known is None) != (step.kind == "create"):
             return False
@@ -123,7 +123,7 @@ class Model:
         return True
 
 
-# Close to what was ordered, so that about as much is refused as is taken.
+# Close to the ordered quantities, so that about as many requests are refused as accepted.
 quantities = st.fixed_dictionaries({"a": st.integers(2, 6)}, optional={"b": st.integers(0, 6), "c": st.integers(0, 2)})
 line_ids = st.sampled_from("aaabc")
 some_lines = st.lists(st.tuples(line_ids, st.integers(1, 4)), min_size=1, max_size=3)
@@ -148,7 +148,7 @@ def test_a_history_leaves_what_a_plain_model_leaves(
     told = set[int]()
     for offset, step in enumerate(history):
         if isinstance(step, OrderStep):
-            # No two events of one minute: which of them counts is another test's matter.
+            # No two events of the same minute: another test covers which of them counts.
             if step.minute not in told:
                 told.add(step.minute)
                 model.take_in(step)
@@ -333,7 +333,7 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
     some = replace(nothing, lines=(LineRequest("a", 3),))
     line = replace(known.lines[0], quantity=3, modified=later, modified_by="clerk")
     assert changed_return(known, some, order) == replace(touched, lines=(line,))
-    moved = replace(order, store_id="moved")  # its number is one of the store's in which it was made
+    moved = replace(order, store_id="moved")  # its number belongs to the store of its creation
     assert changed_return(known, some, moved) == replace(touched, lines=(line,))
     everything = replace(
         some, lines=(LineRequest("a", 3, "", 0.0),), resolution="", status=ReturnStatus.COMPLETED, stores=["shop"]
@@ -429,7 +429,7 @@ def test_another_request_with_a_known_id_is_no_repeat(other: dict[str, Any]) -> 
     assert isinstance(refused, list)
     assert [reason.code for reason in refused] == [ReturnRefusal.ID_TAKEN]
     assert "created by another request" in refused[0].message
-    # The same one is a repeat, whatever has become of the return; of one from before nobody knows.
+    # The same request is a repeat, whatever has become of the return. Without a stored digest, any request is.
     changed = changed_return(known, replace(request, is_new=False, **other), order)
     assert isinstance(changed, Return)
     assert decide(request, changed, order, "RET2") is changed
@@ -471,7 +471,7 @@ def test_a_canceled_return_may_name_as_many_as_were_ordered() -> None:
     too_many = [RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a requested, 2 ordered", index) for index in (0, 1)]
     assert create(order, ("a", 1), ("a", 2), status=CANCELED) == too_many
     assert change(known, order, lines=[("a", 1), ("a", 2)]) == too_many
-    # As many as it has it may keep, however many are ordered by now.
+    # It may keep its quantity, even if fewer are ordered by now.
     fewer = order_with({"a": 1})
     assert isinstance(change(known, fewer, lines=[("a", 2)]), Return)
     assert change(known, fewer, lines=[("a", 3)]) == [
@@ -491,7 +491,7 @@ def test_an_expected_status_that_there_is_not_is_no_change_by_others() -> None:
     changed = RefusalReason(ReturnRefusal.STATUS_CHANGED, "The return now has the status New")
     assert changed_return(known, replace(request, expected_status="approved"), order) == [changed]
     assert isinstance(changed_return(known, replace(request, expected_status="NEW"), order), Return)
-    # It has this one, though the settings have dropped it.
+    # The return has this status, although it was removed from the settings.
     old = replace(known, status="Old")
     assert isinstance(changed_return(old, replace(request, expected_status="old"), order), Return)
 
@@ -511,7 +511,7 @@ def test_a_canceled_return_holds_nothing_and_can_be_canceled_again() -> None:
     _, taken = stored(order, ("a", 1))
     assert isinstance(change(canceled, taken, ReturnStatus.NEW), list)
     assert isinstance(change(canceled, order, ReturnStatus.NEW), Return)
-    # Also when the order has lost the line meanwhile.
+    # Even if the order has lost the line meanwhile.
     assert isinstance(change(canceled, order_with({"b": 1}), CANCELED), Return)
 
 
@@ -574,7 +574,7 @@ def test_statuses_are_those_of_the_settings() -> None:
         assert known is not None
         return changed_return(known, change, with_return(order, None, made), statuses)
 
-    # A status that the settings have dropped stays until it is changed.
+    # A status removed from the settings stays until it is changed.
     for status, former, after in (
         (None, "Approved", "Approved"),
         ("approved", "Approved", "Approved"),

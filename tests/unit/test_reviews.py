@@ -1,4 +1,4 @@
-"""Reviews: what of them stays; statuses, their words, where actions lead, and what counts."""
+"""Reviews: identity and content, statuses and their names, results of actions, and what counts for ratings."""
 
 from datetime import UTC, datetime
 
@@ -87,7 +87,7 @@ def test_texts_of_which_nothing_can_be_seen(text: str) -> None:
     "text", ["a", ".", "\u0645", "\u5b57", "\U0001f44d", "\u2764\ufe0f", "\U0001fae9", "\U0001faea", "\u0301", "\ue000"]
 )
 def test_texts_of_which_something_can_be_seen(text: str) -> None:
-    """Also what is newer than this Python's tables of characters: it may be an emoji."""
+    """So are characters newer than this Python's Unicode tables: they may be emoji."""
     assert not is_blank(text)
     assert unless_blank(text) == text
     assert unless_blank(None) is None

@@ -1,4 +1,4 @@
-"""The ids of objects that changed, from several queries."""
+"""The merged ids of changed objects from several queries."""
 
 import json
 from collections.abc import AsyncIterator, Collection, Iterable

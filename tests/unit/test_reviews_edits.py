@@ -1,4 +1,4 @@
-"""Edits of reviews: who may, what changes, and that no older text wins."""
+"""Edits of reviews: who may edit, what changes, and that no older text wins."""
 
 from collections import Counter
 from dataclasses import replace
@@ -305,7 +305,7 @@ def test_marks_of_messages() -> None:
     ],
 )
 def test_marks_are_stored_and_stay_what_they_are(identity: str | None, content: Content, digest: int) -> None:
-    # Computed elsewhere: printf a | b2sum -l 64, printf "('Good', 400, 'Title', 'Anna', 'Camera')" | b2sum -l 64, ...
+    # Computed independently: printf a | b2sum -l 64, printf "('Good', 400, 'Title', 'Anna', 'Camera')" | b2sum ...
     assert message_digest(identity, content) == digest // 2
 
 

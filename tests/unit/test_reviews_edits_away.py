@@ -1,4 +1,4 @@
-"""Edits while the database is away, so that nobody knows whether they are any."""
+"""Submissions with a known id while the database is unavailable, so that it isn't known if they are edits."""
 
 import pytest
 
@@ -22,7 +22,7 @@ CREATE, OTHERS, MODERATE = (
 
 
 async def status_of(caller: Caller, id: str | None = "r") -> int:
-    """The status of the refusal of a submission; 202 where it is taken."""
+    """The status of the refusal of a submission; 202 if it is accepted."""
     review = SubmittedReview.model_validate({**REVIEW, "id": id, "userId": "anna"})
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
     async with client:

@@ -1,4 +1,4 @@
-"""The facts about a review."""
+"""Facts about a review."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Messages of submitted reviews: what they tell the consumer of who sends them."""
+"""Messages of submitted reviews: the sender's rights that the consumer reads from them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,12 +22,12 @@ from tests.support.facade import REVIEWS, once
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the database, which isn't there."""
+    """For the unavailable database."""
     monkeypatch.setattr(storage_database, "SOON_S", 0.01)
 
 
 class Published(Publisher):
-    """Keeps what is published."""
+    """Records the published messages."""
 
     def __init__(self) -> None:
         super().__init__(KafkaConnection(NOWHERE))
@@ -38,7 +38,7 @@ class Published(Publisher):
 
 
 async def editor_of(**fields: Any) -> dict[str, str]:
-    """What the message of a review tells of its sender, without authentication."""
+    """The editor in the message of a review that is sent without authentication."""
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
     published = Published()
     app = create_app(Services(database, published, TopicNames("test."), version="1.2.3"))
@@ -54,7 +54,7 @@ async def editor_of(**fields: Any) -> dict[str, str]:
 
 @pytest.mark.parametrize("user", [None, "anna"])
 async def test_a_key_is_no_right_to_edit(user: str | None) -> None:
-    """The id that is made of it can be that of a review by now, whose outcome is forgotten."""
+    """The id derived from it may by now be that of a review whose outcome is no longer stored."""
     assert await editor_of(userId=user) == {}
 
 

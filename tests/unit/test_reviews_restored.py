@@ -1,4 +1,4 @@
-"""Moderation that an import brings along."""
+"""Moderation history that comes with an import."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -70,7 +70,7 @@ def test_what_was_decided_here_since_then_stays() -> None:
     assert moderated.outcomes == [Outcome.UNCHANGED]
     assert moderated.reviews["a"]._replace(seen=here.seen) == here
     assert moderated.reviews["a"].seen.covers(command().position)
-    # Also where it was changed later at where it comes from.
+    # Even if the source system changed it later.
     assert moderate([command(at=NOW)], {"a": here}).reviews["a"].status is ReviewStatus.REJECTED
 
 
@@ -91,7 +91,7 @@ def test_of_two_pasts_the_newer_one_counts(source: Source | None, later: int) ->
     again = moderate([command(1, ReviewStatus.REJECTED, at)], {"a": after}).reviews["a"]
     assert again.status is (ReviewStatus.REJECTED if later > 0 else ReviewStatus.APPROVED)
     assert again.restored_at == again.modified == max(at, DECIDED)
-    # Nothing that was decided here since is older than a past.
+    # A local decision made since then wins over any imported history.
     rejection = Moderation("a", ModerationAction.REJECT, RecordPosition(0, 1, 9), DECIDED + timedelta(milliseconds=1))
     here = moderate([rejection], {"a": after}).reviews["a"]
     newest = command(2, at=NOW)
@@ -133,7 +133,7 @@ def test_no_decision_is_from_the_future() -> None:
 def test_a_review_that_began_here_was_not_changed_before() -> None:
     undated = IMPORTED._replace(modified=NOW, imported=NOW, created=NOW)
     assert moderate([command()], {"a": undated}).outcomes == [Outcome.UNCHANGED]
-    # Its date was ahead of our clock.
+    # The source's date was ahead of our clock.
     assert moderate([command(at=NOW)], {"a": undated}).outcomes == [Outcome.APPLIED]
     assert moderate([command()], {"a": undated._replace(created=WRITTEN)}).outcomes == [Outcome.APPLIED]
 

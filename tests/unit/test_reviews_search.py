@@ -93,7 +93,7 @@ def test_filters_by_facts() -> None:
     assert filtered(verifiedPurchase=True, language="") == {"verifiedPurchase": True, "language": None}
     found = filtered(verifiedPurchase=False, language="de")
     assert found == {"verifiedPurchase": {"$ne": True}, "language": {"$regex": "^de(-|$)"}}
-    # Tallies don't count them.
+    # Tallies have no counts by these facts.
     approved: dict[str, Any] = {"reviewStatus": "Approved", "entityIds": ["1"]}
     assert tallied(criteria(**approved)) is not None
     for fact in ({"verifiedPurchase": False}, {"verifiedPurchase": True}, {"language": "de"}):

@@ -1,4 +1,4 @@
-"""Submissions as they come in: what their records say of them, and what becomes of one whose id is taken."""
+"""Submissions in records of the topic: their fields, their positions, and what happens if the id is taken."""
 
 import json
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ REVIEW = {"id": "r", "EntityType": "Product", "EntityId": "camera", "userId": "a
 
 
 def received(offset: int, reviews: list[dict[str, Any]]) -> Received[Sequence[SubmittedReview]]:
-    """A record with reviews, of which it is told what they say of their own."""
+    """A record with these reviews, decoded as submissions."""
     value = json.dumps([REVIEW | each for each in reviews]).encode()
     return Received(Record(offset, timestamp=offset, value=value), submissions_in(value))
 
@@ -32,7 +32,7 @@ def submissions(*batch: Received[Sequence[SubmittedReview]]) -> list[Submission]
 
 
 def test_purchases_are_looked_up_for_a_stored_review_whether_it_was_told_or_not() -> None:
-    """They are looked up once it is stored and told, and a worker may be killed between."""
+    """The look-up follows the storing and the announcement, and a worker may be killed in between."""
     (submission,) = submissions(received(0, [{}]))
     for is_told in (False, True):
         decision = submission.decide_at(replace(submission.holder(None), is_announced=is_told))
@@ -52,7 +52,7 @@ def test_a_refusal_knows_all_of_its_records_in_whatever_order_they_are_told() ->
 
 
 def test_of_two_of_one_moment_that_counts_which_wrote_the_review() -> None:
-    """The other one was refused by the rules of its store, or came too late."""
+    """The other one was refused by its store's rules, or arrived too late."""
     one, two = submissions(received(0, [{"review": "one"}]), received(0, [{"review": "two"}]))
     decisions = [each.decide_at(two.holder(None)) for each in (one, two)]
     assert [(each.outcome, each.is_stored) for each in decisions if each] == [
@@ -62,7 +62,7 @@ def test_of_two_of_one_moment_that_counts_which_wrote_the_review() -> None:
 
 
 def told(time: int, text: str, first_published: int | None = None, *, offset: int | None = None) -> Submission:
-    """A submission of a record of this time; of a replay, when it was first published."""
+    """A submission in a record with this timestamp; `first_published` makes it a replay of that time."""
     headers = [] if first_published is None else [("x-first-published", str(first_published).encode())]
     value = json.dumps([REVIEW | {"review": text}]).encode()
     record = Record(time if offset is None else offset, headers, timestamp=time, value=value)
@@ -71,7 +71,7 @@ def told(time: int, text: str, first_published: int | None = None, *, offset: in
 
 
 def text_after(*told_in_turn: Submission) -> str:
-    """The text of a review of the first submission once the others have come, one by one."""
+    """The text of the first submission's review after the others have been applied one by one."""
     first, *others = told_in_turn
     kept = first.accepted()
     for each in others:
@@ -93,11 +93,11 @@ def test_a_replay_is_taken_where_it_is_the_newest() -> None:
     stored, replays = told(10, "stored"), [told(90, "first", 20), told(91, "second", 20), told(92, "third", 25)]
     assert text_after(stored, *replays[:1]) == "first"
     assert text_after(stored, *replays) == "third"
-    # A review that a replay has stored is no newer than its message was.
+    # A review stored by a replay is no newer than the original message.
     assert text_after(*replays[:2]) == "second"
-    # Delivered again, it is known.
+    # A redelivered replay is recognized.
     assert text_after(stored, *replays[:2], replays[0]) == "second"
-    # What stands behind the last record of the partition is newer, whatever the clock of its sender says.
+    # A record after the last one of the partition is newer, whatever its sender's clock shows.
     assert text_after(stored, told(90, "replayed", 50), told(40, "later", offset=91)) == "later"
 
 
@@ -122,7 +122,7 @@ def test_the_last_one_in_a_record_counts_and_has_what_it_leaves_out_from_the_one
     first, last = {"title": "Title", "review": "B", "commandId": "c"}, {"review": "A"}
     (submission,) = submissions(received(0, [first, last]))
     assert (submission.review.review, submission.review.title) == ("A", "Title")
-    # A command counts once, where it comes first.
+    # A command counts once, at its first occurrence.
     (submission,) = submissions(received(0, [first, {**last, "commandId": "c"}]))
     assert (submission.review.review, submission.review.title) == ("B", "Title")
 

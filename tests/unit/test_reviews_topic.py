@@ -1,4 +1,4 @@
-"""The records of the topic of reviews, its settings, and the errors that end a change stream for good."""
+"""The records of the topic of reviews, its settings, and the errors that make a change stream unrecoverable."""
 
 import json
 from dataclasses import replace

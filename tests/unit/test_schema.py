@@ -1,4 +1,4 @@
-"""Versions that may run on a database, before, during and after a step."""
+"""Versions that may run on a database before, during and after a migration step."""
 
 from functools import reduce
 

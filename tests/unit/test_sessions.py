@@ -1,4 +1,4 @@
-"""Sealed cookies of the console, and the rules about who may use them."""
+"""Sealed cookies of the console, and the rules for their use."""
 
 import os
 from base64 import b64encode, urlsafe_b64encode
@@ -33,7 +33,7 @@ def test_a_session_comes_back_as_it_was() -> None:
     value = sealed_session(ANNA, [NEW])
     assert opened_session(value, [NEW], NOW) == ANNA
     assert ANNA.credential not in value
-    # The same twice tells nothing.
+    # Sealing the same session twice gives different cookies.
     assert sealed_session(ANNA, [NEW]) != value
 
 
@@ -49,7 +49,7 @@ def test_no_byte_can_be_changed_left_out_or_added() -> None:
         assert opened_session(urlsafe_b64encode(sealed[:place]).rstrip(b"=").decode(), [NEW], NOW) is None, place
     for other in ("", "A", "=", f"{value}A", f"{value}=", f"{value} ", f" {value}", "é", value[:-1] + "é"):
         assert opened_session(other, [NEW], NOW) is None, other
-    # The last character of base64 has bits that belong to no byte: another spelling is another cookie.
+    # The last base64 character has bits that belong to no byte: other spellings of it are refused.
     spellings = [value[:-1] + last for last in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"]
     assert [each for each in spellings if opened_session(each, [NEW], NOW)] == [value]
 
@@ -108,7 +108,7 @@ def test_browsers_keep_it_from_scripts_other_sites_and_listeners(cookie: SealedC
     for response in (given, taken):
         name, *attributes = response.headers["set-cookie"].split("; ")
         assert name.startswith("__Host-plaudit")
-        # What `__Host-` asks for, or the browser doesn't listen.
+        # The `__Host-` prefix requires these; otherwise the browser ignores the cookie.
         assert {"Path=/", "Secure", "HttpOnly", "SameSite=lax"} <= set(attributes)
         assert not [each for each in attributes if each.startswith("Domain")]
     assert f"Max-Age={int(cookie.lifetime.total_seconds())}" in given.headers["set-cookie"]
@@ -196,7 +196,7 @@ def test_where_others_can_listen(scheme: str, host: str, expected: bool) -> None
 
 
 def test_to_browsers_names_below_localhost_are_this_machine() -> None:
-    """To a resolver they may be anybody's."""
+    """Browsers resolve them to this machine; other resolvers may not."""
     assert keeps_cookies("http", "plaudit.localhost")
     assert not is_confidential("http", "plaudit.localhost")
     assert not keeps_cookies("http", "plaudit.localhost.example")

@@ -1,4 +1,4 @@
-"""Addresses of a running `plaudit up`, and what else is configured beside it."""
+"""Addresses of a running `plaudit up` in combination with other configured servers."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""Stored documents with damaged fields, as lists show them."""
+"""Lists show stored documents with damaged fields."""
 
 from datetime import UTC, datetime
 

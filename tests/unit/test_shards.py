@@ -1,4 +1,4 @@
-"""Shard keys: what a sharded cluster asks of indexes and writes, and what would go to every shard."""
+"""Shard keys: requirements of a sharded cluster for indexes and writes, and operations that go to every shard."""
 
 from importlib import import_module
 from typing import Any
@@ -43,7 +43,7 @@ def test_what_may_ask_every_shard_exists(function: str) -> None:
         ("update", {"update": "reviews", "updates": [{"q": {"_id": {"$in": ["a", "b"]}}, "u": {}, "multi": True}]}),
         ("delete", {"delete": "outbox", "deletes": [{"q": {"_id": 1}, "limit": 1}]}),
         ("insert", {"insert": "reviews", "documents": [{"_id": "a"}]}),
-        ("find", {"find": "mails", "filter": {"dueAt": 1}}),  # it stays on one shard
+        ("find", {"find": "mails", "filter": {"dueAt": 1}}),  # this collection is not sharded
         ("getMore", {"getMore": 1, "collection": "reviews"}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Look-ups that come at the same time."""
+"""Concurrent look-ups that share queries."""
 
 import asyncio
 from collections.abc import Collection
@@ -10,11 +10,11 @@ from api.web.shared_queries import CachedQueries, SharedQueries
 from storage.database import result_or_default
 
 LIMIT_S: ContextVar[float | None] = ContextVar("LIMIT_S", default=None)
-"""As PyMongo keeps its own."""
+"""A context variable, as PyMongo uses for its own timeout."""
 
 
 class Shelf:
-    """Tells what stands on it, when it is let; notes what it was asked."""
+    """A source of values that waits for a gate and records its queries."""
 
     def __init__(self) -> None:
         self.things = {"a": 1, "b": 2}
@@ -146,7 +146,7 @@ async def test_what_is_forgotten_while_it_is_asked_for_is_not_kept() -> None:
 
 
 async def test_who_waits_for_a_moment_alone_gives_up_and_the_others_are_answered() -> None:
-    """The query doesn't know the limit of one of those who ask, and goes on for the others."""
+    """The query doesn't inherit one caller's timeout, and goes on for the others."""
     shelf = Shelf()
     together = SharedQueries(shelf)
     patient = asyncio.create_task(together.of(["b"]))

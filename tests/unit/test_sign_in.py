@@ -1,4 +1,4 @@
-"""Signing in to the console without servers: whatever nobody has to say who they are for is counted by address."""
+"""Sign-in to the console without servers: requests that need no authentication are limited by address."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -26,7 +26,7 @@ AUTHENTICATOR = Tokens(
 
 
 class Asked(Provider):
-    """A provider that knows one code."""
+    """A provider that accepts one code and counts attempts."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -43,7 +43,7 @@ class Asked(Provider):
 
 @asynccontextmanager
 async def begun(rate_limit: RateLimit | None = None) -> AsyncIterator[tuple[httpx.AsyncClient, Asked]]:
-    """A browser that was sent to the provider, which will see it come back."""
+    """A browser that has been redirected to the provider, with the provider."""
     provider = Asked()
     async with app_without_servers(app={"rate_limit": rate_limit}, authenticator=AUTHENTICATOR) as app:
         services = app.state.services
@@ -55,7 +55,7 @@ async def begun(rate_limit: RateLimit | None = None) -> AsyncIterator[tuple[http
 
 
 async def come_back(http: httpx.AsyncClient, times: int, code: str = "made-up") -> list[int]:
-    """The answers to the same address, as whoever keeps the cookie of the attempt can ask for it."""
+    """The statuses of repeated callbacks with the same attempt cookie, as a client that keeps it can send them."""
     kept = dict(http.cookies)
     answers = []
     for _ in range(times):

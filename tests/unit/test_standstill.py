@@ -1,4 +1,4 @@
-"""Partitions with a backlog that make no progress."""
+"""Partitions that have a backlog and make no progress."""
 
 from messaging.kafka.lag import Lag, Unread
 from messaging.kafka.standstill import STANDS_AFTER_S, Standstill

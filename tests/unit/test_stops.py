@@ -1,4 +1,4 @@
-"""A process ends when it is asked to."""
+"""Processes end on a stop signal."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Public answers in memory: how old they get, who loads them, and how many there are."""
+"""The cache of public answers: their maximum age, shared loads, and the memory limit."""
 
 import asyncio
 import tracemalloc
@@ -14,7 +14,7 @@ PAGE = b"/page"
 
 @dataclass
 class Source:
-    """Where answers come from: the number of times it was asked, and a gate that loads wait for."""
+    """A source of answers with a count of loads and an optional gate that they wait for."""
 
     asked: int = 0
     gate: asyncio.Event | None = None
@@ -67,7 +67,7 @@ async def test_those_who_come_together_share_one_load() -> None:
     answers = Answers(clock=Clock())
     asking = [asyncio.create_task(answers.of(PAGE, source.load)) for _ in range(20)]
     await asyncio.sleep(0)
-    asking[0].cancel()  # the others still want it
+    asking[0].cancel()  # the others still wait
     assert source.gate
     source.gate.set()
     assert {(await each).body for each in asking[1:]} == {b"1"}
@@ -75,7 +75,7 @@ async def test_those_who_come_together_share_one_load() -> None:
 
 
 async def test_nobody_joins_a_load_that_began_too_long_ago() -> None:
-    """It may have read the database before what they know of, and ends behind the load of theirs."""
+    """That load may have read the database before changes the caller knows of, and may end after the newer load."""
     clock, slow, quick = Clock(), Source(gate=asyncio.Event()), Source(asked=1)
     answers = Answers(clock=clock)
     early = asyncio.create_task(answers.of(PAGE, slow.load))
@@ -112,7 +112,7 @@ async def test_errors_reach_those_who_wait_and_are_not_kept() -> None:
         await answers.of(PAGE, source.load)
     source.error = None
     assert (await answers.of(PAGE, source.load)).body == b"2"
-    # In the background nobody hears it; what was there stays as long as it may.
+    # An error in the background isn't raised; the cached answer stays until it expires.
     source.error = OSError("away")
     clock.now += AGE_S * 0.9
     assert answers.fresh(PAGE)
@@ -127,7 +127,7 @@ async def test_the_least_used_go_first() -> None:
     async def load() -> Answer:
         return Answer(b"x" * 400)
 
-    with_address = (await load()).size + 5  # of one byte, and what it asks for
+    with_address = (await load()).size + 5  # an address of one byte, and its load function
     answers = Answers(most_bytes=3 * with_address, clock=Clock())
     for name in (b"a", b"b", b"c"):
         await answers.of(name, load)
@@ -140,7 +140,7 @@ async def test_the_least_used_go_first() -> None:
 
 
 async def test_addresses_and_what_they_ask_for_count_as_well() -> None:
-    """A query can be far larger than what it is answered with, and is kept to ask for that again."""
+    """A query can be far larger than its answer, and is kept to renew it."""
     tracemalloc.start()
     try:
         answers = Answers(most_bytes=1_000_000, clock=Clock())

@@ -1,4 +1,4 @@
-"""Pages of other origins at the storefront: their preflights, and whose pages may read an answer."""
+"""Cross-origin requests at the storefront: preflights, and which origins may read an answer."""
 
 from collections.abc import Collection
 from typing import NoReturn
@@ -23,7 +23,7 @@ async def stores_there(ids: Collection[str]) -> dict[str, Store]:
 
 @pytest.mark.parametrize("configured", ["https://admin.example", "*"])
 async def test_the_store_alone_says_whose_pages_may_read(configured: str) -> None:
-    """Those that the facade's setting names could read what was loaded, and not what came from memory."""
+    """Origins of the API's own setting could read freshly loaded answers, but not cached ones."""
     origin = {"origin": "https://admin.example"}
     rules = WebRules(cors_origins=(configured,))
     async with app_without_servers(app={"web": rules}) as app:
@@ -41,7 +41,7 @@ async def test_the_store_alone_says_whose_pages_may_read(configured: str) -> Non
 
 
 async def test_every_page_reads_that_it_was_too_much_or_that_the_service_is_away() -> None:
-    """Without the store's origins, which aren't known yet: without the status a page says that something failed."""
+    """The store's origins aren't known yet; without the status, a page could only report a failure."""
     async with app_without_servers(app={"rate_limit": RateLimit(0.0001, 1)}) as app:
         add_storefront(app)
         async with client_of(app) as http:

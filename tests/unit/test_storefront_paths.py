@@ -1,4 +1,4 @@
-"""Requests for the storefront whose paths name nothing that can be."""
+"""Storefront requests with impossible paths."""
 
 from urllib.parse import unquote
 

@@ -1,4 +1,4 @@
-"""The files that pages of shops load: small, typed, the same words in each language, and readable from everywhere."""
+"""The storefront's static files: small, typed, equally translated, and readable from every origin."""
 
 import gzip
 import json
@@ -26,7 +26,7 @@ def packed(name: str) -> int:
 def test_the_widget_is_small() -> None:
     assert packed("plaudit-stars.js") <= 2_048
     assert sum(map(packed, SHOWN_AT_ONCE)) <= 8 * 1_024
-    # Loaded once somebody opens them.
+    # Loaded when a visitor opens them.
     assert packed("plaudit-form.js") + packed("plaudit-dialogs.js") <= 5_250
     text = static_file(FOLDER / "plaudit-reviews.js").body.decode()
     assert re.findall(r"^import .* from '(.*)\?v=\w+';$", text, re.MULTILINE) == ["./plaudit-stars.js"]
@@ -40,7 +40,7 @@ def test_modules_are_sent_without_comments_alone() -> None:
 
 
 def shape(words: dict[str, Any]) -> dict[str, set[str]]:
-    """The names that the text of each key takes, over all plural forms."""
+    """The placeholders in the text of each key, over all plural forms."""
     return {
         key: set(re.findall(r"{(\w+)}", " ".join(text.values()) if isinstance(text, dict) else text))
         for key, text in words.items()
@@ -87,7 +87,7 @@ async def test_every_origin_may_read_them() -> None:
 
 
 async def test_modules_name_the_versions_that_fit() -> None:
-    """A browser may have others in its cache."""
+    """A browser may have other versions in its cache."""
     transport = httpx.ASGITransport(app=Starlette(routes=list(routes())))
     async with httpx.AsyncClient(transport=transport, base_url="https://reviews.test/storefront/v1/") as http:
         named = {
@@ -109,7 +109,7 @@ async def test_modules_name_the_versions_that_fit() -> None:
 
 
 async def test_words_fit_the_script_that_asks_for_them() -> None:
-    """A browser may have those of another version in its cache, without what this script says."""
+    """A browser may have another version's words in its cache, which lack texts of this script."""
     transport = httpx.ASGITransport(app=Starlette(routes=list(routes())))
     script = static_file(FOLDER / "plaudit-reviews.js").body.decode()
     (version,) = re.findall(r"`languages/\$\{.*\}\.json\?v=(\w{8})`", script)
@@ -128,7 +128,7 @@ def test_gzip_is_what_it_says() -> None:
 
 @pytest.mark.slow
 def test_types_hold() -> None:
-    """By `tsc --checkJs --strict`, with the service's answers as `types.d.ts` has them."""
+    """Checked by `tsc --checkJs --strict`, with the answer types of `types.d.ts`."""
     locked = [CLIENT / "package.json", CLIENT / "package-lock.json"]
     installed = npm_installed("typescript", locked, needed_for="the TypeScript compiler")
     compiler = installed / "node_modules" / ".bin" / "tsc"

@@ -281,7 +281,7 @@ LARGEST = order_review_context(
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("part", ["text", "html"])
 def test_no_template_takes_long_or_writes_much(name: str, part: Literal["text", "html"]) -> None:
-    """Fails by hanging, or by memory, where a bound doesn't hold; `python -m benchmarks.templates` measures."""
+    """Hangs or runs out of memory if a bound doesn't hold; `python -m benchmarks.templates` measures the time."""
     template = replace(DEFAULT_ORDER_REVIEW_REQUEST, **{part: HOSTILE[name]})
     if end := ENDS[name]:
         with pytest.raises(TemplateError, match=re.escape(end)):
@@ -310,7 +310,7 @@ def test_a_usual_template_with_all_items_is_far_from_the_bounds() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", FILTERS)
 def test_no_filter_lets_data_become_html(name: str) -> None:
-    """Each filter on the data, with the data as arguments, and after another one."""
+    """Each filter is applied to data, with data as arguments, and before another filter."""
     context = order_review_context(
         order_id="1",
         customer_name=SCRIPT,
@@ -332,7 +332,7 @@ def test_no_filter_lets_data_become_html(name: str) -> None:
 
 
 async def test_work_on_templates_leaves_the_event_loop_free() -> None:
-    """Deadlocks, and so fails, where the work is done in the loop."""
+    """Blocks, and so fails, if the work is done on the event loop."""
     answered = threading.Event()
     waiting = asyncio.ensure_future(in_template_thread(answered.wait, 30))
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Text from outside does nothing on a terminal."""
+"""External text cannot control the terminal."""
 
 import io
 import json
@@ -65,7 +65,7 @@ def test_a_terminal_prints_what_is_harmless(text: str) -> None:
 def test_json_is_harmless_and_in_colours_on_a_terminal_alone(
     monkeypatch: pytest.MonkeyPatch, is_terminal: bool
 ) -> None:
-    """Also where others want colours: it is read by programs."""
+    """Even with FORCE_COLOR, since programs read it."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     file = io.StringIO()
     monkeypatch.setattr(file, "isatty", lambda: is_terminal)

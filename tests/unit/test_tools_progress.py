@@ -1,4 +1,4 @@
-"""The progress of tools goes to standard error: standard output holds the result alone."""
+"""Tools show their progress on standard error; standard output has only the result."""
 
 import re
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ def test_no_tool_shows_its_progress_where_its_result_goes() -> None:
 
 
 class EndedError(Exception):
-    """The test has seen enough."""
+    """Raised once the test has seen enough."""
 
 
 async def test_an_erasure_says_beside_its_result_that_it_cannot_wait(

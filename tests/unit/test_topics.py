@@ -1,4 +1,4 @@
-"""Topics that can't be made: what passes by itself, and what somebody has to mend."""
+"""Topics that can't be created: temporary errors are retried, others are reported."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +14,7 @@ REFUSED = "Unable to replicate the partition 3 time(s): The target replication f
 
 
 async def made(code: int, detail: str) -> list[str]:
-    """What comes of topics that Kafka answers with this error."""
+    """Run `create_topics` with a broker that answers with this error."""
     names = TopicNames("p.")
 
     async def list_topics() -> list[str]:
@@ -28,7 +28,7 @@ async def made(code: int, detail: str) -> list[str]:
 
 
 async def test_brokers_that_are_fenced_are_waited_for() -> None:
-    """As one is whose machine stood still for a while: it is let in again with its next heartbeat."""
+    """A broker is fenced after a pause of its machine, and is unfenced with its next heartbeat."""
     with pytest.raises(BrokerAwayError, match="fenced") as refused:
         await made(FACTOR, "Unable to replicate the partition 1 time(s): All brokers are currently fenced.")
     assert is_broker_away(refused.value)

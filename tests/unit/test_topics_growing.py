@@ -1,4 +1,4 @@
-"""The growth of topics where something goes wrong: all moderation may wait for it."""
+"""Failures while topics grow, when all moderation may have to wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
@@ -24,7 +24,7 @@ GROWTH = {Topic.REVIEW_CHANGES: Growth(12)}
 
 
 class Failing(Grower):
-    """A growth that ends in its first step, by an error, or because somebody ends it."""
+    """A growth that fails in its first step with `error`, or hangs there until it is cancelled."""
 
     error: BaseException | None = None
 
@@ -101,7 +101,7 @@ async def test_who_ends_it_twice_does_not_leave_moderation_waiting(
     await is_asked.wait()
     for _ in range(2):
         growing.cancel()
-        await asyncio.sleep(0)  # so that it comes
+        await asyncio.sleep(0)  # delivers the cancellation
     is_back.set()
     with pytest.raises(asyncio.CancelledError):
         await growing

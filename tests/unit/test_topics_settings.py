@@ -1,4 +1,4 @@
-"""What `plaudit doctor` says of topics whose settings were changed by hand."""
+"""Findings of `plaudit doctor` about topics whose settings were changed by hand."""
 
 import pytest
 

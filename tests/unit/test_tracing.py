@@ -1,4 +1,4 @@
-"""Trace contexts on their way through Kafka."""
+"""Trace contexts in Kafka records."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,5 @@
-"""Every body and every topic: a field in another letter case, misspelt, null or twice has its effect, or is told."""
+"""Every field of every body and topic: another letter case, a misspelling, null or a repeat has its defined effect or
+is reported."""
 
 import asyncio
 import json
@@ -54,7 +55,7 @@ READERS_OF_TOPICS: Final[dict[Topic, Reader[Any]]] = {
     Topic.ORDER_EVENTS: ORDERS,
     Topic.MAIL_COMMANDS: mails.READER,
 }
-"""Those of submissions read one review; `READ_SEVERAL` reads an array."""
+"""The reader of submissions reads one review; `READ_SEVERAL` reads an array."""
 
 FILES = {"POST /api/images", f"POST {STOREFRONT}/images"}
 """Operations whose body isn't JSON."""
@@ -66,13 +67,13 @@ TOLERANT = {
     *("POST /api/return/counts", "POST /api/orders/search", "POST /api/rating/objects"),
     *(Topic.REVIEW_SUBMISSIONS, Topic.REVIEW_CHANGES, Topic.ORDER_EVENTS, Topic.MAIL_COMMANDS),
 }
-"""What takes unknown fields and names them. All else configures or acts, and refuses them."""
+"""Sources that ignore unknown fields and name them. All others configure or act, and refuse them."""
 
 IN_PART = {
     "POST /api/stores/{storeId}/moderationRules/try": {"TriedReview"},
     Topic.RETURN_COMMANDS: {"NewReturn", "NewReturnLine", "ReturnChanges", "ReturnId", "ReturnLineFields"},
 }
-"""Parts that take unknown fields in what refuses them."""
+"""Parts that may have unknown fields although their source refuses them."""
 
 
 def _bodies() -> dict[str, JsonBody[Any]]:
@@ -126,7 +127,7 @@ each_field = pytest.mark.parametrize(
 
 
 def _plain(content: Any) -> Any:
-    """What a content says, with what it leaves out left out."""
+    """The set fields of a content as plain values."""
     if isinstance(content, list):
         return [_plain(each) for each in content]
     return content.model_dump(exclude_unset=True) if isinstance(content, BaseModel) else content
@@ -168,7 +169,7 @@ def test_every_topic_that_is_read_is_in_the_table() -> None:
 
 
 def inboxes(monkeypatch: pytest.MonkeyPatch) -> list[Inbox[Any]]:
-    """Those of worker and mailer."""
+    """The inboxes of worker and mailer."""
     subscribed, anything = Mock(side_effect=EOFError), MagicMock()
     options: dict[str, Any] = dict.fromkeys(("remember", "token_keys", "image_files", "erasure_keys"), anything)
     processes = worker.running_worker(*[anything] * 5, **options), mailer.running_mailer(*[anything] * 8)
@@ -262,7 +263,7 @@ def test_null_is_missing_or_clears(case: Case) -> None:
     assert (null is None) == (missing is None)
     if null and missing:
         assert null.content == missing.content
-        # What configures tells them apart: it clears what may be null, and nothing else.
+        # Settings distinguish the two: null clears nullable fields, and no others.
         if case.field.parent.is_closed:
             clears = _plain(null.content) != _plain(missing.content)
             assert clears is case.field.known.shape.takes_null
@@ -272,7 +273,7 @@ def test_the_guide_names_what_null_clears() -> None:
     guide = (ROOT / "docs" / "http.md").read_text()
     (told,) = re.findall(r"(?s)^- null means the same as a missing field, (.*?)\.\n- ", guide, re.MULTILINE)
     clearing = {"PUT /api/stores/{storeId}", "PUT /api/settings"}
-    # Rules are told all at once, and the id is that of the path.
+    # Rules are always replaced as a whole, and the id comes from the path.
     fields = {
         ".".join(map(str, case.field.place))
         for case in CASES
@@ -372,7 +373,7 @@ def test_errors_are_those_of_the_type_that_is_meant(
 
 
 def test_a_list_that_is_too_long_is_told_alone() -> None:
-    """What else is wrong isn't looked at: in other letter cases it may be right."""
+    """Other faults aren't checked: they may be due to letter case alone."""
     review = {**REVIEW, "images": [IMAGE] * 6, "ReviewStatus": "New", "USERNAME": "Ann", "title": 3}
     with pytest.raises(InvalidContentError) as refused:
         READ_SEVERAL.read(json.dumps([review]).encode())
@@ -402,7 +403,7 @@ def test_images_are_named_as_a_row_has_them() -> None:
         ("2022-10-04T25:00:00Z", "datetime-from-date-parsing"),
         ("2022-10-04T03:46:43.433Z", None),
         ("2022-10-04 03:46", None),
-        # Order systems tell days, and leave fields empty.
+        # Order systems send dates without time, and empty fields.
         ("2022-10-04", None),
         ("", None),
     ],

@@ -1,4 +1,4 @@
-"""Uploads: forms that can't be read, and what a key stands for."""
+"""Uploads: malformed forms, and the digest that identifies an upload."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ async def test_a_form_ends_with_its_boundary(end: bytes) -> None:
 
 
 async def _digest(content_type: str, body: bytes) -> bytes:
-    """The digest by which a command tells an upload from another one with its key."""
+    """The digest that distinguishes uploads with the same idempotency key."""
     parts = [body[:100], body[100:]]
 
     async def receive() -> dict[str, Any]:
@@ -57,7 +57,7 @@ async def _digest(content_type: str, body: bytes) -> bytes:
 
 
 def _form(file: bytes, name: str = "a.png") -> tuple[str, bytes]:
-    """A form as a client sends it, with a boundary of its own."""
+    """A form as a client sends it, with a new boundary."""
     request = httpx.Request("POST", "http://plaudit.test", files={"file": (name, file)})
     return request.headers["content-type"], request.read()
 

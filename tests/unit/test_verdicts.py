@@ -1,4 +1,4 @@
-"""Verdicts of classifiers: about the text that they name alone, and never against a rule that holds a review."""
+"""Verdicts of classifiers: they apply only to the text that they name, and never override a rule that holds."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -76,7 +76,7 @@ def test_the_same_source_takes_it_back() -> None:
 def test_one_about_another_text_changes_nothing(outcome: str) -> None:
     review, results, count = after(REVIEW, verdict(outcome, text_hash="b" * 64))
     assert (review.status, review.flags, results, count) == (NEW, (), [UNCHANGED], 0)
-    # Nor does it when it is delivered again, and the review has that text by then.
+    # The redelivered verdict changes nothing either, even if the review has that text by then.
     assert after(review._replace(text_hash="b" * 64), verdict(outcome, text_hash="b" * 64))[1] == [UNCHANGED]
 
 
@@ -103,7 +103,7 @@ def test_flags_are_bounded() -> None:
 
 
 def test_its_fields_have_only_marks_that_there_are() -> None:
-    # Plans of approvals tell empty marks from none.
+    # Planned approvals distinguish empty marks from missing ones.
     assert moderated_fields(REVIEW).keys().isdisjoint({"seen", "verdictsSeen", "flags"})
     judged, _, _ = after(REVIEW, verdict("flag", 7))
     fields = moderated_fields(judged)

@@ -1,4 +1,4 @@
-"""Waits for outcomes: one look for all, places, failures."""
+"""Waits for outcomes: shared look-ups, limits of concurrent waits, and failures."""
 
 import asyncio
 from collections.abc import Collection
@@ -13,11 +13,11 @@ from storage.outcomes import Answer
 from tests.support.waiting import eventually
 
 PATIENCE_S = 300.0
-"""For what comes at once, or as soon as a busy machine lets it."""
+"""Seconds for results that come at once, or as soon as a busy machine allows."""
 
 
 class Outcomes:
-    """Tells what became of items, and notes what it was asked."""
+    """A source of outcomes that records the queries."""
 
     def __init__(self) -> None:
         self.known: dict[Key, Answer] = {}

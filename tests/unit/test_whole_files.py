@@ -1,4 +1,4 @@
-"""Drafts: one run writes a file at a time, and the file is whole or as it was."""
+"""Draft files: one run writes a file at a time, and the file is either complete or unchanged."""
 
 import errno
 import os
@@ -124,7 +124,7 @@ def test_a_draft_that_is_gone_is_not_written_to(
     draft_of(file).write_text("the first")
 
     def lock(*_: object) -> None:
-        # Between opening and locking, the first run ends.
+        # The first run ends between opening and locking.
         monkeypatch.undo()
         if is_named:
             draft_of(file).replace(file)

@@ -1,4 +1,4 @@
-"""The windows in docs/operations.md, for how long what is away may stay so, are those of the code."""
+"""The tolerated outage durations in docs/operations.md match the code."""
 
 import re
 from datetime import timedelta

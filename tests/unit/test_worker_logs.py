@@ -1,4 +1,4 @@
-"""The log of a worker names the command that a message is of."""
+"""The log of a worker names the command of a message."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ from tests.support.records import Record
 
 @pytest.fixture(autouse=True)
 def loggers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Loggers that log everything, whatever this process has configured and logged before."""
+    """Loggers that log everything, independent of earlier configuration in this process."""
     before = structlog.get_config()
     structlog.reset_defaults()
     for module in ("consumers.inbox", "consumers.telemetry"):

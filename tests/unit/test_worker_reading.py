@@ -1,4 +1,4 @@
-"""The end of a worker that reads some topics alone: what one of them passes on to another is applied by then."""
+"""A worker for selected topics ends only after messages passed on between these topics are processed as well."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ PASSED_ON = {
 
 
 class Flowing(ConsumerLag):
-    """Of a worker that reads a record of a topic between two questions, and passes it on."""
+    """The lag of a worker that processes one record of a topic between two queries, and forwards it."""
 
     def __init__(self, **unread: int) -> None:
         super().__init__(KafkaConnection(NOWHERE), TopicNames(""))
