@@ -38,12 +38,12 @@ async def kept(*offsets: int) -> KeptLetters:
     return await kept_letters(consumer, admin, TOPICS, [f"{LETTERS}/0-{offset}-1700000000000" for offset in offsets])
 
 
-async def test_letters_are_counted_as_far_as_kafka_keeps_them() -> None:
+async def test_only_retained_letters_are_counted() -> None:
     assert await kept() == KeptLetters(5, 0)
     assert await kept(1, 2, 3, 7) == KeptLetters(5, 2)
 
 
-async def test_of_very_many_settled_letters_it_is_told_how_many_there_are_at_least(
+async def test_settled_letters_over_the_limit_are_reported_as_at_least(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(checks, "MOST_SETTLED", 3)

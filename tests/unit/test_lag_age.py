@@ -7,7 +7,7 @@ from messaging.topics import Topic
 STUCK, FLOWING, EMPTY = ((Topic.ORDER_EVENTS, number) for number in range(3))
 
 
-def observed(age: LagAge, now: float) -> dict[Partition, float]:
+def observe_minute(age: LagAge, now: float) -> dict[Partition, float]:
     """Observe a minute's offsets: a record arrives in STUCK and FLOWING each minute, FLOWING is consumed."""
     minute = int(now / 60)
     lag = {STUCK: Unread(minute, 7), FLOWING: Unread(min(1, minute), 7 + minute), EMPTY: Unread(0, 5)}
@@ -15,16 +15,16 @@ def observed(age: LagAge, now: float) -> dict[Partition, float]:
     return age.seconds()
 
 
-def test_the_oldest_record_of_a_stuck_partition_grows_old_beside_others() -> None:
+def test_stuck_partition_ages_beside_others() -> None:
     age = LagAge()
     for minute in range(11):
-        seconds = observed(age, 60 * minute)
+        seconds = observe_minute(age, 60 * minute)
         assert seconds[STUCK] == max(0, 60 * (minute - 1))
         assert seconds[FLOWING] == seconds[EMPTY] == 0
     assert age.unknown() == {}
 
 
-def test_a_backlog_that_is_consumed_slowly_has_the_age_of_its_next_record() -> None:
+def test_slow_backlog_has_the_age_of_its_next_record() -> None:
     age = LagAge()
     age.observe({STUCK: Unread(0, 0)}, 0)
     # Three records arrive each minute, one is consumed.
@@ -34,7 +34,7 @@ def test_a_backlog_that_is_consumed_slowly_has_the_age_of_its_next_record() -> N
     assert age.seconds() == {STUCK: 60 * (30 - 11)}
 
 
-def test_what_was_there_before_the_first_look_has_the_time_in_its_record() -> None:
+def test_records_before_first_observation_use_their_timestamp() -> None:
     age = LagAge()
     age.observe({STUCK: Unread(3, 17), FLOWING: Unread(2, 4)}, 1_000)
     assert age.unknown() == {STUCK: 17, FLOWING: 4}
@@ -49,7 +49,7 @@ def test_what_was_there_before_the_first_look_has_the_time_in_its_record() -> No
     assert age.seconds() == {STUCK: 0, FLOWING: 0}
 
 
-def test_a_time_from_the_future_makes_nothing_younger_than_it_was_seen() -> None:
+def test_future_timestamp_does_not_lower_observed_age() -> None:
     age = LagAge()
     age.observe({STUCK: Unread(1, 0)}, 100)
     age.note_timestamps({STUCK: 0}, {STUCK: 9_999.0})
@@ -57,7 +57,7 @@ def test_a_time_from_the_future_makes_nothing_younger_than_it_was_seen() -> None
     assert age.seconds() == {STUCK: 60}
 
 
-def test_a_partition_that_is_gone_is_forgotten() -> None:
+def test_removed_partition_is_forgotten() -> None:
     age = LagAge()
     age.observe({STUCK: Unread(9, 7), FLOWING: Unread(1, 4)}, 0)
     age.note_timestamps({STUCK: 7}, {STUCK: -500.0})
@@ -69,7 +69,7 @@ def test_a_partition_that_is_gone_is_forgotten() -> None:
     assert age.unknown() == {STUCK: 7}
 
 
-def test_its_memory_is_bounded() -> None:
+def test_memory_is_bounded() -> None:
     age = LagAge()
     age.observe({STUCK: Unread(0, 0)}, 0)
     for second in range(1, 5_000):

@@ -42,14 +42,14 @@ async def run(process: str, settings: Settings) -> None:
         *(("Shop, Inc. <shop@example.org>", False), (" ", False), ("", False), ("shop", False)),
     ],
 )
-async def test_a_sender_that_is_no_address(process: str, sender: str | None, is_address: bool, tmp_path: Path) -> None:
+async def test_invalid_sender_is_rejected(process: str, sender: str | None, is_address: bool, tmp_path: Path) -> None:
     settings = Settings(smtp=SmtpSettings(sender=sender), data=tmp_path)
     with pytest.raises(StartedError if is_address else ConfigurationError) as raised:
         await run(process, settings)
     assert is_address or str(raised.value) == "PLAUDIT_SMTP__SENDER: must be exactly one mail address."
 
 
-async def test_up_tells_of_a_mail_server_that_no_mailer_can_use(tmp_path: Path) -> None:
+async def test_up_rejects_unusable_smtp_settings(tmp_path: Path) -> None:
     nameless = SmtpSettings(host="mail.example", password=SecretStr("pass-of-mail"))
     with pytest.raises(ConfigurationError, match="PLAUDIT_SMTP__USERNAME"):
         await run("up", Settings(smtp=nameless, data=tmp_path))

@@ -32,7 +32,7 @@ def order(store: str | None, language: str | None) -> ReviewableOrder:
     return ReviewableOrder("1", None, "Complete", False, store, customer, status_since=NOON, items=())
 
 
-async def test_each_store_and_language_is_asked_for_once() -> None:
+async def test_each_store_and_language_is_queried_once() -> None:
     repository = Repository(1_000)
     templates = SavedTemplates(cast("TemplateRepository", repository))
     store = Store("store", languages=("DE_at",))
@@ -44,7 +44,7 @@ async def test_each_store_and_language_is_asked_for_once() -> None:
     assert repository.asked == [("store", "fr"), ("store", "de-AT"), (None, None)]
 
 
-async def test_stores_without_a_template_take_memory_too() -> None:
+async def test_absent_templates_use_cache_space_too() -> None:
     repository = Repository(None)
     templates = SavedTemplates(cast("TemplateRepository", repository))
     for number in range(10_000):
@@ -52,7 +52,7 @@ async def test_stores_without_a_template_take_memory_too() -> None:
     assert len(templates._by_scope) < 9_000
 
 
-async def test_what_is_too_much_for_the_memory_is_read_again() -> None:
+async def test_evicted_templates_are_read_again() -> None:
     repository = Repository(1_500_000)
     templates = SavedTemplates(cast("TemplateRepository", repository))
     for language in ("aa", "bb", "aa", "cc", "cc", "aa"):

@@ -31,9 +31,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("renewed", [True, False])
-async def test_the_lease_is_renewed_for_each_batch_of_records(
-    monkeypatch: pytest.MonkeyPatch, *, renewed: bool
-) -> None:
+async def test_lease_is_renewed_for_each_batch(monkeypatch: pytest.MonkeyPatch, *, renewed: bool) -> None:
     hold = AsyncMock(return_value=renewed)
     monkeypatch.setattr(MigrationLease, "hold", hold)
     monkeypatch.setattr(migrate, "TopicReader", Reader)

@@ -108,19 +108,19 @@ DECLARED = {
 
 @pytest.mark.parametrize("stores", [None, frozenset[str](), frozenset({"a"}), frozenset({"a", "b"})])
 @pytest.mark.parametrize("store", [None, "", "a", "c"])
-def test_whose_business_a_store_is(stores: frozenset[str] | None, store: str | None) -> None:
+def test_access_to_stores(stores: frozenset[str] | None, store: str | None) -> None:
     assert Caller("anna", frozenset(), stores).may_touch(store) is (stores is None or store in stores)
     assert is_within(stores, store) is (stores is None or store in stores)
 
 
 @pytest.mark.parametrize("others", [True, False])
 @pytest.mark.parametrize(("author", "is_own"), [(None, True), ("anna", True), ("bert", False), ("", False)])
-def test_whom_one_may_write_as(author: str | None, is_own: bool, others: bool) -> None:
+def test_writing_as_other_authors_needs_permission(author: str | None, is_own: bool, others: bool) -> None:
     permissions = ALL_PERMISSIONS if others else ALL_PERMISSIONS - {Permission.CREATE_REVIEWS_FOR_OTHERS}
     assert Caller("anna", permissions).may_write_as(author) is (is_own or others)
 
 
-def test_permissions_that_are_known() -> None:
+def test_known_permissions() -> None:
     names = [*Permission, "settings", "SETTINGS:READ", ""]
     assert known_permissions(names) == ALL_PERMISSIONS == frozenset(Permission)
     for permission in Permission:
@@ -167,7 +167,7 @@ async def _send(app: FastAPI, http: httpx.AsyncClient, operation: str) -> httpx.
     )
 
 
-def test_every_route_declares_who_may(app: FastAPI) -> None:
+def test_each_route_declares_its_permission(app: FastAPI) -> None:
     operations = _operations(app)
     undeclared = [name for name, operation in operations.items() if "security" not in operation]
     assert not undeclared
@@ -182,22 +182,22 @@ def test_every_route_declares_who_may(app: FastAPI) -> None:
     assert {name for needs in needed.values() for name in needs} <= {permission.value for permission in Permission}
 
 
-def test_no_route_is_left_out_of_the_document(app: FastAPI) -> None:
+def test_openapi_document_has_every_route(app: FastAPI) -> None:
     documented = {re.sub(r":path}", "}", path) for path in app.openapi()["paths"]}
     served = {re.sub(r":path}", "}", getattr(route, "path", "?")) for route in app.routes[1:]}
     assert isinstance(app.routes[0], EncodedSlashes)
     assert served - documented == UNDOCUMENTED
 
 
-def test_the_document_says_how_to_say_who_one_is(app: FastAPI) -> None:
+def test_openapi_document_declares_authentication(app: FastAPI) -> None:
     schemes = app.openapi()["components"]["securitySchemes"]
     assert schemes["permissions"]["type"] == "http"
     assert schemes["permissions"]["scheme"] == "bearer"
     assert (schemes["apiKeys"]["in"], schemes["apiKeys"]["name"]) == ("header", "X-API-Key")
     for name, operation in _operations(app).items():
-        told = [each for each in operation["security"] if each]
-        assert [each["apiKeys"] for each in told if "apiKeys" in each] == [
-            each["permissions"] for each in told if "permissions" in each
+        declared = [each for each in operation["security"] if each]
+        assert [each["apiKeys"] for each in declared if "apiKeys" in each] == [
+            each["permissions"] for each in declared if "permissions" in each
         ], name
 
 
@@ -228,7 +228,7 @@ async def test_allowed_exactly_where_declared(app: FastAPI) -> None:
 
 
 @pytest.mark.parametrize("permissions", [[Permission.UPDATE_RETURNS], ALL_PERMISSIONS - {Permission.CREATE_RETURNS}])
-async def test_whoever_may_change_returns_alone_makes_none(app: FastAPI, permissions: Collection[Permission]) -> None:
+async def test_update_of_returns_does_not_allow_creation(app: FastAPI, permissions: Collection[Permission]) -> None:
     wanted = {"orderId": "o", "lineItems": [{"orderLineItemId": "a", "quantity": 1}]}
     token = ISSUER_OF_ALL.token(sorted(permissions))
     async with client_of(app, headers={"authorization": f"Bearer {token}"}) as http:
@@ -238,7 +238,7 @@ async def test_whoever_may_change_returns_alone_makes_none(app: FastAPI, permiss
 
 
 @pytest.mark.long
-async def test_what_concerns_all_stores_is_refused_to_whoever_is_bound_to_some(app: FastAPI) -> None:
+async def test_callers_restricted_to_stores_are_refused_shared_resources(app: FastAPI) -> None:
     async def ask(stores: list[str] | None) -> set[str]:
         token = ISSUER_OF_ALL.token(sorted(ALL_PERMISSIONS), stores=stores)
         async with _client(app, token) as http:
@@ -252,7 +252,7 @@ async def test_what_concerns_all_stores_is_refused_to_whoever_is_bound_to_some(a
 
 
 @pytest.mark.long
-async def test_nobody_gets_in_without_saying_who_they_are(app: FastAPI) -> None:
+async def test_unauthenticated_callers_are_refused(app: FastAPI) -> None:
     for token in (None, "nonsense"):
         async with _client(app, token) as http:
             operations = _operations(app)
@@ -266,13 +266,13 @@ async def test_nobody_gets_in_without_saying_who_they_are(app: FastAPI) -> None:
 
 
 @pytest.mark.long
-async def test_everyone_gets_in_where_nobody_has_to_say() -> None:
+async def test_everyone_is_allowed_without_authentication() -> None:
     async with app_without_servers() as app, _client(app, "nonsense") as http:
         responses = await asyncio.gather(*(_send(app, http, name) for name in _operations(app)))
     assert not {response.status_code for response in responses} & {401, 403}
 
 
-async def test_head_needs_what_get_needs(app: FastAPI) -> None:
+async def test_head_needs_the_permission_of_get(app: FastAPI) -> None:
     async with _client(app, ISSUER_OF_ALL.token()) as http:
         assert (await http.head("/api/settings")).status_code == 403
         assert (await http.head("/health/live")).status_code == 200
@@ -287,7 +287,7 @@ async def test_head_needs_what_get_needs(app: FastAPI) -> None:
         {"authorization": "Bearer {}", "x-api-key": ""},
     ],
 )
-async def test_ways_to_say_it(app: FastAPI, headers: dict[str, str]) -> None:
+async def test_accepted_forms_of_authentication(app: FastAPI, headers: dict[str, str]) -> None:
     token = ISSUER_OF_ALL.token(["metrics:read"])
     async with _client(app, None) as http:
         sent = {name: value.format(token) for name, value in headers.items()}
@@ -297,7 +297,7 @@ async def test_ways_to_say_it(app: FastAPI, headers: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "authorization", ["Basic YTpi", "Bearer", "Bearer ", "{}", "Token {}", "Bearer {} x", "Bearer\t{}"]
 )
-async def test_ways_not_to_say_it(app: FastAPI, authorization: str) -> None:
+async def test_refused_forms_of_authentication(app: FastAPI, authorization: str) -> None:
     token = ISSUER_OF_ALL.token(ALL_PERMISSIONS)
     async with _client(app, None) as http:
         headers = {"authorization": authorization.format(token)}

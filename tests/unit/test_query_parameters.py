@@ -43,7 +43,7 @@ def _queries() -> list[tuple[str, str, str, bool]]:
     ]
 
 
-def test_every_endpoint_of_the_interface_knows_its_parameters() -> None:
+def test_all_api_endpoints_check_their_parameters() -> None:
     for router in ROUTERS:
         for route in router.routes:
             assert isinstance(route, PlainRoute) or not getattr(route, "path", "").startswith("/api/")
@@ -51,7 +51,7 @@ def test_every_endpoint_of_the_interface_knows_its_parameters() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("method", "path", "name", "is_several"), _queries())
-async def test_parameters_of_queries(app: FastAPI, method: str, path: str, name: str, is_several: bool) -> None:
+async def test_each_query_parameter(app: FastAPI, method: str, path: str, name: str, is_several: bool) -> None:
     # The invalid idempotency key ends each command here, and requests fail before they reach a server.
     async with client_of(app, headers={"Idempotency-Key": "not a key"}) as http:
         send = partial(_errors, http, method, path)
@@ -74,9 +74,7 @@ async def test_parameters_of_queries(app: FastAPI, method: str, path: str, name:
         ("caf%E9=1&idz=1", [("not-utf-8", "/caf?"), ("unknown-parameter", "/idz")]),
     ],
 )
-async def test_values_that_are_no_utf_8_are_no_other_text(
-    app: FastAPI, query: str, expected: list[tuple[str, str]]
-) -> None:
+async def test_values_that_are_no_utf_8_are_refused(app: FastAPI, query: str, expected: list[tuple[str, str]]) -> None:
     async with client_of(app) as http:
         assert await _errors(http, "DELETE", "/api/return", query) == expected
 

@@ -46,10 +46,12 @@ async def status_of(caller: Caller, id: str | None = "r") -> int:
         ({OTHERS}, 403),
     ],
 )
-async def test_a_refusal_that_a_look_up_could_spare_is_none(permissions: set[Permission], status: int) -> None:
+async def test_permission_is_refused_only_if_no_look_up_could_allow_it(
+    permissions: set[Permission], status: int
+) -> None:
     assert await status_of(Caller("eve", frozenset(permissions))) == status
 
 
-async def test_who_needs_no_look_up_is_answered() -> None:
+async def test_submission_that_needs_no_look_up_is_answered() -> None:
     assert await status_of(ANYBODY) == 202
     assert await status_of(Caller("eve", frozenset({MODERATE})), id=None) == 403

@@ -23,7 +23,7 @@ ROOMS = ("api", "console", "storefront", "consumers", "scheduler", "plaudit")
 OPAQUE = (AsyncDatabase, AsyncMongoClient, Task)
 
 
-def what_others_can_reach() -> list[tuple[str, str]]:
+def reachable_names() -> list[tuple[str, str]]:
     """Each module and name of `storage` that another room imports, and each class, since results may contain it."""
     found = set()
     # The shapes of documents are internal to `storage` unless another room imports them.
@@ -78,8 +78,8 @@ def leaks(name: str, thing: object) -> list[str]:
     return [f"{place}: {leak}" for place, hint in signatures(name, thing) for leak in document_types(hint)]
 
 
-@pytest.mark.parametrize(("module", "name"), what_others_can_reach())
-def test_what_other_rooms_use_of_storage_has_no_documents(module: str, name: str) -> None:
+@pytest.mark.parametrize(("module", "name"), reachable_names())
+def test_storage_exposes_no_documents(module: str, name: str) -> None:
     assert name != "Document"
     parent = import_module(module)
     thing = getattr(parent, name, None) or import_module(f"{module}.{name}")
@@ -133,7 +133,7 @@ class AsMethod:
     [as_result, as_results, as_parameter, as_callback, as_anything, AsField, AsPart, AsClassMethod, AsMethod],
     ids=lambda each: each.__name__,
 )
-def test_a_document_that_leaves_is_found(leaky: object) -> None:
+def test_leaking_document_is_found(leaky: object) -> None:
     assert leaks("here", leaky)
 
 
@@ -161,7 +161,7 @@ def test_files_functions_and_handlers_stay_short(room: str) -> None:
     assert not too_long
 
 
-def test_scripts_stay_short() -> None:
+def test_own_scripts_stay_short() -> None:
     """Vendored scripts are excluded."""
     vendored = {name for path in ROOT.glob("*/static/vendored.json") for name in json.loads(path.read_text())}
     own = {

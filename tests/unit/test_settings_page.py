@@ -7,7 +7,7 @@ from tests.support.documents import ROOT
 from tests.support.variables import variables
 
 
-def test_the_page_of_settings_is_new() -> None:
+def test_page_of_settings_is_up_to_date() -> None:
     """Run `make docs` after a change of settings."""
     page = (ROOT / "docs" / "settings.md").read_text()
     assert page == runpy.run_path(str(ROOT / "docs" / "write_settings.py"))["settings_page"]()

@@ -72,7 +72,7 @@ async def test_one_request_serves_all_visitors(publisher: Publisher, provider: O
     assert publisher.asked == 2
 
 
-async def test_a_provider_that_is_away_is_left_alone_for_a_while(
+async def test_unavailable_provider_is_not_requested_for_a_while(
     publisher: Publisher, provider: OpenIdProvider, clock: Clock
 ) -> None:
     publisher.mood = "fails"

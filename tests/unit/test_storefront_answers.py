@@ -16,15 +16,15 @@ PAGE = b"/page"
 class Source:
     """A source of answers with a count of loads and an optional gate that they wait for."""
 
-    asked: int = 0
+    loads: int = 0
     gate: asyncio.Event | None = None
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     error: Exception | None = None
 
     async def load(self) -> Answer:
-        self.asked += 1
+        self.loads += 1
         self.begun.set()
-        body = str(self.asked).encode()
+        body = str(self.loads).encode()
         if self.gate:
             await self.gate.wait()
         if self.error:
@@ -40,7 +40,7 @@ class Clock:
         return self.now
 
 
-async def test_nothing_is_older_than_it_may_be() -> None:
+async def test_answers_expire_at_their_maximum_age() -> None:
     clock, source = Clock(), Source()
     answers = Answers(clock=clock)
     assert answers.fresh(PAGE) is None
@@ -50,7 +50,7 @@ async def test_nothing_is_older_than_it_may_be() -> None:
     assert (await answers.of(PAGE, source.load)).body == b"2"
 
 
-async def test_age_counts_from_before_the_question() -> None:
+async def test_age_counts_from_the_start_of_the_load() -> None:
     clock, source = Clock(), Source(gate=asyncio.Event())
     answers = Answers(clock=clock)
     loading = asyncio.create_task(answers.of(PAGE, source.load))
@@ -62,21 +62,21 @@ async def test_age_counts_from_before_the_question() -> None:
     assert answers.fresh(PAGE) is None
 
 
-async def test_those_who_come_together_share_one_load() -> None:
+async def test_concurrent_requests_share_one_load() -> None:
     source = Source(gate=asyncio.Event())
     answers = Answers(clock=Clock())
-    asking = [asyncio.create_task(answers.of(PAGE, source.load)) for _ in range(20)]
+    requests = [asyncio.create_task(answers.of(PAGE, source.load)) for _ in range(20)]
     await asyncio.sleep(0)
-    asking[0].cancel()  # the others still wait
+    requests[0].cancel()  # the others still wait
     assert source.gate
     source.gate.set()
-    assert {(await each).body for each in asking[1:]} == {b"1"}
-    assert source.asked == 1
+    assert {(await each).body for each in requests[1:]} == {b"1"}
+    assert source.loads == 1
 
 
-async def test_nobody_joins_a_load_that_began_too_long_ago() -> None:
+async def test_stale_load_is_not_joined() -> None:
     """That load may have read the database before changes the caller knows of, and may end after the newer load."""
-    clock, slow, quick = Clock(), Source(gate=asyncio.Event()), Source(asked=1)
+    clock, slow, quick = Clock(), Source(gate=asyncio.Event()), Source(loads=1)
     answers = Answers(clock=clock)
     early = asyncio.create_task(answers.of(PAGE, slow.load))
     await slow.begun.wait()
@@ -92,7 +92,7 @@ async def test_nobody_joins_a_load_that_began_too_long_ago() -> None:
     assert (await answers.of(PAGE, quick.load)).body == b"3"
 
 
-async def test_an_answer_that_is_asked_for_is_renewed_beside_it() -> None:
+async def test_requested_answer_is_renewed_in_the_background() -> None:
     clock, source = Clock(), Source()
     answers = Answers(clock=clock)
     await answers.of(PAGE, source.load)
@@ -102,10 +102,10 @@ async def test_an_answer_that_is_asked_for_is_renewed_beside_it() -> None:
         await asyncio.sleep(0)
     clock.now += AGE_S * 0.4
     assert answers.fresh(PAGE) == Answer(b"2")
-    assert source.asked == 2
+    assert source.loads == 2
 
 
-async def test_errors_reach_those_who_wait_and_are_not_kept() -> None:
+async def test_errors_reach_the_waiting_and_are_not_cached() -> None:
     clock, source = Clock(), Source(error=OSError("away"))
     answers = Answers(clock=clock)
     with pytest.raises(OSError, match="away"):
@@ -123,7 +123,7 @@ async def test_errors_reach_those_who_wait_and_are_not_kept() -> None:
     assert answers.fresh(PAGE) is None
 
 
-async def test_the_least_used_go_first() -> None:
+async def test_least_used_answers_are_evicted_first() -> None:
     async def load() -> Answer:
         return Answer(b"x" * 400)
 
@@ -139,7 +139,7 @@ async def test_the_least_used_go_first() -> None:
     assert answers.fresh(b"a")
 
 
-async def test_addresses_and_what_they_ask_for_count_as_well() -> None:
+async def test_addresses_and_load_arguments_count_towards_the_limit() -> None:
     """A query can be far larger than its answer, and is kept to renew it."""
     tracemalloc.start()
     try:

@@ -34,7 +34,7 @@ def test_packages_are_locked_by_hash(lock: Path) -> None:
 
 
 @pytest.mark.parametrize("lock", NPM_LOCKS, ids=lambda lock: lock.parent.name)
-def test_packages_of_npm_are_locked_by_hash_wherever_they_come_from(lock: Path) -> None:
+def test_npm_packages_are_locked_by_hash_for_any_registry(lock: Path) -> None:
     _, *packages = json.loads(lock.read_text())["packages"].values()
     assert [each for each in packages if not each["integrity"].startswith("sha512-") or "resolved" in each] == []
     wanted = json.loads(lock.with_name("package.json").read_text())
@@ -56,7 +56,7 @@ def test_secrets_of_a_checkout_are_not_committed() -> None:
     assert {".env", ".plaudit/"} <= set(ignored)  # secrets of the configuration; data and its passwords
 
 
-def test_the_security_rules_of_the_lint_are_on() -> None:
+def test_security_lint_rules_are_on() -> None:
     assert re.search(r'^select = \[.*"S".*\]$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
 
 
@@ -85,7 +85,7 @@ def packages_of(module: str, installed: Mapping[str, Sequence[str]]) -> set[str]
     [(ROOMS, ()), (["tests", "docs"], ("dev", "build")), (["benchmarks"], ("dev", "bench", "peer"))],
     ids=["product", "tests", "benchmarks"],
 )
-def test_what_is_imported_is_declared(folders: Sequence[str], groups: Sequence[str]) -> None:
+def test_imported_packages_are_declared(folders: Sequence[str], groups: Sequence[str]) -> None:
     """Declared packages have version bounds; a transitive dependency may disappear with its parent's next version."""
     installed, known = packages_distributions(), declared(*groups)
     missing = {each for each in imported(folders) if known.isdisjoint(packages_of(each[0], installed))}

@@ -16,7 +16,7 @@ from plaudit.terminal import JsonTerminal, Terminal
 from plaudit.tools import privacy
 
 
-def test_no_tool_shows_its_progress_where_its_result_goes() -> None:
+def test_tools_show_progress_only_on_standard_error() -> None:
     (folder,) = map(Path, plaudit.tools.__path__)
     shown_by = {name for file in folder.rglob("*.py") for name in re.findall(r"(\w+)\.status\(", file.read_text())}
     assert shown_by == {"progress"}
@@ -26,7 +26,7 @@ class EndedError(Exception):
     """Raised once the test has seen enough."""
 
 
-async def test_an_erasure_says_beside_its_result_that_it_cannot_wait(
+async def test_erasure_without_idempotence_warns_on_standard_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @asynccontextmanager

@@ -13,7 +13,7 @@ FACTOR = InvalidReplicationFactorError.errno
 REFUSED = "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached"
 
 
-async def made(code: int, detail: str) -> list[str]:
+async def create_with_error(code: int, detail: str) -> list[str]:
     """Run `create_topics` with a broker that answers with this error."""
     names = TopicNames("p.")
 
@@ -27,14 +27,16 @@ async def made(code: int, detail: str) -> list[str]:
     return await create_topics(cast(Any, admin), names, TopicLayout(), {})
 
 
-async def test_brokers_that_are_fenced_are_waited_for() -> None:
+async def test_fenced_brokers_are_waited_for() -> None:
     """A broker is fenced after a pause of its machine, and is unfenced with its next heartbeat."""
     with pytest.raises(BrokerAwayError, match="fenced") as refused:
-        await made(FACTOR, "Unable to replicate the partition 1 time(s): All brokers are currently fenced.")
+        await create_with_error(
+            FACTOR, "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+        )
     assert is_broker_away(refused.value)
 
 
-async def test_brokers_that_are_too_few_are_not() -> None:
+async def test_missing_brokers_are_an_error() -> None:
     with pytest.raises(TopicNotMadeError, match="cannot be reached"):
-        await made(FACTOR, REFUSED)
-    assert len(await made(0, "")) == 1
+        await create_with_error(FACTOR, REFUSED)
+    assert len(await create_with_error(0, "")) == 1

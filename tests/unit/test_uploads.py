@@ -10,7 +10,7 @@ from api.web.problems import ProblemError, ProblemKind
 from api.web.uploads import FORM, Upload
 
 
-async def test_an_overlong_boundary_is_no_form() -> None:
+async def test_overlong_boundary_is_malformed() -> None:
     named = f"{FORM}; boundary={'b' * 257}".encode()
     request = Request({"type": "http", "method": "POST", "path": "/", "headers": [(b"content-type", named)]})
     with pytest.raises(ProblemError) as refused:
@@ -19,7 +19,7 @@ async def test_an_overlong_boundary_is_no_form() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reason"),
     [
         (b"--b\r\n\r\nhalf of a file", "no end"),
         (b"--b\r\n\r\na file\r\n--b", "no end"),
@@ -31,14 +31,14 @@ async def test_an_overlong_boundary_is_no_form() -> None:
         (b"", "no file"),
     ],
 )
-async def test_a_form_without_its_end_or_without_a_file_is_none(body: bytes, told: str) -> None:
-    with pytest.raises(ProblemError, match=told) as refused:
+async def test_form_without_end_or_file_is_malformed(body: bytes, reason: str) -> None:
+    with pytest.raises(ProblemError, match=reason) as refused:
         await _digest(f"{FORM}; boundary=b", body)
     assert refused.value.kind is ProblemKind.MALFORMED_BODY
 
 
 @pytest.mark.parametrize("end", [b"--b--", b"--b--\r\n", b"--b--\r\nepilogue"])
-async def test_a_form_ends_with_its_boundary(end: bytes) -> None:
+async def test_form_ends_with_its_boundary(end: bytes) -> None:
     assert await _digest(f"{FORM}; boundary=b", b"--b\r\n\r\na file\r\n" + end) == await _digest("image/png", b"a file")
 
 
@@ -62,7 +62,7 @@ def _form(file: bytes, name: str = "a.png") -> tuple[str, bytes]:
     return request.headers["content-type"], request.read()
 
 
-async def test_a_form_that_is_sent_again_is_the_same_upload() -> None:
+async def test_repeated_form_is_the_same_upload() -> None:
     one, again = _form(b"x" * 500), _form(b"x" * 500, "b.png")
     assert one[0] != again[0]
     digests = {await _digest(*form) for form in (one, again, ("image/png", b"x" * 500))}

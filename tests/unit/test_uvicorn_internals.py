@@ -33,13 +33,13 @@ def connected(ours: Any, app: Any) -> tuple[Any, Any]:
 
 async def check_requests(ours: Any) -> None:
     """The state of a connection's requests is correct from before the first until after the last response."""
-    let_go = asyncio.Event()
+    may_finish = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"a", "more_body": True})
         async with asyncio.timeout(1):
-            await let_go.wait()
+            await may_finish.wait()
         await send({"type": "http.response.body", "body": b"b"})
 
     connection, flow = connected(ours, app)
@@ -57,7 +57,7 @@ async def check_requests(ours: Any) -> None:
     await asyncio.sleep(0)
     assert ours.has_begun_answer(connection) is False  # concerns the last request, which is waiting
     flow.is_behind = True
-    let_go.set()
+    may_finish.set()
     await asyncio.sleep(0.01)
     assert not ours.has_waiting_request(connection)
     assert ours.has_begun_answer(connection)
@@ -142,14 +142,12 @@ PARTS: list[tuple[str, str, Check]] = [
 
 
 @pytest.mark.parametrize("check", CHECKS)
-async def test_the_parts_are_as_we_use_them(check: Check) -> None:
+async def test_internals_are_as_expected(check: Check) -> None:
     await check(uvicorn_internals)
 
 
 @pytest.mark.parametrize(("module", "name", "check"), PARTS)
-async def test_a_part_that_is_renamed_is_missed(
-    monkeypatch: pytest.MonkeyPatch, module: str, name: str, check: Check
-) -> None:
+async def test_renamed_part_is_detected(monkeypatch: pytest.MonkeyPatch, module: str, name: str, check: Check) -> None:
     for each in module.split():
         rename(monkeypatch, each, name)
     with pytest.raises((AttributeError, AssertionError)):
