@@ -16,14 +16,14 @@ class Repository:
     """A repository that has a template of the given length for each scope (None: no template) and records queries."""
 
     def __init__(self, characters: int | None) -> None:
-        self.asked: list[TemplateScope] = []
+        self.queries: list[TemplateScope] = []
         self._template = None if characters is None else MailTemplate("x", "x" * characters, "x")
 
     async def usable(
         self, name: str, store_id: str | None, language: str | None
     ) -> Mapping[TemplateScope, MailTemplate]:
         assert name == "OrderReviewRequest"
-        self.asked.append((store_id, language))
+        self.queries.append((store_id, language))
         return {(store_id, language): self._template} if self._template else {}
 
 
@@ -41,7 +41,7 @@ async def test_each_store_and_language_is_queried_once() -> None:
         # Without a language of the customer, the first language of the store applies.
         assert set(await templates.usable(order("store", " "), store)) == {("store", "de-AT")}
         assert set(await templates.usable(order(None, None), None)) == {(None, None)}
-    assert repository.asked == [("store", "fr"), ("store", "de-AT"), (None, None)]
+    assert repository.queries == [("store", "fr"), ("store", "de-AT"), (None, None)]
 
 
 async def test_absent_templates_use_cache_space_too() -> None:
@@ -57,4 +57,4 @@ async def test_evicted_templates_are_read_again() -> None:
     templates = SavedTemplates(cast("TemplateRepository", repository))
     for language in ("aa", "bb", "aa", "cc", "cc", "aa"):
         assert set(await templates.usable(order("store", language), None)) == {("store", language)}
-    assert repository.asked == [("store", language) for language in ("aa", "bb", "cc", "aa")]
+    assert repository.queries == [("store", language) for language in ("aa", "bb", "cc", "aa")]

@@ -132,13 +132,13 @@ class Recorder(Terminal):
     def __init__(self, lines: list[str], *, quiet: bool = False) -> None:
         super().__init__(quiet=quiet)
         self.lines = lines
-        self.told: Any = None
+        self.result: Any = None
 
     def print(self, *objects: Any, **options: Any) -> None:
         self.lines.append(str(objects[0]))
 
-    def tell(self, value: Any) -> None:
-        self.told = value
+    def set_result(self, value: Any) -> None:
+        self.result = value
 
 
 @pytest.mark.parametrize("quiet", [True, False])
@@ -151,8 +151,8 @@ async def test_results_are_kept_only_for_json_and_bad_rows_are_printed_at_once(t
     order = RuleTrialOptions(reviews, FileFormat.JSONL, ColumnMapping(), rules=rules)
     assert await run_trial(Settings(), out, errors, order) == 1
     assert lines[0].startswith("line 1: ")
-    assert (len(out.told["reviews"]), len(out.told["badRows"])) == ((6, 1) if quiet else (0, 0))
-    assert out.told["summary"]["reviews"] == 6
+    assert (len(out.result["reviews"]), len(out.result["badRows"])) == ((6, 1) if quiet else (0, 0))
+    assert out.result["summary"]["reviews"] == 6
 
 
 @pytest.mark.parametrize("row", [{"rating": 9}, {"reviewId": "r", "votes": [{"userId": "u", "helpful": True}]}])
