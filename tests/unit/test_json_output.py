@@ -1,4 +1,4 @@
-"""`--json` of the commands."""
+"""The `--json` option of the commands."""
 
 import json
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from plaudit.cli.main import app
 from plaudit.terminal import Terminal, output
 
 PROCESSES = {"up", "api", "worker", "scheduler", "mailer"}
-"""They run until they are stopped, and print a log at most, which `PLAUDIT_LOG__FORMAT=json` makes JSON."""
+"""Processes that run until they are stopped; they print only a log, which `PLAUDIT_LOG__FORMAT=json` makes JSON."""
 
 
 def commands(group: Any, *names: str) -> Iterator[tuple[str, Any]]:
-    """All commands, by their full name."""
+    """All commands with their full names."""
     if not hasattr(group, "commands"):
         yield " ".join(names), group
         return
@@ -23,7 +23,7 @@ def commands(group: Any, *names: str) -> Iterator[tuple[str, Any]]:
         yield from commands(command, *names, name)
 
 
-def test_every_command_that_prints_something_prints_json_if_asked() -> None:
+def test_commands_with_output_have_json_option() -> None:
     options = {
         name: {option for parameter in command.params for option in parameter.opts}
         for name, command in commands(typer.main.get_command(app))
@@ -32,13 +32,13 @@ def test_every_command_that_prints_something_prints_json_if_asked() -> None:
     assert {name for name, known in options.items() if "--json" not in known} == PROCESSES
 
 
-def test_nothing_else_is_printed_then(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_is_nothing_but_the_result(capsys: pytest.CaptureFixture[str]) -> None:
     out = Terminal()
-    with output(out, as_json=True) as told, told.status("Working"):
-        told.print("One line")
-        told.set_result({"count": 1})
+    with output(out, as_json=True) as terminal, terminal.status("Working"):
+        terminal.print("One line")
+        terminal.set_result({"count": 1})
     assert json.loads(capsys.readouterr().out) == {"count": 1}
-    with output(out, as_json=False) as told:
-        told.print("One line")
-        told.set_result({"count": 1})
+    with output(out, as_json=False) as terminal:
+        terminal.print("One line")
+        terminal.set_result({"count": 1})
     assert capsys.readouterr().out == "One line\n"

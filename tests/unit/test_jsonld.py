@@ -1,4 +1,4 @@
-"""What search engines read on an object's page."""
+"""Structured data for search engines on an object's page."""
 
 import json
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ def review_of(text: str = "Sharp.", **fields: Any) -> Review:
     return Review(**{**given, "id": "r1", "entity": CAMERA, "text": text, "created": AT, "modified": AT, **fields})
 
 
-def test_the_document_of_a_product() -> None:
+def test_product_document() -> None:
     about = Description(
         "Camera",
         "https://shop.example/c",
@@ -85,7 +85,7 @@ def test_the_document_of_a_product() -> None:
         *(("Order", None), ("CustomerOrder", None), ("Customer", None), ("DeliveryService", None)),
     ],
 )
-def test_types(entity_type: str, shown: str | None) -> None:
+def test_schema_types(entity_type: str, shown: str | None) -> None:
     assert schema_type(entity_type) == shown
     document = structured_data(Entity(entity_type, "1"), Description(skus=("s",)), RatingTally(1, 500), [])
     assert document.get("@type") == shown
@@ -93,25 +93,25 @@ def test_types(entity_type: str, shown: str | None) -> None:
     assert "review" not in document
 
 
-def test_nothing_is_told_without_reviews() -> None:
+def test_no_structured_data_without_reviews() -> None:
     assert structured_data(CAMERA, Description("Camera"), RatingTally(), []) == {}
 
 
-def test_facts_of_the_store_come_before_those_for_all() -> None:
+def test_facts_of_store_override_shared_facts() -> None:
     here, everywhere = ObjectKey(CAMERA, "shop"), ObjectKey(CAMERA, None)
-    told = {
+    facts = {
         everywhere: ObjectFacts({"name": "Camera", "url": "https://x.example/1", "gtins": ("1",)}),
         here: ObjectFacts({"url": "https://shop.example/1", "reviewsEnabled": True}),
     }
-    assert description(told, here) == Description("Camera", "https://shop.example/1", gtins=("1",))
+    assert description(facts, here) == Description("Camera", "https://shop.example/1", gtins=("1",))
     assert description({}, here) == Description()
 
 
-def test_facts_of_which_nothing_can_be_seen_are_none() -> None:
+def test_invisible_facts_are_left_out() -> None:
     place, blank = ObjectKey(CAMERA, "shop"), ("\u200b", " ")
     texts = dict.fromkeys(("name", "url", "imageUrl"), " ")
-    told = {place: ObjectFacts({**texts, **dict.fromkeys(("gtins", "mpns", "brands"), blank), "skus": (" ", "c-1")})}
-    about = description(told, place)
+    facts = {place: ObjectFacts({**texts, **dict.fromkeys(("gtins", "mpns", "brands"), blank), "skus": (" ", "c-1")})}
+    about = description(facts, place)
     assert about == Description(skus=("c-1",))
     for names, shown in ((("\u200b", "Camera"), "Camera"), ((" ",), "camera")):
         document = structured_data(CAMERA, about, RatingTally(1, 500), [review_of(entity_name=name) for name in names])
@@ -120,7 +120,7 @@ def test_facts_of_which_nothing_can_be_seen_are_none() -> None:
 
 
 @pytest.mark.parametrize("text", [*XSS, "</script>\u2028\u2029&<!--"])
-def test_no_text_ends_the_script_element(text: str) -> None:
+def test_no_text_closes_the_script_element(text: str) -> None:
     about = Description(text, text, text, (text,), (text,), (text,), (text,))
     review = review_of(text, title=text, user_name=text)
     document = structured_data(CAMERA, about, RatingTally(1, 500), [review])
@@ -131,13 +131,13 @@ def test_no_text_ends_the_script_element(text: str) -> None:
 
 @given(st.text())
 @pytest.mark.long
-def test_escapes_mean_what_they_stand_for(text: str) -> None:
+def test_script_escapes_round_trip(text: str) -> None:
     assert orjson.loads(inside_script(orjson.dumps({"text": text}))) == {"text": text}
 
 
-def test_a_name_or_a_title_of_which_nothing_can_be_seen_is_none() -> None:
-    told = structured_data(CAMERA, Description(), RatingTally(1, 450), [review_of(title="\u200b", user_name=" ")])
-    (review,) = told["review"]
+def test_invisible_name_and_title_are_left_out() -> None:
+    document = structured_data(CAMERA, Description(), RatingTally(1, 450), [review_of(title="\u200b", user_name=" ")])
+    (review,) = document["review"]
     assert review["author"]["name"] == "Anonymous"
     assert "name" not in review
 
@@ -169,6 +169,6 @@ def test_a_name_or_a_title_of_which_nothing_can_be_seen_is_none() -> None:
         "blank",
     ],
 )
-def test_names_of_authors_are_as_long_as_google_takes_them(name: str, shown: str) -> None:
-    told = structured_data(CAMERA, Description(), RatingTally(1, 450), [review_of(user_name=name)])
-    assert told["review"][0]["author"]["name"] == shown
+def test_author_names_are_cut_at_googles_limit(name: str, shown: str) -> None:
+    document = structured_data(CAMERA, Description(), RatingTally(1, 450), [review_of(user_name=name)])
+    assert document["review"][0]["author"]["name"] == shown

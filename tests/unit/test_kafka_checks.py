@@ -1,4 +1,4 @@
-"""The checks of Kafka, by what it answers."""
+"""Checks of Kafka, against a broker with given answers."""
 
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ LETTERS = TOPICS.dead_letters(Topic.STORE_UPDATES)
 
 
 class Broker:
-    """A topic of dead letters with one partition, whose first three records are gone."""
+    """A dead-letter topic with one partition whose first three records are deleted."""
 
     async def list_topics(self) -> list[str]:
         return [LETTERS]
@@ -32,18 +32,18 @@ class Broker:
 
 
 async def kept(*offsets: int) -> KeptLetters:
-    """The letters of that topic, of which those at these offsets are settled."""
+    """The retained dead letters of that topic; those at the given offsets are settled."""
     broker = Broker()
     consumer, admin = cast("AIOKafkaConsumer", broker), cast("AIOKafkaAdminClient", broker)
     return await kept_letters(consumer, admin, TOPICS, [f"{LETTERS}/0-{offset}-1700000000000" for offset in offsets])
 
 
-async def test_letters_are_counted_as_far_as_kafka_keeps_them() -> None:
+async def test_only_retained_letters_are_counted() -> None:
     assert await kept() == KeptLetters(5, 0)
     assert await kept(1, 2, 3, 7) == KeptLetters(5, 2)
 
 
-async def test_of_very_many_settled_letters_it_is_told_how_many_there_are_at_least(
+async def test_settled_letters_over_the_limit_are_reported_as_at_least(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(checks, "MOST_SETTLED", 3)

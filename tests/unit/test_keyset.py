@@ -1,4 +1,4 @@
-"""The conditions for rows behind a row, against a model of MongoDB's comparisons."""
+"""Query conditions for rows after a given row, checked against a model of MongoDB's comparisons."""
 
 import functools
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ tables = st.lists(
 )
 
 
-def compared(a: SortValue, b: SortValue) -> int:
+def compare(a: SortValue, b: SortValue) -> int:
     if a is None or b is None:
         return int(a is not None) - int(b is not None)
     one, other = (a, b) if isinstance(a, type(b)) else (str(type(a)), str(type(b)))
@@ -40,7 +40,7 @@ def compared(a: SortValue, b: SortValue) -> int:
 
 
 def is_met(condition: Document, row: Mapping[str, SortValue]) -> bool:
-    """True if MongoDB finds the row: it compares values of the same type alone."""
+    """True if MongoDB finds the row: it compares only values of the same type."""
     for name, wanted in condition.items():
         if name == "$or":
             if not any(is_met(each, row) for each in wanted):
@@ -57,19 +57,19 @@ def is_like(found: SortValue, wanted: Document) -> bool:
             return not is_like(found, value)
         case "$eq" | "$ne":
             return (found == value) is (operator == "$eq")
-    by = compared(found, value)
+    by = compare(found, value)
     return type(found) is type(value) and {"$gt": by > 0, "$gte": by >= 0}[operator]
 
 
 @given(tables, orders, st.data())
 @pytest.mark.long
-def test_rows_behind_a_row_are_those_that_sort_behind_it(
+def test_rows_after_a_row_follow_it_in_sort_order(
     table: list[Row], order: tuple[tuple[str, int], ...], data: st.DataObject
 ) -> None:
     rows = [dict(zip(FIELDS, row, strict=True)) for row in table]
 
     def by_order(a: dict[str, Any], b: dict[str, Any]) -> int:
-        return next((sign * by for name, sign in order if (by := compared(a[name], b[name]))), 0)
+        return next((sign * by for name, sign in order if (by := compare(a[name], b[name]))), 0)
 
     rows.sort(key=functools.cmp_to_key(by_order))
     index = data.draw(st.integers(0, len(rows) - 1))

@@ -1,4 +1,4 @@
-"""What is applied to Kubernetes agrees with itself and with the program: the manifests kept, and the chart's."""
+"""The plain manifests and the chart's rendered ones agree with themselves and with the program."""
 
 import json
 import tomllib
@@ -27,7 +27,7 @@ from tests.support.manifests import (
 from tests.support.variables import variables
 
 OF_OPERATORS = {"ScaledObject", "TriggerAuthentication", "PodMonitor", "PrometheusRule", "ExternalSecret"}
-# Where the manifests end: what a pod names beside these has to be there.
+# Objects that an administrator has to create: pods may name them although no manifest has them.
 BROUGHT = {"existing": {"ServiceAccount/shop"}}
 
 
@@ -42,13 +42,13 @@ def port_names(pods: list[Document]) -> set[str]:
 
 def selected(manifests: Manifests, labels: dict[str, str]) -> list[Document]:
     found = [pod for pod in manifests.pods() if labels.items() <= pod["metadata"]["labels"].items()]
-    assert found, f"nobody has {labels}"
+    assert found, f"no pod has {labels}"
     return found
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", ["1.28", "1.37"])
-def test_objects_are_valid_for_the_oldest_and_the_newest(manifests: Manifests, version: str) -> None:
+def test_objects_are_valid_for_oldest_and_newest_kubernetes(manifests: Manifests, version: str) -> None:
     for document in manifests.documents:
         if document["kind"] not in OF_OPERATORS:
             validate(json.dumps(document), version)
@@ -56,11 +56,11 @@ def test_objects_are_valid_for_the_oldest_and_the_newest(manifests: Manifests, v
 
 @cache
 def validate(document: str, version: str) -> None:
-    """Many documents are the same in several sets of values, and it takes its time."""
+    """Validate a document; cached, since validation is slow and several sets of values render the same documents."""
     kubernetes_validate.validate(json.loads(document), version, strict=True)
 
 
-def test_the_settings_are_those_of_plaudit(manifests: Manifests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_known_to_plaudit(manifests: Manifests, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = manifests.settings()
     own = {name for name in settings if name.startswith("PLAUDIT_")}
     assert own <= {name for name, _ in variables(Settings)}
@@ -70,7 +70,7 @@ def test_the_settings_are_those_of_plaudit(manifests: Manifests, monkeypatch: py
     assert Settings().log.format == "json"
 
 
-def test_there_are_no_secrets(manifests: Manifests) -> None:
+def test_no_secrets_in_manifests(manifests: Manifests) -> None:
     secrets = {name for name, is_secret in variables(Settings) if is_secret}
     assert "PLAUDIT_MONGO__URI" in secrets
     assert not secrets & set(manifests.settings())
@@ -87,15 +87,15 @@ def name(command: CommandInfo) -> str:
     return str(command.name or getattr(command.callback, "__name__", None))
 
 
-def test_a_release_is_prepared_before_it_is_rolled_out(manifests: Manifests, request: pytest.FixtureRequest) -> None:
+def test_release_is_migrated_before_rollout(manifests: Manifests, request: pytest.FixtureRequest) -> None:
     if request.node.callspec.params["manifests"] == "restore":
-        pytest.skip("nobody runs while a backup is put back")
+        pytest.skip("no process runs during a restore")
     job = manifests.named("Job", f"{RELEASE}-migration")
     commands = [only["args"] for only in containers(job["spec"]["template"])]
     assert commands == [["init"], ["migrate", "--compatible"]]
     assert {command for command, *_ in commands} <= {name(command) for command in app.registered_commands}
     assert job["spec"]["activeDeadlineSeconds"]
-    # The secret of External Secrets isn't there before the release is.
+    # The secret of External Secrets doesn't exist before the release does.
     before = "post-install" if manifests.of("ExternalSecret") else "pre-install"
     assert job["metadata"]["annotations"]["helm.sh/hook"] == f"{before},pre-upgrade"
     for only in containers(job["spec"]["template"]):
@@ -104,7 +104,7 @@ def test_a_release_is_prepared_before_it_is_rolled_out(manifests: Manifests, req
     assert "serviceAccountName" not in job["spec"]["template"]["spec"]
 
 
-def test_a_pod_has_no_more_than_it_needs(manifests: Manifests) -> None:
+def test_pods_run_with_least_privilege(manifests: Manifests) -> None:
     for pod in manifests.pods():
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"] is True
@@ -123,12 +123,12 @@ def test_a_pod_has_no_more_than_it_needs(manifests: Manifests) -> None:
             assert {mount["name"] for mount in only["volumeMounts"]} == volumes
 
 
-def test_pods_name_what_is_there(manifests: Manifests, request: pytest.FixtureRequest) -> None:
-    there = {f"{document['kind']}/{document['metadata']['name']}" for document in manifests.documents}
-    there |= BROUGHT.get(request.node.callspec.params["manifests"], set())
+def test_pods_reference_existing_objects(manifests: Manifests, request: pytest.FixtureRequest) -> None:
+    existing = {f"{document['kind']}/{document['metadata']['name']}" for document in manifests.documents}
+    existing |= BROUGHT.get(request.node.callspec.params["manifests"], set())
     for document in manifests.of("Deployment"):
         spec = document["spec"]["template"]["spec"]
-        assert f"ServiceAccount/{spec['serviceAccountName']}" in there
+        assert f"ServiceAccount/{spec['serviceAccountName']}" in existing
         for only in spec["containers"]:
             secret, settings = only["envFrom"]
             assert settings == {"configMapRef": {"name": RELEASE}}
@@ -137,7 +137,7 @@ def test_pods_name_what_is_there(manifests: Manifests, request: pytest.FixtureRe
 
 
 @pytest.mark.parametrize("process", PROCESSES)
-def test_a_process_is_watched_at_a_port_of_its_own(manifests: Manifests, process: str) -> None:
+def test_each_process_has_its_own_metrics_port(manifests: Manifests, process: str) -> None:
     deployment = manifests.named("Deployment", f"{RELEASE}-{process}")
     template = deployment["spec"]["template"]
     assert deployment["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
@@ -146,7 +146,8 @@ def test_a_process_is_watched_at_a_port_of_its_own(manifests: Manifests, process
     assert set(ports) == ({"http", "metrics"} if process == "api" else {"metrics"})
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert only[probe]["httpGet"]["port"] == ("http" if process == "api" else "metrics")
-    # The facade's own port asks who wants to know; this one doesn't. Never by both: each sample would come twice.
+    # The API's own port requires authentication for metrics, the metrics port doesn't. Only one may be configured:
+    # otherwise each sample is scraped twice.
     annotations = template["metadata"]["annotations"]
     if manifests.of("PodMonitor"):
         assert "prometheus.io/scrape" not in annotations
@@ -160,7 +161,7 @@ def test_a_process_is_watched_at_a_port_of_its_own(manifests: Manifests, process
     assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
-def test_addresses_lead_to_ports_of_pods(manifests: Manifests) -> None:
+def test_services_and_ingresses_lead_to_ports_of_pods(manifests: Manifests) -> None:
     for service in manifests.of("Service"):
         ports = port_names(selected(manifests, service["spec"]["selector"]))
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
@@ -172,7 +173,7 @@ def test_addresses_lead_to_ports_of_pods(manifests: Manifests) -> None:
                 assert target["port"]["name"] in {port["name"] for port in offered}
 
 
-def test_every_pod_is_closed_but_for_what_it_needs(manifests: Manifests, request: pytest.FixtureRequest) -> None:
+def test_network_policies_open_only_needed_ports(manifests: Manifests, request: pytest.FixtureRequest) -> None:
     policies = manifests.of("NetworkPolicy")
     guarded = [policy["spec"]["podSelector"]["matchLabels"] for policy in policies]
     if request.node.callspec.params["manifests"] != "existing":
@@ -185,7 +186,7 @@ def test_every_pod_is_closed_but_for_what_it_needs(manifests: Manifests, request
         assert opened == ports
 
 
-def test_every_backlog_scales_the_process_that_consumes_it(manifests: Manifests) -> None:
+def test_each_backlog_scales_its_consumer(manifests: Manifests) -> None:
     scaling = manifests.of("ScaledObject")
     if not scaling:
         pytest.skip("no KEDA in these values")
@@ -194,22 +195,22 @@ def test_every_backlog_scales_the_process_that_consumes_it(manifests: Manifests)
     scaled: list[tuple[str, str]] = []
     for rule in scaling:
         target = rule["spec"]["scaleTargetRef"]["name"]
-        # The number of pods is KEDA's.
+        # KEDA sets the number of pods.
         assert "replicas" not in manifests.named("Deployment", target)["spec"]
         assert rule["spec"]["maxReplicaCount"] <= int(partitions) // 2
         for trigger in rule["spec"]["triggers"]:
-            told = trigger["metadata"]
-            assert told["consumerGroup"] == told["topic"]
-            assert told["bootstrapServersFromEnv"] in settings
+            trigger_metadata = trigger["metadata"]
+            assert trigger_metadata["consumerGroup"] == trigger_metadata["topic"]
+            assert trigger_metadata["bootstrapServersFromEnv"] in settings
             if authenticated := trigger.get("authenticationRef"):
                 assert manifests.named("TriggerAuthentication", authenticated["name"])
-            scaled.append((told["topic"], target))
+            scaled.append((trigger_metadata["topic"], target))
     consumers = {topic: f"{RELEASE}-worker" for topic in Topic if topic.is_consumed}
     consumers[Topic.MAIL_COMMANDS] = f"{RELEASE}-mailer"
     assert sorted(scaled) == sorted((prefix + topic, process) for topic, process in consumers.items())
 
 
-def test_the_chart_has_the_version_of_the_program() -> None:
+def test_chart_version_is_program_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert chart["version"] == chart["appVersion"] == version

@@ -17,7 +17,7 @@ from domain.languages import detectable, language_tag
         ("", ""),
     ],
 )
-def test_tags_in_the_usual_letter_case(given: str, tag: str) -> None:
+def test_tags_are_normalized_to_usual_case(given: str, tag: str) -> None:
     assert language_tag(given) == tag
 
 

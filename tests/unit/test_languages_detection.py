@@ -1,4 +1,4 @@
-"""The languages of texts, and the model of py3langid behind them."""
+"""Language detection, compared with the model of py3langid behind it."""
 
 import asyncio
 import random
@@ -19,18 +19,18 @@ SENTENCES = {
 }
 
 
-async def test_the_languages_of_texts() -> None:
+async def test_detects_languages_of_texts() -> None:
     texts = [*SENTENCES.values(), None, *SENTENCES.values(), ""]
     assert await detect_languages(texts) == [*SENTENCES, None, *SENTENCES, None]
     assert await detect_languages([None, ""]) == [None, None]
     assert await detect_languages([]) == []
 
 
-async def test_the_beginning_of_a_long_text_tells() -> None:
+async def test_only_beginning_of_long_text_counts() -> None:
     assert await detect_languages([SENTENCES["en"] * 4 + SENTENCES["ru"] * 200]) == ["en"]
 
 
-async def test_others_get_their_turn_while_languages_are_detected() -> None:
+async def test_event_loop_runs_during_detection() -> None:
     chance = random.Random(7)
     words = " ".join(SENTENCES.values()).split()
     turns = 0
@@ -48,7 +48,7 @@ async def test_others_get_their_turn_while_languages_are_detected() -> None:
 
 
 @pytest.mark.long
-def test_the_model_tells_what_py3langid_tells() -> None:
+def test_model_agrees_with_py3langid() -> None:
     chance = random.Random(7)
     words = [*" ".join(SENTENCES.values()).split(), "GREAT", "E\u0301tat", "\ud800", "\x01"]
     texts = [" ".join(chance.choices(words, k=chance.randint(8, 30))) for _ in range(300)]
@@ -56,5 +56,5 @@ def test_the_model_tells_what_py3langid_tells() -> None:
     assert LanguageModel().languages(texts) == [py3langid.classify(text)[0] for text in texts]
 
 
-def test_a_text_that_tells_nothing_has_no_language() -> None:
+def test_text_without_features_has_no_language() -> None:
     assert LanguageModel().languages(["\0" * 40, SENTENCES["de"], ""]) == [None, "de", None]

@@ -1,4 +1,4 @@
-"""A request that hangs where no driver limits it is answered all the same."""
+"""A request that hangs where no driver limits it is still answered."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ async def hang(scope: Scope, receive: Receive, send: Send) -> None:
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
-        # As PyMongo does when it is cancelled in the lock of its pool.
+        # PyMongo does this when it is cancelled while it waits for the lock of its pool.
         raise RuntimeError("Lock is not acquired") from None
 
 
@@ -33,32 +33,32 @@ async def take_a_moment(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def begin_and_go_on(scope: Scope, receive: Receive, send: Send) -> None:
-    # Begun before anything else has its turn: no machine is too busy for that.
+    # Starts the response before its first await, so that even a slow machine is in time.
     await send({"type": "http.response.start", "status": 200, "headers": []})
     for piece in (b"a", b"b"):
         await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await asyncio.sleep(0.05)  # longer than an answer may take to begin
+        await asyncio.sleep(0.05)  # longer than the limit for the start of a response
     await send({"type": "http.response.body", "body": b""})
 
 
 @pytest.fixture(autouse=True)
-def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(middleware, "_ANSWER_S", 0.01)
 
 
-async def test_a_request_that_hangs_is_answered_503() -> None:
+async def test_hanging_request_is_answered_503() -> None:
     answer = await get(hang)
     assert answer.status_code == 503
     assert answer.headers["content-type"] == "application/problem+json"
     assert "retry-after" in answer.headers
 
 
-async def test_a_request_that_may_wait_is_waited_for() -> None:
+async def test_preferred_wait_extends_the_limit() -> None:
     assert (await get(take_a_moment)).status_code == 503
     assert (await get(take_a_moment, {"Prefer": "wait=1"})).text == "done"
 
 
-async def test_a_body_that_comes_on_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_upload_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(middleware, "_ANSWER_S", 35.0)
     loop, seconds = asyncio.get_running_loop(), 0.0
     since = loop.time
@@ -79,20 +79,20 @@ async def test_a_body_that_comes_on_is_waited_for(monkeypatch: pytest.MonkeyPatc
     assert (answer.status_code, answer.text) == (200, "xxxx")
 
 
-async def test_a_request_that_the_stop_of_the_process_ends_is_answered_503() -> None:
-    in_hand = asyncio.Event()
+async def test_request_cancelled_by_shutdown_is_answered_503() -> None:
+    started = asyncio.Event()
 
     async def wait(scope: Scope, receive: Receive, send: Send) -> None:
-        in_hand.set()
+        started.set()
         await asyncio.Event().wait()
 
     answer = asyncio.create_task(get(wait, {"Prefer": "wait=1"}))
-    await in_hand.wait()
+    await started.wait()
     answer.cancel()
     stopped = await answer
     assert stopped.status_code == 503
     assert "stops" in stopped.json()["detail"]
 
 
-async def test_an_answer_that_has_begun_is_not_cut() -> None:
+async def test_started_response_is_not_cut() -> None:
     assert (await get(begin_and_go_on)).text == "ab"

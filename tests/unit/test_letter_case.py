@@ -1,4 +1,4 @@
-"""Texts in any letter case."""
+"""Text search in any letter case."""
 
 # ruff: noqa: RUF001
 
@@ -44,7 +44,7 @@ def finds(phrase: str, text: str) -> bool:
         ("o", "ö", False),
     ],
 )
-def test_a_text_is_found_literally_and_in_any_case(phrase: str, text: str, found: bool) -> None:
+def test_text_is_found_literally_in_any_case(phrase: str, text: str, found: bool) -> None:
     assert finds(phrase, text) is found
 
 
@@ -52,37 +52,37 @@ def test_a_text_is_found_literally_and_in_any_case(phrase: str, text: str, found
     st.text(alphabet="sSßẞfiıİIﬁﬃﬂl\u0307ʼnŉjǰ\u030cαιᾳςσΣéÉ.*[]^-\\ 😀xK\u212a", min_size=1, max_size=12),
     st.sampled_from([str.upper, str.lower, str.title, str.casefold, str.swapcase]),
 )
-def test_no_letter_case_hides_a_text(phrase: str, change: Callable[[str], str]) -> None:
+def test_letter_case_hides_no_text(phrase: str, change: Callable[[str], str]) -> None:
     assert finds(phrase, f"before {phrase} after")
     if len(phrase) <= 4:
         assert finds(change(phrase), phrase)
         assert finds(phrase, change(phrase))
 
 
-def test_letters_are_told_for_engines_that_know_fewer_cases() -> None:
+def test_pattern_spells_out_cases_that_engines_lack() -> None:
     assert set("\u03b8\u03d1\u0398") <= set(pattern_in_any_case("\u03b8"))
     assert not re.search(pattern_in_any_case("\u4e2d"), "XNone", re.IGNORECASE)
     assert finds("\u0131", "\u0130")
     assert not finds("asse", "a\u00df\u0307e")
-    # One that is three letters, across the middle of five.
+    # A letter with an expansion of three characters, across the middle of five.
     assert finds("\u1fb6\u0390", "\u1fb7\u0308\u0301")
 
 
-def test_ways_are_told_up_to_64_and_to_256_characters() -> None:
+def test_runs_are_expanded_up_to_64_and_texts_up_to_256_characters() -> None:
     for length, is_whole in ((64, True), (65, False)):
         rest = "a" * (length - 5)
         assert finds("sssss" + rest, "sss\u00df" + rest) is is_whole
-    for length, is_told in ((256, True), (257, False)):
+    for length, is_expanded in ((256, True), (257, False)):
         rest = "a" * (length - 1)
-        assert finds("\u00df" + rest, "ss" + rest) is is_told
+        assert finds("\u00df" + rest, "ss" + rest) is is_expanded
 
 
-def test_a_long_text_is_found() -> None:
+def test_long_text_is_found() -> None:
     for long in ("ß" * 256, "ß" * 257, "ffi" * 341, "ß" * 64, "sß" * 128):
         assert finds(long, long)
         assert finds(long, long.lower())
 
 
-def test_each_i_of_turkish_is_looked_for_alike() -> None:
-    """PCRE has no ways of its own from one to the other."""
+def test_turkish_i_letters_have_the_same_pattern() -> None:
+    """PCRE doesn't map one to the other by itself."""
     assert len({pattern_in_any_case(letter) for letter in ("i", "I", "\u0130", "\u0131")}) == 1

@@ -1,4 +1,4 @@
-"""The limits in docs/security.md are those of the code."""
+"""The limits in docs/security.md match the code."""
 
 import re
 from pathlib import Path
@@ -15,14 +15,14 @@ from plaudit.http_settings import HttpSettings
 DOCS = (Path(__file__).parents[2] / "docs/security.md").read_text()
 ROWS = [row.split(" | ") for row in re.findall(r"^\| (.* \| .*) \|$", DOCS.partition("## Limits\n")[2], re.MULTILINE)]
 BY_SETTING = {
-    name: told
-    for _, told, setting, *_ in ROWS
+    name: limits
+    for _, limits, setting, *_ in ROWS
     for name in re.findall(r"`(?:PLAUDIT_HTTP)?__(MAX_\w+|\w+_TIMEOUT)`", setting)
 }
 
 
 def shown(name: str, value: float) -> str:
-    """A limit as the table has it, by the last word of its name."""
+    """A limit as the table shows it; the last word of its name decides on the unit."""
     if name.endswith("_TIMEOUT"):
         return f"{value:g} s"
     if not name.endswith("_BYTES"):
@@ -31,18 +31,18 @@ def shown(name: str, value: float) -> str:
 
 
 @pytest.mark.parametrize("name", [each.upper() for each in HttpSettings.model_fields if each.startswith("max_")])
-def test_each_setting_that_limits_something_is_there(name: str) -> None:
+def test_each_limiting_setting_is_documented(name: str) -> None:
     assert name in BY_SETTING
 
 
 @pytest.mark.parametrize("name", BY_SETTING)
-def test_a_limit_is_the_default_of_its_setting(name: str) -> None:
+def test_documented_limit_is_default_of_setting(name: str) -> None:
     limit = shown(name, getattr(HttpSettings(), name.lower()))
     assert re.search(rf"(?<![\d,]){limit}(?!,?\d)", BY_SETTING[name])
 
 
 @pytest.mark.parametrize(
-    ("what", "limit"),
+    ("row_title", "limit"),
     [
         ("a form of the console", f"{MAX_FORM_BYTES // 2**20} MiB"),
         ("items of an array", f"{MAX_ITEMS:,}"),
@@ -51,6 +51,6 @@ def test_a_limit_is_the_default_of_its_setting(name: str) -> None:
         ("open pages of the queue", f"{MOST_STREAMS}; {MOST_STREAMS_PER_CLIENT}"),
     ],
 )
-def test_a_limit_without_a_setting_is_that_of_the_code(what: str, limit: str) -> None:
-    (told,) = [row[1] for row in ROWS if row[0].startswith(what)]
-    assert limit in told
+def test_limit_without_setting_matches_code(row_title: str, limit: str) -> None:
+    (limits,) = [row[1] for row in ROWS if row[0].startswith(row_title)]
+    assert limit in limits

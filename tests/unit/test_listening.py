@@ -1,4 +1,4 @@
-"""The address of `plaudit up` where nobody can listen at it."""
+"""The address of `plaudit up` where it can't be bound."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ HOST = "PLAUDIT_HTTP__HOST must be a name or an address of this machine."
 ROOT = "Ports below 1024 require root: choose another one with PLAUDIT_HTTP__PORT."
 
 
-def test_a_port_that_is_free() -> None:
+def test_free_port() -> None:
     port = free_port()
     assert port_to_listen_at(HttpSettings(port=port)) == port
     assert port_to_listen_at(HttpSettings(port=0)) > 0
@@ -25,7 +25,7 @@ def test_a_port_that_is_free() -> None:
 @pytest.mark.parametrize(
     ("number", "advice"), [(errno.EADDRINUSE, STOP), (errno.EADDRNOTAVAIL, HOST), (errno.EACCES, ROOT)]
 )
-def test_what_to_do_about_an_address(number: int, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bind_error_gives_advice(number: int, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def bind(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -35,7 +35,7 @@ def test_what_to_do_about_an_address(number: int, advice: str, monkeypatch: pyte
     assert str(caught.value) == f"HTTP can't be served on http://127.0.0.1:8080 ({os.strerror(number)}). {advice}"
 
 
-def test_what_to_do_about_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_host_name_gives_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     def getaddrinfo(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 

@@ -1,4 +1,4 @@
-"""Repeated lines of libraries are held back from the log."""
+"""Repeated log lines of libraries are suppressed."""
 
 import logging
 
@@ -11,7 +11,7 @@ def record(logger: str, text: str, at: float) -> logging.LogRecord:
     return made
 
 
-def test_repeats_of_a_library_are_held_back_for_a_while() -> None:
+def test_repeats_of_library_are_suppressed_for_a_while() -> None:
     repeats = Repeats("aiokafka", pause_s=10)
     assert repeats.filter(record("aiokafka.client", "away", 100))
     assert not repeats.filter(record("aiokafka.client", "away", 109.9))
@@ -21,20 +21,20 @@ def test_repeats_of_a_library_are_held_back_for_a_while() -> None:
     assert not repeats.filter(record("aiokafka", "away", 119))
 
 
-def test_others_say_what_they_want() -> None:
+def test_other_loggers_are_not_filtered() -> None:
     repeats = Repeats("aiokafka")
     for name in ("plaudit", "aiokafkaesque"):
         assert all(repeats.filter(record(name, "again", 100)) for _ in range(3))
 
 
-def test_its_memory_is_bounded() -> None:
+def test_memory_is_bounded() -> None:
     repeats = Repeats("aiokafka")
     for number in range(5_000):
         assert repeats.filter(record("aiokafka", f"line {number}", 100))
     assert len(repeats._passed) <= 1_000
 
 
-def test_new_leaders_are_no_news_unless_they_go_on_changing() -> None:
+def test_leader_changes_are_logged_only_if_they_persist() -> None:
     moves = LeaderMoves(patience_s=20)
     moved = "Failed fetch offsets from 1: [Error 6] NotLeaderForPartitionError"
     assert not any(moves.filter(record("aiokafka.consumer.fetcher", moved, at)) for at in (100, 110, 119.9))

@@ -1,4 +1,4 @@
-"""Look-ups for all requests that come at the same time."""
+"""Batched look-ups of concurrent requests."""
 
 import asyncio
 
@@ -17,9 +17,7 @@ from tests.support.app import NOWHERE
 
 
 @pytest.mark.parametrize("error", [ExecutionTimeout("slow"), NetworkTimeout("slow"), AutoReconnect("away")], ids=repr)
-async def test_a_feed_that_takes_too_long_to_count_is_no_fault_of_others(
-    monkeypatch: pytest.MonkeyPatch, error: PyMongoError
-) -> None:
+async def test_slow_feed_count_does_not_fail_others(monkeypatch: pytest.MonkeyPatch, error: PyMongoError) -> None:
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0)
     services = Services(database, Publisher(KafkaConnection(NOWHERE)), TopicNames("test."), version="1.2.3")
 
@@ -34,8 +32,8 @@ async def test_a_feed_that_takes_too_long_to_count_is_no_fault_of_others(
     monkeypatch.setattr(Extents, "extent", extent)
     monkeypatch.setattr(Extents, "object_bytes", object_bytes)
     async with client:
-        asked = map(services.lookups.extent_of_feed, ("small", "slow", "other"))
-        small, slow, other = await asyncio.gather(*asked, return_exceptions=True)
+        extents = map(services.lookups.extent_of_feed, ("small", "slow", "other"))
+        small, slow, other = await asyncio.gather(*extents, return_exceptions=True)
     if type(error) is AutoReconnect:
         assert [small, slow, other] == [error] * 3
         return

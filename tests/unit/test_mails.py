@@ -17,7 +17,7 @@ def pause(attempts: int, jitter: float = 0.0, plan: RetryPlan = PLAN) -> timedel
     return again - NOON
 
 
-def test_as_it_is_unless_something_else_is_said() -> None:
+def test_default_plan() -> None:
     assert RetryPlan() == PLAN
 
 
@@ -29,18 +29,18 @@ def test_pauses_double_up_to_the_longest(attempts: int, seconds: int) -> None:
 
 
 @pytest.mark.parametrize(("attempts", "doublings"), [(20, 19), (21, 20), (22, 20), (10_000, 20)])
-def test_doubling_ends_in_good_time(attempts: int, doublings: int) -> None:
+def test_doubling_is_bounded(attempts: int, doublings: int) -> None:
     endless = RetryPlan(timedelta(microseconds=1), timedelta(days=365), timedelta(days=365))
     assert pause(attempts, plan=endless) == timedelta(microseconds=2**doublings)
 
 
 @given(st.integers(1, 30), st.floats(0, 1))
-def test_jitter_takes_off_up_to_a_half(attempts: int, jitter: float) -> None:
+def test_jitter_shortens_pause_by_up_to_half(attempts: int, jitter: float) -> None:
     whole = pause(attempts)
     assert abs(pause(attempts, jitter) - whole * (1 - jitter / 2)) <= timedelta(microseconds=1)
     assert pause(attempts, 1.0) == whole / 2
 
 
 @pytest.mark.parametrize(("age", "is_over"), [(24 * HOUR - SECOND, False), (24 * HOUR, True), (25 * HOUR, True)])
-def test_it_is_given_up_in_the_end(age: timedelta, is_over: bool) -> None:
+def test_retries_end_after_give_up_time(age: timedelta, is_over: bool) -> None:
     assert (PLAN.next_attempt(NOON, first=NOON - age, attempts=1, jitter=0.0) is None) is is_over

@@ -1,4 +1,4 @@
-"""The meaning of a mail server's answers: about one mail, or about all."""
+"""Replies of a mail server: which concern one mail, and which the whole server."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -22,8 +22,8 @@ async def server() -> AsyncIterator[MailServer]:
         yield server
 
 
-async def test_each_answer_of_success_says_that_the_mail_is_taken(server: MailServer) -> None:
-    """Else the customer got it again and again."""
+async def test_each_success_code_means_accepted(server: MailServer) -> None:
+    """Otherwise the customer would get the mail again and again."""
     server.answers[ANNA] = ["251 taken", "299 taken as well"]
     connection = connection_to(server)
     for _ in range(3):
@@ -37,8 +37,10 @@ async def test_each_answer_of_success_says_that_the_mail_is_taken(server: MailSe
     [("550 no such user", MailRefusedError), ("450 later", MailDelayedError)],
     ids=["never", "later"],
 )
-async def test_an_answer_holds_though_silence_follows(server: MailServer, refusal: str, error: type[Exception]) -> None:
-    """Else the mail was tried for ever, as by a server that says nothing."""
+async def test_refusal_counts_even_if_server_then_stays_silent(
+    server: MailServer, refusal: str, error: type[Exception]
+) -> None:
+    """Otherwise the mail would be retried for ever, as with a silent server."""
     server.refusals[ANNA] = refusal
     server.says["RSET"] = None
     connection = SmtpConnection(SmtpServer("127.0.0.1", server.port, timeout=0.5))
@@ -50,13 +52,13 @@ async def test_an_answer_holds_though_silence_follows(server: MailServer, refusa
 
 
 @pytest.mark.parametrize("answer", ["501 invalid name", "550 unknown name", "450 later", "421 closing"])
-async def test_a_server_that_refuses_our_name_is_no_fault_of_the_mail(server: MailServer, answer: str) -> None:
-    """Else each mail that waits was a dead letter at once."""
+async def test_refused_helo_name_is_not_the_mails_fault(server: MailServer, answer: str) -> None:
+    """Otherwise each waiting mail would become a dead letter at once."""
     server.says |= {"EHLO": answer, "HELO": answer}
     connection = connection_to(server)
-    for ask in (connection.greet, partial(connection.send, a_mail())):
+    for attempt in (connection.greet, partial(connection.send, a_mail())):
         with pytest.raises(ServerAwayError, match=answer[:3]) as away:
-            await ask()
+            await attempt()
         assert not away.value.is_silent
         await server.until_left()
     server.says.clear()
@@ -65,7 +67,7 @@ async def test_a_server_that_refuses_our_name_is_no_fault_of_the_mail(server: Ma
     assert len(server.mails) == 1
 
 
-async def test_the_name_of_the_settings_greets_the_server(server: MailServer) -> None:
+async def test_helo_name_of_settings_is_used(server: MailServer) -> None:
     smtp = SmtpSettings(host="127.0.0.1", port=server.port, sender="shop@example.com", helo_name="mail.shop.example")
     connection = SmtpConnection(mail_server(Settings(smtp=smtp)))
     await connection.send(a_mail())
@@ -74,12 +76,12 @@ async def test_the_name_of_the_settings_greets_the_server(server: MailServer) ->
 
 
 @pytest.mark.parametrize("name", ["mailer 1", "größe.example", "a\r\nRSET", "a" * 256], ids=repr)
-def test_what_is_no_name_to_greet_by(name: str) -> None:
+def test_invalid_helo_name_is_rejected(name: str) -> None:
     with pytest.raises(ValidationError, match="helo_name"):
         SmtpSettings(helo_name=name)
 
 
-async def test_a_server_that_knows_no_ehlo(server: MailServer) -> None:
+async def test_server_without_ehlo(server: MailServer) -> None:
     server.says["EHLO"] = "502 no such command"
     connection = connection_to(server)
     await connection.send(a_mail())
@@ -88,14 +90,14 @@ async def test_a_server_that_knows_no_ehlo(server: MailServer) -> None:
 
 
 @pytest.mark.parametrize("answer", ["502 no such command", "503 log in first", "504 your name isn't full"])
-async def test_what_no_mail_would_fare_better_with_is_of_the_server(server: MailServer, answer: str) -> None:
+async def test_errors_independent_of_the_mail_concern_the_server(server: MailServer, answer: str) -> None:
     server.refusals[ANNA] = answer
     with pytest.raises(ServerAwayError, match=answer[:3]):
         await connection_to(server).send(a_mail())
 
 
-async def test_a_recipient_without_a_full_domain_is_refused_alone(server: MailServer) -> None:
-    """Postfix says the same of it as of our own name."""
+async def test_only_recipient_without_full_domain_is_refused(server: MailServer) -> None:
+    """Postfix uses the same code for it as for our own name."""
     server.refusals["anna@till"] = "504 need fully-qualified address"
     connection = connection_to(server)
     with pytest.raises(MailRefusedError):
@@ -110,8 +112,8 @@ async def test_a_recipient_without_a_full_domain_is_refused_alone(server: MailSe
         *(f"451 4.3.0 <{SHOP}>: Temporary lookup failure", "451 4.7.1 too many mails from 4.1.2.3"),
     ],
 )
-async def test_a_server_that_takes_no_mail_now_is_away(server: MailServer, answer: str) -> None:
-    """Else all mails were tried within minutes, and the day of each ran from then on."""
+async def test_server_that_accepts_no_mail_now_is_away(server: MailServer, answer: str) -> None:
+    """Otherwise all mails would be tried within minutes, and the retry period of each would start."""
     server.says["MAIL"] = answer
     connection = connection_to(server)
     with pytest.raises(ServerAwayError, match=answer[:3]) as away:
@@ -123,8 +125,8 @@ async def test_a_server_that_takes_no_mail_now_is_away(server: MailServer, answe
     assert len(server.mails) == 1
 
 
-async def test_a_refusal_for_now_of_one_address_is_about_its_mails(server: MailServer) -> None:
-    """So that mails of other stores, and to other people, don't wait."""
+async def test_temporary_refusal_of_an_address_concerns_its_mails_only(server: MailServer) -> None:
+    """Mails of other stores and to other recipients don't wait."""
     server.refusals[ANNA] = "451 4.7.1 greylisted"
     connection = connection_to(server)
     with pytest.raises(MailDelayedError, match="451"):

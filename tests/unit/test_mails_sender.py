@@ -1,4 +1,4 @@
-"""The sender of the configuration, where it is no mail address: nothing that would put it into mails starts."""
+"""A configured sender that is no mail address stops each process that would use it from starting."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from plaudit.tools import reminders
 
 
 class StartedError(Exception):
-    """The servers are asked for."""
+    """The process reached its first access to the servers."""
 
 
 def start(*_: Any, **__: Any) -> Any:
@@ -21,7 +21,7 @@ def start(*_: Any, **__: Any) -> Any:
 
 
 async def run(process: str, settings: Settings) -> None:
-    """Run it up to its first look at the servers, at which it raises StartedError."""
+    """Run it up to its first access to the servers, where it raises StartedError."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scheduler, "run_process", start)
         patch.setattr(reminders, "reached", start)
@@ -42,14 +42,14 @@ async def run(process: str, settings: Settings) -> None:
         *(("Shop, Inc. <shop@example.org>", False), (" ", False), ("", False), ("shop", False)),
     ],
 )
-async def test_a_sender_that_is_no_address(process: str, sender: str | None, is_address: bool, tmp_path: Path) -> None:
+async def test_invalid_sender_is_rejected(process: str, sender: str | None, is_address: bool, tmp_path: Path) -> None:
     settings = Settings(smtp=SmtpSettings(sender=sender), data=tmp_path)
     with pytest.raises(StartedError if is_address else ConfigurationError) as raised:
         await run(process, settings)
     assert is_address or str(raised.value) == "PLAUDIT_SMTP__SENDER: must be exactly one mail address."
 
 
-async def test_up_tells_of_a_mail_server_that_no_mailer_can_use(tmp_path: Path) -> None:
+async def test_up_rejects_unusable_smtp_settings(tmp_path: Path) -> None:
     nameless = SmtpSettings(host="mail.example", password=SecretStr("pass-of-mail"))
     with pytest.raises(ConfigurationError, match="PLAUDIT_SMTP__USERNAME"):
         await run("up", Settings(smtp=nameless, data=tmp_path))

@@ -62,7 +62,7 @@ def a_mail(**fields: str) -> Mail:
 
 
 def read(mail: Mail) -> EmailMessage:
-    """The mail as a program of its recipient reads it."""
+    """The mail as the recipient's mail program parses it."""
     message = message_from_bytes(mail.content, policy=default)
     assert isinstance(message, EmailMessage)
     return message
@@ -89,7 +89,7 @@ async def test_starttls_and_login(tls_server: MailServer, certificate: tuple[Pat
     [("x", True, "535"), (PASSWORD.decode(), False, "SSLCertVerificationError")],
     ids=["wrong password", "unknown certificate"],
 )
-async def test_a_server_without_trust_is_no_fault_of_the_mail(
+async def test_failed_authentication_is_not_the_mails_fault(
     tls_server: MailServer, certificate: tuple[Path, Path], password: str, is_trusted: bool, reason: str
 ) -> None:
     with pytest.raises(ServerAwayError, match=reason):
@@ -97,21 +97,21 @@ async def test_a_server_without_trust_is_no_fault_of_the_mail(
     assert tls_server.mails == []
 
 
-async def test_authorities_that_are_gone_are_no_fault_of_the_mail(tls_server: MailServer, tmp_path: Path) -> None:
-    # As while a secret that is mounted changes; before, the mail was a dead letter after a day.
+async def test_missing_ca_file_is_not_the_mails_fault(tls_server: MailServer, tmp_path: Path) -> None:
+    # This happens while a mounted secret changes; the mail must not become a dead letter.
     connection = connection_to(tls_server, "starttls", PASSWORD.decode(), tmp_path / "gone.pem")
     with pytest.raises(ServerAwayError) as away:
         await connection.send(a_mail())
     assert away.value.is_silent
 
 
-async def test_without_starttls_nothing_is_sent(plain_server: MailServer) -> None:
+async def test_nothing_is_sent_without_starttls(plain_server: MailServer) -> None:
     with pytest.raises(ServerAwayError):
         await connection_to(plain_server, "starttls").send(a_mail())
     assert plain_server.mails == []
 
 
-async def test_tls_from_the_start(certificate: tuple[Path, Path]) -> None:
+async def test_implicit_tls(certificate: tuple[Path, Path]) -> None:
     async with running_mail_server(implicit_tls=tls_context(certificate)) as mails:
         connection = connection_to(mails, "tls", ca=certificate[0])
         await connection.send(a_mail())
@@ -119,7 +119,7 @@ async def test_tls_from_the_start(certificate: tuple[Path, Path]) -> None:
     assert len(mails.mails) == 1
 
 
-async def test_what_answers_mean(plain_server: MailServer) -> None:
+async def test_reply_codes_map_to_errors(plain_server: MailServer) -> None:
     connection = connection_to(plain_server)
     plain_server.answers["anna@example.com"] = ["451 later", "554 never", "421 closing"]
     for error in (MailDelayedError, MailRefusedError, ServerAwayError):
@@ -130,8 +130,8 @@ async def test_what_answers_mean(plain_server: MailServer) -> None:
     assert plain_server.connections == 2
 
 
-async def test_a_server_that_looks_into_mails_is_waited_for(plain_server: MailServer) -> None:
-    """It has the mail by then: who gave up would send it again."""
+async def test_slow_content_scan_is_waited_for(plain_server: MailServer) -> None:
+    """The server has the mail by then: after a timeout it would be sent again."""
     plain_server.looks_s = 1.0
     connection = SmtpConnection(SmtpServer("127.0.0.1", plain_server.port, timeout=0.5))
     await connection.send(a_mail())
@@ -139,10 +139,10 @@ async def test_a_server_that_looks_into_mails_is_waited_for(plain_server: MailSe
     assert len(plain_server.mails) == 1
 
 
-async def test_a_server_that_has_a_mail_and_says_nothing_has_judged_it(
+async def test_silence_after_the_content_counts_as_an_attempt(
     plain_server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a time runs out, and not each repeat is delivered for ever."""
+    """So that the retry period elapses, and the mail isn't delivered again for ever."""
     monkeypatch.setattr(smtp, "_DATA_S", 0.2)
     plain_server.looks_s = 60
     connection = connection_to(plain_server)
@@ -166,7 +166,7 @@ async def test_a_server_that_has_a_mail_and_says_nothing_has_judged_it(
     ],
     ids=["silent", "nonsense", "silent behind the content", "nonsense behind the content"],
 )
-async def test_only_a_server_that_asked_for_the_content_can_have_it(
+async def test_only_server_that_asked_for_content_can_have_it(
     monkeypatch: pytest.MonkeyPatch, to_data: bytes | None, to_content: bytes | None, is_silent: bool
 ) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -178,7 +178,7 @@ async def test_only_a_server_that_asked_for_the_content_can_have_it(
                 writer.write(answer)
         writer.close()
 
-    # Before that the time of other answers holds.
+    # Until the server asks for the content, the connection's timeout applies.
     monkeypatch.setattr(smtp, "_DATA_S", 0.2 if to_data else 60)
     async with listening(serve) as port:
         with pytest.raises(ServerAwayError) as away:
@@ -186,7 +186,7 @@ async def test_only_a_server_that_asked_for_the_content_can_have_it(
     assert away.value.is_silent is is_silent
 
 
-async def test_a_silent_server_is_away() -> None:
+async def test_silent_server_is_away() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
@@ -206,7 +206,7 @@ async def test_a_silent_server_is_away() -> None:
     ],
     ids=lambda text: repr(text)[:30],
 )
-def test_what_is_no_address(text: str) -> None:
+def test_invalid_addresses_are_rejected(text: str) -> None:
     with pytest.raises(InvalidMessageError) as caught:
         mailbox("to", text)
     assert caught.value.code == "invalid-address"
@@ -223,12 +223,12 @@ def test_what_is_no_address(text: str) -> None:
         ("ö@b.example", "", "ö@b.example"),
     ],
 )
-def test_addresses(text: str, name: str, address: str) -> None:
+def test_valid_addresses(text: str, name: str, address: str) -> None:
     found = mailbox("to", text)
     assert (found.display_name, found.addr_spec) == (name, address)
 
 
-def test_a_repeat_has_the_same_message_id() -> None:
+def test_same_mail_has_same_message_id() -> None:
     first, again, other = (read(mail)["Message-ID"] for mail in (a_mail(), a_mail(), a_mail(id="2")))
     assert first == again != other
 
@@ -248,12 +248,12 @@ INJECTIONS = [
 
 @pytest.mark.parametrize("text", INJECTIONS, ids=lambda text: repr(text)[:30])
 @pytest.mark.parametrize("field", ["subject", "to", "from", "text", "html"])
-def test_no_field_becomes_headers_or_a_body(field: str, text: str) -> None:
+def test_no_field_injects_headers_or_a_body(field: str, text: str) -> None:
     given = {field: text}
     if field in ("to", "from"):
         given = {field: f"{encoded(text) if '=?' in text else encoded(encoded(text))} <anna@example.com>"}
     mail = None
-    with suppress(InvalidMessageError):  # of an address that isn't one
+    with suppress(InvalidMessageError):  # for an invalid address
         mail = a_mail(**given)
     if mail is None:
         assert field in ("to", "from")
@@ -280,7 +280,7 @@ def test_no_field_becomes_headers_or_a_body(field: str, text: str) -> None:
         assert str(body.get_content()).splitlines() == text.splitlines()
 
 
-def test_a_mail_with_other_headers_than_those_set_is_refused() -> None:
+def test_mail_with_unexpected_headers_is_refused() -> None:
     content = a_mail().content
     expected = [part.keys() for part in message_from_bytes(content).walk()]
     check_headers(content, expected)
@@ -290,14 +290,14 @@ def test_a_mail_with_other_headers_than_those_set_is_refused() -> None:
         assert caught.value.code == "invalid-mail"
 
 
-def test_a_mail_to_an_address_that_is_not_ascii_says_so() -> None:
+def test_non_ascii_address_is_written_in_utf8() -> None:
     mail = a_mail(to="ö@b.example")
     assert mail.recipient == "ö@b.example"
     assert "To: ö@b.example\r\n".encode() in mail.content
 
 
 @pytest.mark.parametrize("field", ["languageCode", "storeId", "orderId", "orderNumber", "customerId", "items"])
-def test_null_is_as_good_as_missing_in_a_mail_command(field: str) -> None:
+def test_null_equals_missing_in_mail_command(field: str) -> None:
     assert mail_command(json.dumps({**COMMAND, field: None}).encode()) == mail_command(json.dumps(COMMAND).encode())
     items = [{"productId": "p", "name": None}, {"productId": "q"}]
     assert mail_command(json.dumps({**COMMAND, "items": items}).encode()).items == (

@@ -1,4 +1,4 @@
-"""`make up` and `make demo`: what is chosen on their line, what is left to the rest, and a Python that is too old."""
+"""`make up` and `make demo`: options on the command line, defaults left to the environment, and an old Python."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 
 def started(folder: Path, *words: str, **environment: str) -> list[str]:
-    """The command that `make` ends in, and the settings that it gets, with an environment that is up to date."""
+    """The lines with the command that `make` runs and the settings it passes, in an up-to-date environment."""
     (folder / "bin").mkdir()
     program = folder / "bin/plaudit"
     program.write_text('#!/bin/sh\necho "plaudit $*"; env | grep ^PLAUDIT_ | sort\n')
@@ -28,7 +28,7 @@ def started(folder: Path, *words: str, **environment: str) -> list[str]:
     return subprocess.check_output(command, cwd=ROOT, env={**bare, **environment}, text=True).splitlines()
 
 
-def test_a_folder_may_have_spaces_in_its_name(tmp_path: Path) -> None:
+def test_folder_name_may_contain_spaces(tmp_path: Path) -> None:
     assert started(tmp_path, "up", "DATA=/srv/my data", "PORT=9000", "BROKER=tansu") == [
         "plaudit up",
         "PLAUDIT_BROKER=tansu",
@@ -38,21 +38,21 @@ def test_a_folder_may_have_spaces_in_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["up", "demo"])
-def test_what_is_not_chosen_is_left_to_the_environment_and_its_file(tmp_path: Path, command: str) -> None:
+def test_unset_options_are_left_to_environment_and_its_file(tmp_path: Path, command: str) -> None:
     others = {"PORT": "3000", "DATA": "/srv/data", "BROKER": "rabbit", "FILL": "9"}
     assert started(tmp_path, command, **others) == [f"plaudit {command}"]
 
 
-def test_what_is_chosen_goes_before_the_environment(tmp_path: Path) -> None:
+def test_options_override_environment(tmp_path: Path) -> None:
     assert started(tmp_path, "demo", "FILL=5", "PORT=9000", PLAUDIT_HTTP__PORT="9001") == [
         "plaudit demo --fill 5",
         "PLAUDIT_HTTP__PORT=9000",
     ]
 
 
-def test_a_python_that_is_too_old_is_told_before_anything_is_made(tmp_path: Path) -> None:
+def test_old_python_is_rejected_before_anything_is_created(tmp_path: Path) -> None:
     old = tmp_path / "python"
-    # Given `-c` and a program, as the Makefile gives them.
+    # Called with `-c` and a program, as the Makefile does.
     claim = "import sys; sys.version_info = (3, 10, 13); exec(sys.argv[1])"
     old.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{claim}' \"$2\"\n")
     old.chmod(0o700)
@@ -63,7 +63,7 @@ def test_a_python_that_is_too_old_is_told_before_anything_is_made(tmp_path: Path
     assert not (tmp_path / "venv").exists()
 
 
-def test_an_environment_that_was_moved_or_copied_is_made_anew(tmp_path: Path) -> None:
+def test_moved_or_copied_environment_is_recreated(tmp_path: Path) -> None:
     calls, python, venv = tmp_path / "calls", tmp_path / "python", tmp_path / "venv"
     calls.touch()
     python.write_text(f'#!/bin/sh\necho "$2" >> {calls}\n')

@@ -1,4 +1,4 @@
-"""A process that has started gives memory back."""
+"""A started process returns memory to the system."""
 
 import ctypes
 import subprocess
@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-# Large blocks come and go, and something small that stays is made in between.
+# Allocates and frees large blocks, with small lasting objects between them.
 _PROGRAM: Final = """
 import gc, sys
 from pathlib import Path
@@ -32,15 +32,15 @@ print(held_mb() - before, gc.get_threshold()[0])
 
 
 def _grown_mb(*arguments: str) -> tuple[float, int]:
-    said = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", _PROGRAM, *arguments], check=True, capture_output=True, text=True
     ).stdout
-    grown, threshold = said.split()
+    grown, threshold = printed.split()
     return float(grown), int(threshold)
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="this C library has no mallopt, as glibc has")
-def test_large_blocks_go_back_to_the_system() -> None:
+def test_large_blocks_are_returned_to_the_system() -> None:
     without, _ = _grown_mb()
     with_it, threshold = _grown_mb("settled")
     assert with_it < 4 < 16 < without

@@ -1,4 +1,4 @@
-"""The folder of the tests' servers in the memory."""
+"""The in-memory folder of the tests' servers."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ def memory(tmp_path: Path) -> Path:
     return folder
 
 
-def test_it_is_gone_after_the_block(memory: Path, tmp_path: Path) -> None:
+def test_folder_is_removed_after_the_block(memory: Path, tmp_path: Path) -> None:
     with memory_folder(tmp_path / "disk", memory, room=0) as folder:
         (folder / "data").mkdir()
         assert folder.parent == memory
     assert list(memory.iterdir()) == []
 
 
-def test_the_disk_is_used_where_there_is_no_room(memory: Path, tmp_path: Path) -> None:
+def test_disk_is_used_without_room_in_memory(memory: Path, tmp_path: Path) -> None:
     for place in (memory, tmp_path / "missing"):
         with memory_folder(tmp_path / "disk", place, room=2**60) as folder:
             assert folder == tmp_path / "disk"
@@ -29,7 +29,7 @@ def test_the_disk_is_used_where_there_is_no_room(memory: Path, tmp_path: Path) -
         assert not folder.exists()
 
 
-def test_what_a_killed_run_left_goes_and_what_is_in_use_stays(memory: Path, tmp_path: Path) -> None:
+def test_leftovers_are_removed_unless_in_use(memory: Path, tmp_path: Path) -> None:
     left = memory / "plaudit-tests-left"
     left.mkdir()
     (left / "in-use").touch()

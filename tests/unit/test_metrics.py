@@ -1,4 +1,4 @@
-"""The declared metrics, and those that the dashboard and the alerts ask for."""
+"""The declared metrics, and those that the dashboard and the alerts query."""
 
 import json
 import re
@@ -41,16 +41,16 @@ LABELS = {"topic", "partition", "route", "method", "status", "code", "where", "w
 
 @pytest.mark.parametrize("topic", Topic)
 @pytest.mark.parametrize("prefix", ["plaudit.", "", "order-"])
-def test_topics_without_prefix(topic: Topic, prefix: str) -> None:
+def test_topic_label_has_no_prefix(topic: Topic, prefix: str) -> None:
     assert metrics.topic_label(f"{prefix}{topic}") == topic or prefix == "order-"
     assert metrics.topic_label(f"{prefix}{topic}{DEAD_LETTER_SUFFIX}") == metrics.topic_label(f"{prefix}{topic}")
 
 
-def test_topics_of_others() -> None:
+def test_foreign_topics_share_a_label() -> None:
     assert metrics.topic_label("somebody-elses") == "other"
 
 
-def test_published_messages_and_dead_letters_are_counted_apart() -> None:
+def test_published_messages_and_dead_letters_are_counted_separately() -> None:
     def count(name: str, **labels: str) -> float:
         return metrics.REGISTRY.get_sample_value(f"plaudit_{name}_total", labels) or 0
 
@@ -61,7 +61,7 @@ def test_published_messages_and_dead_letters_are_counted_apart() -> None:
     assert (after[0] - before[0], after[1] - before[1]) == (1, 2)
 
 
-def test_rulings_are_counted_by_the_outcome_that_wins() -> None:
+def test_rulings_are_counted_by_winning_outcome() -> None:
     def counts() -> list[float]:
         labels = [{"outcome": outcome.value} for outcome in RuleOutcome]
         return [metrics.REGISTRY.get_sample_value("plaudit_rulings_total", each) or 0 for each in labels]
@@ -72,27 +72,27 @@ def test_rulings_are_counted_by_the_outcome_that_wins() -> None:
     assert [after - each for after, each in zip(counts(), before, strict=True)] == [1, 2, 0]
 
 
-def test_labels_are_few() -> None:
+def test_declared_labels_and_families() -> None:
     declared = [value for value in vars(metrics).values() if isinstance(value, MetricWrapperBase)]
     assert {name for metric in declared if metric is not metrics.BUILD for name in metric._labelnames} == LABELS
     assert {family for metric in declared for family in (f.name for f in metric.collect())} == metrics.FAMILIES
 
 
 @pytest.mark.parametrize("file", QUERIES)
-def test_what_is_asked_for_is_declared(file: str) -> None:
-    asked = set(re.findall(r"\bplaudit_\w+", (ROOT / file).read_text()))
-    assert asked
-    assert asked <= EXPOSED
+def test_queried_metrics_are_declared(file: str) -> None:
+    queried = set(re.findall(r"\bplaudit_\w+", (ROOT / file).read_text()))
+    assert queried
+    assert queried <= EXPOSED
 
 
-def test_the_dashboard_shows_every_metric() -> None:
+def test_dashboard_shows_every_metric() -> None:
     dashboard = json.loads((ROOT / QUERIES[0]).read_text())
     queries = " ".join(target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ()))
-    asked = {re.sub("_(bucket|count|sum|total|created)$", "", name) for name in re.findall(r"plaudit_\w+", queries)}
-    assert asked >= {re.sub("_total$", "", name) for name in metrics.FAMILIES}
+    queried = {re.sub("_(bucket|count|sum|total|created)$", "", name) for name in re.findall(r"plaudit_\w+", queries)}
+    assert queried >= {re.sub("_total$", "", name) for name in metrics.FAMILIES}
 
 
-def test_the_operations_page_explains_each_metric() -> None:
+def test_operations_page_explains_each_metric() -> None:
     explained = re.findall(r"^\| `(plaudit_\w+)` \|", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
     families = [f for f in metrics.REGISTRY.collect() if f.name.startswith(metrics.PREFIX)]
     assert sorted(explained) == sorted(f.name + "_total" * (f.type == "counter") for f in families)

@@ -1,4 +1,4 @@
-"""A migration renews its lease while it reads the topic of reviews, and ends once it has lost it."""
+"""A migration renews its lease while it reads the topic of reviews, and ends when it has lost it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ BATCHES = 3
 
 
 class Reader:
-    """A topic without reviews, in batches."""
+    """A topic that yields empty batches."""
 
     @classmethod
     @asynccontextmanager
@@ -31,9 +31,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("renewed", [True, False])
-async def test_the_lease_is_renewed_for_each_batch_of_records(
-    monkeypatch: pytest.MonkeyPatch, *, renewed: bool
-) -> None:
+async def test_lease_is_renewed_for_each_batch(monkeypatch: pytest.MonkeyPatch, *, renewed: bool) -> None:
     hold = AsyncMock(return_value=renewed)
     monkeypatch.setattr(MigrationLease, "hold", hold)
     monkeypatch.setattr(migrate, "TopicReader", Reader)

@@ -66,12 +66,10 @@ def added(tallies: dict[TallyKey, RatingTally], moderated: Moderated) -> dict[Ta
         (ReviewStatus.APPROVED, ModerationAction.RESET, False),
     ],
 )
-def test_an_approval_hides_images_that_nobody_could_see_yet(
-    status: ReviewStatus, action: ModerationAction, is_hidden: bool
-) -> None:
+def test_approval_hides_images_not_yet_visible(status: ReviewStatus, action: ModerationAction, is_hidden: bool) -> None:
     command = a_command("a", action, 1)
     seen = (ReviewImage("first"), ReviewImage("early", ready_at=command.sent - timedelta(milliseconds=2_001)))
-    # The clock of its sender may be two seconds ahead.
+    # The sender's clock may be up to two seconds ahead.
     unseen = (ReviewImage("late", ready_at=command.sent - timedelta(seconds=2)), ReviewImage("b", is_pending=True))
     review = a_review(status)._replace(images=(*seen, *unseen))
     after = moderate([command], {"a": review}).reviews["a"]
@@ -98,7 +96,7 @@ def test_batches_make_no_difference(
 
 
 @given(reviews, histories, st.data())
-def test_a_replay_changes_nothing(
+def test_replay_changes_nothing(
     before: dict[str, ModeratedReview], history: list[Moderation], data: st.DataObject
 ) -> None:
     after = before | dict(moderate(history, before).reviews)
@@ -109,7 +107,7 @@ def test_a_replay_changes_nothing(
 
 
 @given(reviews, histories)
-def test_the_last_command_decides(before: dict[str, ModeratedReview], history: list[Moderation]) -> None:
+def test_last_command_decides(before: dict[str, ModeratedReview], history: list[Moderation]) -> None:
     after = before | dict(moderate(history, before).reviews)
     for id, review in before.items():
         status: ReviewStatus | None = review.status
@@ -119,7 +117,7 @@ def test_the_last_command_decides(before: dict[str, ModeratedReview], history: l
         assert after[id].status is status
 
 
-def test_outcomes_tell_what_happened() -> None:
+def test_outcomes_report_the_effect() -> None:
     history = [
         a_command("a", ModerationAction.APPROVE, 0),
         a_command("a", ModerationAction.APPROVE, 1),
@@ -137,7 +135,7 @@ def test_outcomes_tell_what_happened() -> None:
     ]
 
 
-def test_a_command_that_was_answered_is_not_applied_again() -> None:
+def test_answered_command_is_not_applied_again() -> None:
     approve = a_command("a", ModerationAction.APPROVE, 7, command_id="c1")
     moderated = moderate([approve], {"a": a_review()}, answered={("c1", "a")})
     assert moderated.outcomes == [None]
@@ -145,7 +143,7 @@ def test_a_command_that_was_answered_is_not_applied_again() -> None:
     assert moderated.reviews["a"].seen.covers(approve.position)
 
 
-def test_a_command_repeated_within_a_batch_is_applied_once() -> None:
+def test_command_repeated_within_a_batch_is_applied_once() -> None:
     history = [
         a_command("a", ModerationAction.APPROVE, 1, command_id="c1"),
         a_command("a", ModerationAction.REJECT, 2),
@@ -158,7 +156,7 @@ def test_a_command_repeated_within_a_batch_is_applied_once() -> None:
 
 @pytest.mark.parametrize("stores", [None, (), ("shop",), ("other", "shop"), ("other",)])
 @pytest.mark.parametrize("store", ["shop", None])
-def test_whose_business_a_review_is(stores: tuple[str, ...] | None, store: str | None) -> None:
+def test_stores_limit_the_reviews_that_may_be_moderated(stores: tuple[str, ...] | None, store: str | None) -> None:
     command = a_command("a", ModerationAction.APPROVE, 0)._replace(stores=stores)
     may = stores is None or store in stores
     assert command.may_touch(store) is may
@@ -167,7 +165,7 @@ def test_whose_business_a_review_is(stores: tuple[str, ...] | None, store: str |
     assert bool(moderated.reviews) is bool(moderated.tallies) is may
 
 
-def test_a_change_says_who_when_and_why_and_what_changes_nothing_does_not() -> None:
+def test_change_records_moderator_time_and_reason() -> None:
     later = AT + timedelta(hours=1)
     reject = a_command("a", ModerationAction.REJECT, 3)._replace(at=later, moderator="mia", reason="Spam")
     before = a_review()
@@ -180,7 +178,7 @@ def test_a_change_says_who_when_and_why_and_what_changes_nothing_does_not() -> N
     assert unchanged.seen.covers(again.position)
 
 
-def test_a_rejection_says_its_kind_of_reason_until_the_next_decision() -> None:
+def test_reason_code_of_rejection_lasts_until_next_decision() -> None:
     reject = a_command("a", ModerationAction.REJECT, 1)._replace(reason_code=ReasonCode.FAKE)
     rejected = moderate([reject], {"a": a_review()}).reviews
     assert rejected["a"].reason_code is ReasonCode.FAKE
@@ -191,7 +189,7 @@ def test_a_rejection_says_its_kind_of_reason_until_the_next_decision() -> None:
 
 @pytest.mark.parametrize("status", ReviewStatus)
 @pytest.mark.parametrize("action", ModerationAction)
-def test_a_decision_settles_reports(status: ReviewStatus, action: ModerationAction) -> None:
+def test_decision_settles_reports(status: ReviewStatus, action: ModerationAction) -> None:
     reported = a_review(status)._replace(reports=2)
     first, second = a_command("a", action, 1), a_command("a", ModerationAction.RESET, 2)
     moderated = moderate([first, second], {"a": reported, "b": a_review()})
@@ -200,7 +198,7 @@ def test_a_decision_settles_reports(status: ReviewStatus, action: ModerationActi
     assert moderate([a_command("b", action, 1)], {"b": a_review()}).settled == {}
 
 
-def test_what_decides_nothing_settles_no_reports() -> None:
+def test_refused_and_repeated_commands_settle_no_reports() -> None:
     reported = a_review()._replace(reports=2)
     unexpected = a_command("a", ModerationAction.APPROVE, 1)._replace(expected=ReviewStatus.REJECTED)
     foreign = a_command("a", ModerationAction.APPROVE, 2)._replace(stores=("other",))
@@ -209,8 +207,8 @@ def test_what_decides_nothing_settles_no_reports() -> None:
     assert (moderated.reviews["a"].reports, moderated.settled) == (2, {})
 
 
-def test_a_command_about_another_text_is_refused_and_changes_nothing() -> None:
-    """A repeat of it, too; the status that it expects goes first."""
+def test_command_about_another_text_is_refused_and_changes_nothing() -> None:
+    """So is a repeat of it. The expected status is checked first."""
     approve = a_command("a", ModerationAction.APPROVE, 1, "c")._replace(text_hash="old")
     expecting = a_command("a", ModerationAction.DELETE, 2)._replace(text_hash="old", expected=ReviewStatus.REJECTED)
     repeat = approve._replace(position=RecordPosition(0, 3, 3_000))
@@ -226,7 +224,7 @@ def test_a_command_about_another_text_is_refused_and_changes_nothing() -> None:
     assert (moderated.reviews["a"].status, moderated.settled) == (rejected, {"a": right})
 
 
-def test_a_deleted_review_is_not_found_and_its_answer_is_known_by_command_and_review() -> None:
+def test_deleted_review_is_not_found_and_answer_key_has_command_and_review() -> None:
     command = a_command("a", ModerationAction.APPROVE, 0, command_id="c1")
     assert command.answer_key == ("c1", "a")
     assert command._replace(command_id=None).answer_key is None
@@ -235,11 +233,11 @@ def test_a_deleted_review_is_not_found_and_its_answer_is_known_by_command_and_re
     assert (moderated.outcomes, moderated.reviews, moderated.tallies) == ([Outcome.NOT_FOUND], {}, {})
 
 
-def test_commands_that_came_before_their_review_take_effect_as_they_arrived_at_its_place() -> None:
-    in_their_topic = [(1, 0, 500), (0, 1, 2_000), (0, 2, 1_000), (0, 9, 2_000)]
+def test_parked_commands_take_effect_in_order_of_arrival() -> None:
+    topic_positions = [(1, 0, 500), (0, 1, 2_000), (0, 2, 1_000), (0, 9, 2_000)]
     kept = [
         a_command("a", ModerationAction.APPROVE, 0)._replace(position=RecordPosition(*place))
-        for place in in_their_topic
+        for place in topic_positions
     ]
     first = RecordPosition(3, 0, 100)
     arrived = [kept[3]._replace(arrived=first), kept[0]._replace(arrived=first._replace(offset=1, timestamp=90))]
@@ -251,7 +249,7 @@ def test_commands_that_came_before_their_review_take_effect_as_they_arrived_at_i
     assert parked_in_turn([of_two[3], *of_two[:3]]) == of_two
 
 
-def test_an_approval_from_before_its_topic_grew_stands_before_a_rejection_after_it() -> None:
+def test_approval_before_its_topic_grew_precedes_later_rejection() -> None:
     approval, rejection = (
         a_command("a", action, 0)._replace(arrived=place)
         for action, place in (
@@ -260,7 +258,7 @@ def test_an_approval_from_before_its_topic_grew_stands_before_a_rejection_after_
         )
     )
     assert parked_in_turn([rejection, approval]) == [approval, rejection]
-    # Parked by a worker of the version before, which keeps the offset alone.
+    # Parked by a worker of the previous version, which stores only the offset.
     later = rejection._replace(arrived=RecordPosition(-1, 5_001, 0))
     assert parked_in_turn([later, approval]) == [approval, later]
 
@@ -274,7 +272,7 @@ steps = st.tuples(
 
 
 @given(st.dictionaries(st.sampled_from("ab"), st.builds(a_review, st.sampled_from(ReviewStatus))), st.lists(steps))
-def test_a_command_that_expects_another_status_is_refused_and_told_so(
+def test_command_with_another_expected_status_is_refused_with_current_status(
     before: dict[str, ModeratedReview], history: list[tuple[str, ModerationAction, ReviewStatus | None, str]]
 ) -> None:
     commands = [
@@ -301,7 +299,7 @@ def test_a_command_that_expects_another_status_is_refused_and_told_so(
     }
 
 
-def test_a_refused_command_is_not_decided_anew_when_it_is_delivered_again() -> None:
+def test_redelivered_refused_command_is_not_decided_again() -> None:
     approve = a_command("a", ModerationAction.APPROVE, 1, command_id="c1")._replace(expected=ReviewStatus.NEW)
     first = moderate([approve], {"a": a_review(ReviewStatus.REJECTED)})
     assert first.outcomes == [Outcome.REFUSED]
@@ -324,7 +322,7 @@ def test_two_moderators_in_one_batch() -> None:
 
 @pytest.mark.parametrize("action", [each for each in ModerationAction if each is not ModerationAction.RESTORE])
 @pytest.mark.parametrize("before", ReviewStatus)
-def test_an_action_gives_the_status_that_it_leads_to(before: ReviewStatus, action: ModerationAction) -> None:
+def test_action_leads_to_its_status(before: ReviewStatus, action: ModerationAction) -> None:
     status = status_after(before, action)
     after = moderate([a_command("a", action, 0)], {"a": a_review(before)})
     assert after.reviews["a"].status is status
@@ -334,13 +332,13 @@ def test_an_action_gives_the_status_that_it_leads_to(before: ReviewStatus, actio
 @pytest.mark.parametrize(
     ("held", "flags", "may_be_planned"), [(False, (), False), (True, (), True), (False, ("low",), True)]
 )
-def test_the_approval_of_what_rules_hold_back_or_flag_may_be_planned(
+def test_approval_of_held_or_flagged_review_may_be_planned(
     held: bool, flags: tuple[str, ...], may_be_planned: bool
 ) -> None:
     assert a_review()._replace(is_held=held, flags=flags).may_be_planned is may_be_planned
 
 
-def test_a_decision_ends_the_plan_of_a_review_and_anything_else_keeps_it() -> None:
+def test_only_a_decision_ends_the_plan_of_a_review() -> None:
     held, settled = a_review()._replace(is_held=True), Restored(ReviewStatus.NEW, AT)
     reset, approve = ModerationAction.RESET, ModerationAction.APPROVE
     commands = [
@@ -365,13 +363,13 @@ def test_a_decision_ends_the_plan_of_a_review_and_anything_else_keeps_it() -> No
     assert [each.review_id for each in moderated.audited({"kept"})] == ["approved", "kept", "plain", "reported"]
 
 
-def test_an_end_of_the_plan_of_a_review_that_is_no_longer_new_is_not_audited() -> None:
+def test_end_of_plan_of_decided_review_is_not_audited() -> None:
     flagged = a_review(ReviewStatus.APPROVED)._replace(flags=("few-stars",))
     moderated = moderate([a_command("a", ModerationAction.APPROVE, 1)], {"a": flagged})
     assert (moderated.ended_plans, moderated.audited({"a"})) == ({"a"}, [])
 
 
-def test_a_repeat_is_no_decision() -> None:
+def test_repeat_is_no_decision() -> None:
     history = [a_command("a", ModerationAction.APPROVE, 1), a_command("a", ModerationAction.APPROVE, 1)]
     moderated = moderate(history, {"a": a_review()})
     assert [(each, result.outcome) for each, result in moderated.decided] == [(history[0], Outcome.APPLIED)]

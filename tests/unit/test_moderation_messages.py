@@ -1,4 +1,4 @@
-"""The codec of moderation commands: what is written is read again, wherever it was kept."""
+"""The codec of moderation commands: encoded commands decode to the same in each format."""
 
 import json
 from datetime import UTC, datetime
@@ -76,7 +76,7 @@ def moderations(draw: st.DrawFn) -> Moderation:
 
 @given(moderations())
 @pytest.mark.long
-def test_what_is_passed_on_is_read_again(command: Moderation) -> None:
+def test_forwarded_command_round_trips(command: Moderation) -> None:
     change = REVIEW_CHANGE.validate_json(json.dumps(moderation_of_review_value(command)))
     assert change.kind == "moderation"
     assert change.moderation(RecordPosition(9, 9, 9), command.at, command.trace, None) == command
@@ -84,14 +84,14 @@ def test_what_is_passed_on_is_read_again(command: Moderation) -> None:
 
 @given(moderations(), positions)
 @pytest.mark.long
-def test_what_comes_straight_is_the_command_itself(command: Moderation, position: RecordPosition) -> None:
+def test_direct_command_keeps_its_own_position(command: Moderation, position: RecordPosition) -> None:
     value = straight_value(moderation_fields(command), command.review_id, command.text_hash)
     change = REVIEW_CHANGE.validate_json(json.dumps(value))
     assert change.kind == "moderation"
     assert change.moderation(position, command.at, command.trace, command.mark) == command._replace(position=position)
 
 
-def test_positions_of_straight_commands_are_marked_apart() -> None:
+def test_positions_of_direct_commands_are_distinguishable() -> None:
     mark = CommandMark(3, "0a", "ff")
     headers = [("ce_commandmark", str(mark).encode())]
     value = json.dumps(straight_value({"action": "approve"}, "r", None)).encode()
@@ -107,7 +107,7 @@ def test_positions_of_straight_commands_are_marked_apart() -> None:
 
 @given(moderations())
 @pytest.mark.long
-def test_what_mongodb_kept_is_read_again(command: Moderation) -> None:
+def test_parked_command_round_trips_through_mongodb(command: Moderation) -> None:
     document: dict[str, Any] = {"_id": "1", "parkedAt": datetime.now(UTC), **parked_value(command)}
     assert moderation_from(bson.decode(bson.encode(document))) == command
     late = command._replace(arrived=RecordPosition(7, 12, 3_000))
@@ -127,33 +127,33 @@ def test_what_mongodb_kept_is_read_again(command: Moderation) -> None:
         {"restored": {"status": "New", "modifiedDate": "2026-01-01T00:00:00Z", "by": "x"}},
     ],
 )
-def test_a_restoration_that_is_none(wrong: dict[str, Any]) -> None:
+def test_invalid_restoration_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         MODERATION_COMMAND.validate_json(json.dumps({"action": "restore", "ids": ["R"], **wrong}))
 
 
 @given(moderations())
 @pytest.mark.long
-def test_a_dead_letter_can_be_replayed(command: Moderation) -> None:
+def test_dead_letter_can_be_replayed(command: Moderation) -> None:
     value = MODERATION_COMMAND.validate_json(json.dumps(moderation_command_value(command)))
     assert value.moderations(command.position, command.trace, command.mark) == [command]
 
 
 @pytest.mark.parametrize("status", ["approved", "APPROVED", 1, "1"])
-def test_an_expected_status_in_any_form(status: Any) -> None:
+def test_expected_status_in_any_form(status: Any) -> None:
     command = {"action": "reject", "ids": ["R"], "expectedStatus": status}
     assert MODERATION_COMMAND.validate_json(json.dumps(command)).expected_status is ReviewStatus.APPROVED
 
 
 @pytest.mark.parametrize("status", ["Approve", "", 3, 1.5, True, [], {}])
-def test_an_expected_status_that_is_none(status: Any) -> None:
+def test_invalid_expected_status_is_refused(status: Any) -> None:
     command = {"action": "reject", "ids": ["R"], "expectedStatus": status}
     with pytest.raises(ValidationError, match=r"Must be one of New \(0\), Approved \(1\), Rejected \(2\)"):
         MODERATION_COMMAND.validate_json(json.dumps(command))
 
 
 @pytest.mark.parametrize("stores", [None, ["S"]])
-def test_what_an_earlier_version_parked_is_read(stores: list[str] | None) -> None:
+def test_command_parked_by_earlier_version_is_read(stores: list[str] | None) -> None:
     parked = {
         "_id": "1-2-3000/R",
         "reviewId": "R",
@@ -171,7 +171,7 @@ def test_what_an_earlier_version_parked_is_read(stores: list[str] | None) -> Non
 
 @pytest.mark.parametrize("action", ModerationAction)
 @pytest.mark.parametrize("code", [*ReasonCode, "low-rating", ""])
-def test_reasons_of_rejections(action: ModerationAction, code: str) -> None:
+def test_reason_codes_are_for_rejections_only(action: ModerationAction, code: str) -> None:
     command = json.dumps({"action": action, "ids": ["R"], "reasonCode": code})
     if action is ModerationAction.REJECT and code in set(ReasonCode):
         assert MODERATION_COMMAND.validate_json(command).reason_code == code
@@ -180,26 +180,26 @@ def test_reasons_of_rejections(action: ModerationAction, code: str) -> None:
             MODERATION_COMMAND.validate_json(command)
 
 
-def test_what_earlier_versions_took_with_blank_ids_is_read_and_deleted() -> None:
-    told = {"action": "delete", "ids": [" "]}
-    (command,) = MODERATION_COMMAND.validate_json(json.dumps(told)).moderations(RecordPosition(0, 0, 0))
+def test_blank_review_ids_of_earlier_versions_can_be_deleted() -> None:
+    command_fields = {"action": "delete", "ids": [" "]}
+    (command,) = MODERATION_COMMAND.validate_json(json.dumps(command_fields)).moderations(RecordPosition(0, 0, 0))
     assert moderation_from(parked_value(command)).review_id == " "
     assert moderation_from(parked_value(command._replace(command_id=" "))).command_id is None
     with pytest.raises(ValidationError, match="blank"):
-        MODERATION_COMMAND.validate_python({**told, "ids": [""]}, strict=False)
+        MODERATION_COMMAND.validate_python({**command_fields, "ids": [""]}, strict=False)
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "hashes"),
     [
         ({"textHashes": {"R": "A1" * 32}}, ["a1" * 32, None]),
         ({"textHashes": {}}, [None, None]),
         ({"textHashes": None}, [None, None]),
     ],
 )
-def test_texts_are_told_of_any_of_the_reviews(more: dict[str, Any], told: list[str | None]) -> None:
+def test_text_hashes_may_name_any_of_the_reviews(more: dict[str, Any], hashes: list[str | None]) -> None:
     message = READ(json.dumps({"action": "approve", "ids": ["R", "r"], **more}).encode())
-    assert [each.text_hash for each in message.moderations(RecordPosition(0, 0, 0))] == told
+    assert [each.text_hash for each in message.moderations(RecordPosition(0, 0, 0))] == hashes
 
 
 @pytest.mark.parametrize(
@@ -211,13 +211,13 @@ def test_texts_are_told_of_any_of_the_reviews(more: dict[str, Any], told: list[s
         ([], "dict-type", "/textHashes"),
     ],
 )
-def test_texts_that_are_none(texts: Any, code: str, pointer: str) -> None:
+def test_invalid_text_hashes_are_refused(texts: Any, code: str, pointer: str) -> None:
     with pytest.raises(InvalidContentError) as caught:
         READ(json.dumps({"action": "approve", "ids": ["R", "r"], "textHashes": texts}).encode())
     assert [(error.code, error.pointer) for error in caught.value.errors] == [(code, pointer)]
 
 
-def test_a_text_that_is_told_twice_is_refused() -> None:
+def test_repeated_text_hash_is_refused() -> None:
     value = b'{"action": "approve", "ids": ["R"], "textHashes": {"R": "' + b"0" * 64 + b'", "R": "' + b"1" * 64 + b'"}}'
     with pytest.raises(InvalidContentError) as caught:
         READ(value)

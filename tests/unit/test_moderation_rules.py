@@ -1,4 +1,4 @@
-"""Moderation rules: which fire for a review, and what follows."""
+"""Moderation rules: which fire for a review, and with which effect."""
 
 import itertools
 import resource
@@ -51,7 +51,7 @@ APPROVE, HOLD, FLAG = RuleOutcome.APPROVE, RuleOutcome.HOLD, RuleOutcome.FLAG
 
 
 def wide(plain: str) -> str:
-    """The same in characters of full width."""
+    """The same text in full-width characters."""
     return "".join(each if each == " " else chr(ord(each) + 0xFEE0) for each in plain)
 
 
@@ -66,7 +66,7 @@ def fired(one: ModerationRule, text: str = "Good", title: str | None = None, **f
 
 
 @pytest.mark.parametrize(
-    ("word", "said", "is_found"),
+    ("word", "content", "is_found"),
     [
         ("spam", "This is SPAM!", True),
         ("spam", "spam", True),
@@ -105,14 +105,14 @@ def fired(one: ModerationRule, text: str = "Good", title: str | None = None, **f
         ("हिन्द", "हिन्दी", False),
     ],
 )
-def test_words(word: str, said: str, is_found: bool) -> None:
+def test_words(word: str, content: str, is_found: bool) -> None:
     words = rule("w", RuleKind.WORDS, words=("other", word))
-    assert fired(words, said) is is_found
-    assert fired(words, "Nothing", title=said) is is_found
-    assert fired(words, "Nothing", user_name=said) is is_found
+    assert fired(words, content) is is_found
+    assert fired(words, "Nothing", title=content) is is_found
+    assert fired(words, "Nothing", user_name=content) is is_found
 
 
-def test_a_phrase_does_not_go_from_the_title_into_the_text() -> None:
+def test_phrase_does_not_span_title_and_text() -> None:
     buy_now = rule("w", RuleKind.WORDS, words=("buy now",))
     assert not fired(buy_now, "now", title="buy")
     assert not fired(buy_now, "buy", user_name="now")
@@ -130,12 +130,12 @@ def test_several_lists_at_once() -> None:
 
 
 @pytest.mark.parametrize("letter", ["a", "a ", "中", "é"])
-def test_words_within_words_take_no_memory_at_each_place_of_a_text(letter: str) -> None:
+def test_nested_words_need_no_memory_for_each_position(letter: str) -> None:
     lists = WordLists({"nested": [letter * count for count in range(1, 129 // len(letter))], "other": ["other"]})
-    said = normalised(letter * 20_000)
+    content = normalised(letter * 20_000)
     tracemalloc.start()
     try:
-        found = lists.found_in(said)
+        found = lists.found_in(content)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -143,36 +143,36 @@ def test_words_within_words_take_no_memory_at_each_place_of_a_text(letter: str) 
     assert peak < 16 * 1024 * 1024
 
 
-def test_no_character_has_thousands_of_marks() -> None:
+def test_marks_of_a_character_are_limited() -> None:
     heavy = "e" + "\u0316" * 20 + "\u0301" * 10_000
     assert normalised(f"{heavy} {heavy[:25]} je\u0301") == f"{normalised(heavy[:31])} {normalised(heavy[:25])} jé"
 
 
 @given(text(max_size=60))
-def test_normalising_twice_changes_nothing_more(said: str) -> None:
-    assert normalised(normalised(said)) == normalised(said)
+def test_normalising_is_idempotent(content: str) -> None:
+    assert normalised(normalised(content)) == normalised(content)
 
 
 @given(text(alphabet=[chr(code) for code in range(128)], max_size=60))
-def test_what_is_plain_ascii_goes_a_short_way_to_the_same(said: str) -> None:
-    # A letter beyond ASCII, which stays as it is, has all of it go the long way.
-    assert normalised(f"{said} é") == f"{normalised(said)} é".strip()
+def test_fast_path_for_ascii_gives_the_same_result(content: str) -> None:
+    # A letter beyond ASCII, which stays unchanged, forces the slow path for the whole text.
+    assert normalised(f"{content} é") == f"{normalised(content)} é".strip()
 
 
-def test_a_piece_of_a_text_ends_where_its_title_does() -> None:
-    said = searched(" ", "www.spam.com", "Anna")
-    assert said.startswith("\0")
-    assert {*LINKS.pieces(said)} == {"www.spam.com"}, "by two of the searches"
+def test_match_ends_at_the_end_of_the_title() -> None:
+    content = searched(" ", "www.spam.com", "Anna")
+    assert content.startswith("\0")
+    assert {*LINKS.pieces(content)} == {"www.spam.com"}, "matched by two patterns"
 
 
 @given(text(alphabet="aé ß\u0301\uff58好", max_size=30))
-def test_the_form_of_characters_makes_no_difference(said: str) -> None:
-    assert normalised(unicodedata.normalize("NFD", said)) == normalised(said)
-    assert normalised(said.upper()) == normalised(said)
+def test_unicode_form_makes_no_difference(content: str) -> None:
+    assert normalised(unicodedata.normalize("NFD", content)) == normalised(content)
+    assert normalised(content.upper()) == normalised(content)
 
 
 @pytest.mark.parametrize(
-    ("said", "is_found"),
+    ("content", "is_found"),
     [
         ("see https://example.org", True),
         ("ftp://example", True),
@@ -195,12 +195,12 @@ def test_the_form_of_characters_makes_no_difference(said: str) -> None:
         ("Sharp pictures. Great!", False),
     ],
 )
-def test_links(said: str, is_found: bool) -> None:
-    assert fired(rule("l", RuleKind.LINKS), said) is is_found
+def test_links(content: str, is_found: bool) -> None:
+    assert fired(rule("l", RuleKind.LINKS), content) is is_found
 
 
 @pytest.mark.parametrize(
-    ("said", "is_found"),
+    ("content", "is_found"),
     [
         ("write to anna@example.org", True),
         ("anna.b+x@mail.example.co.uk!", True),
@@ -235,12 +235,12 @@ def test_links(said: str, is_found: bool) -> None:
         ("5 stars of 5", False),
     ],
 )
-def test_contact(said: str, is_found: bool) -> None:
-    assert fired(rule("c", RuleKind.CONTACT), said) is is_found
+def test_contact(content: str, is_found: bool) -> None:
+    assert fired(rule("c", RuleKind.CONTACT), content) is is_found
 
 
 @pytest.mark.parametrize(
-    ("said", "is_found"),
+    ("content", "is_found"),
     [
         ("sooooo good", True),
         ("soooo good", False),
@@ -262,19 +262,19 @@ def test_contact(said: str, is_found: bool) -> None:
         ("a b a b a b a b", False),
     ],
 )
-def test_repetition(said: str, is_found: bool) -> None:
-    assert fired(rule("r", RuleKind.REPEATED), said) is is_found
+def test_repetition(content: str, is_found: bool) -> None:
+    assert fired(rule("r", RuleKind.REPEATED), content) is is_found
 
 
 @pytest.mark.parametrize("number", range(12))
-def test_a_word_four_times_running_is_found_wherever_it_stands(number: int) -> None:
+def test_fourfold_word_is_found_at_any_position(number: int) -> None:
     before = [f"word{n}" for n in range(number)]
     assert REPETITIONS.finds(" ".join([*before, *["good"] * 4, "after"]))
     assert not REPETITIONS.finds(" ".join([*before, *["good"] * 3, "after"]))
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "pieces"),
+    ("kind", "content", "pieces"),
     [
         (RuleKind.LINKS, "See (Shop.Example.COM), or www.x.example and https://y.org/?a now.",
          ("https://y.org/?a", "www.x.example", "(shop.example.com),")),
@@ -288,10 +288,10 @@ def test_a_word_four_times_running_is_found_wherever_it_stands(number: int) -> N
         (RuleKind.LINKS, "a.com/" * 1_000, (("a.com/" * 1_000)[:128],)),
     ],
 )  # fmt: skip
-def test_the_pieces_for_which_a_rule_fires(kind: RuleKind, said: str, pieces: tuple[str, ...]) -> None:
+def test_evidence_of_a_rule(kind: RuleKind, content: str, pieces: tuple[str, ...]) -> None:
     words = ("buy now", "Scam", "scam", "cam") if kind is RuleKind.WORDS else ()
     rules = RuleSet((rule("r", kind, words=words), rule("silent", RuleKind.VERIFIED, APPROVE)))
-    assert rules.evidence(RuleInput("a title", said, 400)) == {"r": pieces}
+    assert rules.evidence(RuleInput("a title", content, 400)) == {"r": pieces}
 
 
 PIECES = (
@@ -303,39 +303,39 @@ PIECES = (
 
 @pytest.mark.parametrize("detector", [LINKS, CONTACTS, REPETITIONS], ids=["links", "contacts", "repetitions"])
 @given(lists(sampled_from(PIECES), max_size=12))
-def test_a_detector_finds_something_where_there_are_pieces(detector: Detector, pieces: list[str]) -> None:
-    said = searched(None, "".join(pieces), "no no")
-    assert detector.finds(said) is bool(list(detector.pieces(said)))
+def test_detector_finds_a_match_exactly_where_there_are_pieces(detector: Detector, pieces: list[str]) -> None:
+    content = searched(None, "".join(pieces), "no no")
+    assert detector.finds(content) is bool(list(detector.pieces(content)))
 
 
 @example("", "a@a@a@a")
 @given(text(alphabet="a.b@/ 0123好 !w", max_size=40), text(alphabet="a.@ w", max_size=9))
-def test_there_are_pieces_where_a_rule_of_texts_fires(said: str, name: str) -> None:
+def test_fired_text_rules_have_evidence(content: str, name: str) -> None:
     kinds = (RuleKind.LINKS, RuleKind.CONTACT, RuleKind.REPEATED)
     rules = RuleSet((*(rule(kind, kind) for kind in kinds), rule("w", RuleKind.WORDS, words=("a", "b a"))))
-    review = RuleInput(None, said, 400, user_name=name)
+    review = RuleInput(None, content, 400, user_name=name)
     found = rules.evidence(review)
     assert [*found] == [each.id for each in rules.judge(review).fired]
-    whole = searched(None, said, name)
-    # Words that are the same have blanks between them there, whatever parts them in the text.
+    whole = searched(None, content, name)
+    # Repeated words are joined by blanks in the evidence, whatever separates them in the text.
     assert all(any(all(word in whole for word in piece.split()) for piece in pieces) for pieces in found.values())
 
 
-def test_the_words_of_a_store_take_little_memory() -> None:
-    """Also those whose letters are others each time; beyond so many characters there is no such store."""
+def test_words_of_a_store_take_little_memory() -> None:
+    """Even with ever different letters; the total number of characters of a store is limited."""
     signs = itertools.cycle(map(chr, range(0x4E00, 0x9FFF)))
     words = ["".join(itertools.islice(signs, 124)) for _ in range(MOST_CHARACTERS // 124)]
     rules = [{"id": str(n), "kind": "words", "outcome": "hold", "words": words[n::40]} for n in range(40)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     compiled = RuleSet([fields.rule() for fields in MODERATION_RULES.validate_python(rules, strict=False)])
     assert compiled.judge(RuleInput(None, f"say {words[0]}!", 400)).flags == ("0",)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 * 1024  # KiB; by the usual way 300 MiB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 * 1024  # KiB; usual structures: 300 MiB
     rules[0]["words"] = [*words[::40], "y" * 128, "z" * 128]
     with pytest.raises(ValidationError, match="All words together may have at most 200,000 characters"):
         MODERATION_RULES.validate_python(rules, strict=False)
 
 
-def test_one_sign_for_a_whole_formula_makes_no_text_much_longer() -> None:
+def test_ligature_of_a_formula_is_not_expanded() -> None:
     assert normalised("\ufdfa" * 20_000) == "\ufdfa" * 20_000
     assert normalised("\u00c9 \ufdfa SPAM") == "\u00e9 \ufdfa spam"
     phrase = rule("w", RuleKind.WORDS, words=("محمد \ufdfa",))
@@ -346,18 +346,18 @@ def test_one_sign_for_a_whole_formula_makes_no_text_much_longer() -> None:
 
 
 @pytest.mark.parametrize("mark", ["\u0301", "\u0338"])
-def test_thirty_marks_count_at_a_letter_wherever_it_stands(mark: str) -> None:
+def test_thirty_marks_count_at_any_position(mark: str) -> None:
     words = "spam " * 20
     for before in ("", "e", words + "e"):
         text = normalised(before + mark * 100 + "x")
-        # A letter that is one with its mark has one less of its own.
+        # A letter composed with its first mark keeps one separate mark fewer.
         marked = unicodedata.normalize("NFD", text)
         assert marked.count(mark) == 30
         assert marked.startswith(words if before else mark) or before == "e"
 
 
 @pytest.mark.parametrize("count", [29, 30, 31, 32, 45, 59, 60, 61])
-def test_a_word_with_many_marks_is_the_same_at_every_place(count: int) -> None:
+def test_word_with_many_marks_is_normalised_alike_at_any_position(count: int) -> None:
     word = "q" + "\u0301" * count
     shown = "q" + "\u0301" * min(count, 30)
     assert {normalised("x" * start + word + end) for start in range(70) for end in ("", "y")} == {
@@ -366,14 +366,14 @@ def test_a_word_with_many_marks_is_the_same_at_every_place(count: int) -> None:
     assert normalised("\u0301" * count) == "\u0301" * min(count, 30)
 
 
-def test_who_asks_for_languages_is_known() -> None:
+def test_rules_know_whether_they_need_languages() -> None:
     assert RuleSet((rule("l", RuleKind.LANGUAGES, languages=("en",)),)).looks_at_languages is True
     assert RuleSet((rule("l", RuleKind.LINKS),)).looks_at_languages is False
 
 
 @pytest.mark.parametrize("marks", ["\u0301", "\u0301\u0327", "\u0301\uff9e", "\u0f73\u0301", "\u0301\u034f\u0327"])
-def test_of_many_marks_at_a_letter_a_few_count(marks: str) -> None:
-    # All of them would be brought into their order, which takes seconds.
+def test_only_a_few_of_many_marks_at_a_letter_count(marks: str) -> None:
+    # Sorting all of them into canonical order would take seconds.
     assert 1 < len(normalised("e" + marks * 5_000 + "x")) < 100
     assert normalised("e" + marks * 5) == normalised(unicodedata.normalize("NFD", "e" + marks * 5))
     assert normalised("e" + marks * 5_000 + " Spam").endswith(" spam")
@@ -382,12 +382,12 @@ def test_of_many_marks_at_a_letter_a_few_count(marks: str) -> None:
 @pytest.mark.parametrize(
     "bit", ["a.", "a@", "1 ", "a-", "a!", "w.", "1-", "a(at)", "(at", "a ", "好", "+ ", "@a.", "at) a(at"]
 )
-def test_hostile_texts_are_searched_in_no_time(bit: str) -> None:
-    said = bit * (20_000 // len(bit))
+def test_hostile_texts_are_searched_in_linear_time(bit: str) -> None:
+    content = bit * (20_000 // len(bit))
     began = process_time()
     for detector in (LINKS, CONTACTS, REPETITIONS):
-        assert detector.finds(said) is any(detector.pieces(said))
-    assert process_time() - began < 2  # of quadratic cost it would take a hundred times as long
+        assert detector.finds(content) is any(detector.pieces(content))
+    assert process_time() - began < 2  # at quadratic cost it would take a hundred times as long
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_languages(language: str, is_welcome: bool) -> None:
     ("named", "detected", "expected"),
     [("en-US", "en", "en-US"), ("en", "en", "en"), ("en", "ru", "ru"), ("en", None, None), (None, "ru", "ru")],
 )
-def test_a_language_that_a_stranger_names_is_a_form_of_the_detected_one(
+def test_language_given_by_stranger_must_be_a_form_of_the_detected_one(
     named: str | None, detected: str | None, expected: str | None
 ) -> None:
     assert language_of_stranger(named, detected) == expected
@@ -425,7 +425,7 @@ def test_a_language_that_a_stranger_names_is_a_form_of_the_detected_one(
 
 @pytest.mark.parametrize("outcome", RuleOutcome)
 @pytest.mark.parametrize("language", [None, ""])
-def test_an_unknown_language_says_nothing(language: str | None, outcome: RuleOutcome) -> None:
+def test_unknown_language_fires_no_rule(language: str | None, outcome: RuleOutcome) -> None:
     assert not fired(rule("l", RuleKind.LANGUAGES, outcome, languages=("en",)), language=language)
 
 
@@ -508,9 +508,9 @@ def test_planned_approval(rules: tuple[ModerationRule, ...], hours: int | None, 
 
 
 @given(lists(tuples(sampled_from(RuleOutcome), integers(0, 3)), max_size=6))
-def test_any_hold_wins_over_any_flag_over_any_approval(wishes: list[tuple[RuleOutcome, int]]) -> None:
-    rules = tuple(rule(str(n), RuleKind.ALWAYS, outcome) for n, (outcome, _) in enumerate(wishes))
-    ruling, outcomes = RuleSet(rules).judge(RuleInput(None, "x", 100)), {outcome for outcome, _ in wishes}
+def test_any_hold_wins_over_any_flag_over_any_approval(outcomes_given: list[tuple[RuleOutcome, int]]) -> None:
+    rules = tuple(rule(str(n), RuleKind.ALWAYS, outcome) for n, (outcome, _) in enumerate(outcomes_given))
+    ruling, outcomes = RuleSet(rules).judge(RuleInput(None, "x", 100)), {outcome for outcome, _ in outcomes_given}
     assert ruling.is_held is (HOLD in outcomes)
     assert (ruling.status is ReviewStatus.APPROVED) is (outcomes == {APPROVE})
     assert ruling.flags == tuple(each.id for each in rules if each.outcome is not APPROVE)
@@ -520,24 +520,24 @@ def test_rules_are_compiled_once() -> None:
     assert rule_set((rule("a", RuleKind.ALWAYS),)) is rule_set((rule("a", RuleKind.ALWAYS),))
 
 
-def test_compiled_rules_of_many_stores_are_kept_as_far_as_their_words_have_room() -> None:
+def test_compiled_rules_are_cached_up_to_a_total_of_characters() -> None:
     sets, few = RuleSets(most=90_000), [(rule(str(n), RuleKind.WORDS, words=("scam",)),) for n in range(80)]
     large = (rule("l", RuleKind.WORDS, words=tuple(f"{n:09}" for n in range(2_000))),)
     compiled = [sets.of(each) for each in few]
     assert [sets.of(each) for each in few] == compiled
     first = sets.of(large)
-    # Some of those that were asked for first have gone instead, and come back instead of others.
+    # Some of the least recently used were evicted, and evict others when they return.
     assert [sets.of(each) is old for each, old in zip(few[40:], compiled[40:], strict=True)] == [True] * 40
     assert sets.of(few[0]) is not compiled[0]
     assert sets.of(large) is first
-    # One that is larger than all room is there alone.
+    # A rule set larger than the whole cache is cached alone.
     alone = RuleSets(most=10)
     assert alone.of(large) is alone.of(large)
     assert alone.of(few[0]) is alone.of(few[0])
 
 
 def test_hashes_and_keys_of_texts() -> None:
-    # Computed elsewhere: printf 'Sharp\nGood' | sha256sum, and printf '\nGood' | sha256sum.
+    # Computed independently: printf 'Sharp\nGood' | sha256sum, and printf '\nGood' | sha256sum.
     assert text_hash("Sharp", "Good") == "a38c409f5e2b25e1b8e8aa62e6e3fd266e820d6b4ac2c05e13b91f03385b5274"
     assert (
         text_hash(None, "Good")
@@ -552,15 +552,15 @@ def test_hashes_and_keys_of_texts() -> None:
     assert text_key(("s", "a"), "x") != text_key(("s", "a"), "y")
 
 
-def test_keys_of_texts_are_stored_and_stay_what_they_are() -> None:
-    # Computed elsewhere: printf "'s'\n'author'\n'ann'\ngood pictures" | b2sum -l 128, and so on.
+def test_stored_text_keys_are_stable() -> None:
+    # Computed independently: printf "'s'\n'author'\n'ann'\ngood pictures" | b2sum -l 128, and so on.
     ann = ReviewIdentity(Entity("Product", "camera"), "s", "ann")
     assert text_keys(ann, "Good pictures") == ("c861b8028053620442292157e9f78878", "fce087624e26dd79dcddd9ff9a5245bc")
     assert text_key(("s", None), "-") == "38d72fba276019ebc7aa3b8c892478e9"
 
 
-def test_half_a_character_has_a_hash_and_a_key() -> None:
-    # Computed elsewhere: printf '\n\xed\xa0\x80' | sha256sum, and printf "'s'\n\xed\xa0\x80" | b2sum -l 128.
+def test_lone_surrogate_has_a_hash_and_a_key() -> None:
+    # Computed independently: printf '\n\xed\xa0\x80' | sha256sum, and printf "'s'\n\xed\xa0\x80" | b2sum -l 128.
     half = "\ud800"
     assert text_hash(None, half) == "aa6ea272b4673547afb1f36be6353889c0f17af524e1ea647d6a5b5431b71407"
     assert text_key(("s",), half) == "33688a8336ea194fd7edf2950ea41984"
@@ -570,7 +570,7 @@ def test_half_a_character_has_a_hash_and_a_key() -> None:
     ("holders", "is_known"),
     [({}, False), ({"a": "r"}, False), ({"b": "q"}, True), ({"a": "r", "b": "q"}, True), ({"c": "q"}, False)],
 )
-def test_a_text_that_another_review_had_first_is_a_duplicate(holders: dict[str, str], is_known: bool) -> None:
+def test_text_that_another_review_had_first_is_a_duplicate(holders: dict[str, str], is_known: bool) -> None:
     assert is_duplicate("r", ("a", "b"), holders) is is_known
 
 
@@ -579,7 +579,7 @@ def a_review(id: str, text: str, author: str | None = "ann", object: str = "came
     return Review(id, Entity("Product", object), None, "s", author, None, "Title", text, 450, at, at, **fields)
 
 
-def test_rules_look_at_a_part_of_a_review() -> None:
+def test_rule_input_of_a_review() -> None:
     review = a_review("r", "Good", facts=Facts(True, False, None, "de"))
     expected = RuleInput("Title", "Good", 450, "de", is_verified=True, is_duplicate=False)
     assert rule_input(review) == expected
@@ -590,7 +590,7 @@ def test_rules_look_at_a_part_of_a_review() -> None:
     assert not rule_input(a_review("r", "Good", facts=Facts(incentivized=True))).is_verified
 
 
-def test_a_trial_looks_for_duplicates_among_its_reviews_in_their_order() -> None:
+def test_trial_looks_for_duplicates_in_order_of_its_reviews() -> None:
     reviews = [
         a_review("first", "Good pictures"),
         a_review("first", "Good  pictures"),
@@ -619,7 +619,7 @@ GOOD: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "fault"),
     [
         (rule("verdict:ai", RuleKind.LINKS), "`id` must not begin with verdict:, as the flags of classifiers do"),
         (rule("rejected-before", RuleKind.LINKS), "`id` must not be rejected-before, which is a reserved flag"),
@@ -652,11 +652,11 @@ GOOD: list[dict[str, Any]] = [
         ),
     ],
 )
-def test_what_is_wrong_with_a_rule(wrong: ModerationRule, told: str) -> None:
-    assert list(faults(wrong)) == [told]
+def test_faults_of_a_rule(wrong: ModerationRule, fault: str) -> None:
+    assert list(faults(wrong)) == [fault]
 
 
-def test_rules_as_they_are_set_stored_and_shown() -> None:
+def test_rules_round_trip_through_request_storage_and_response() -> None:
     read = [each.rule() for each in MODERATION_RULES.validate_python(GOOD, strict=False)]
     assert [shown_rule(each) for each in read] == GOOD
     assert [rule_from(document) for document in GOOD] == read
@@ -692,12 +692,12 @@ def test_rules_as_they_are_set_stored_and_shown() -> None:
         {"kind": "links", "since": 5},
     ],
 )
-def test_rules_that_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_rules_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         MODERATION_RULES.validate_python([{"id": "r", "outcome": "flag", **wrong}], strict=False)
 
 
-def test_a_store_has_fifty_rules_each_with_an_id_of_its_own() -> None:
+def test_store_has_at_most_fifty_rules_with_unique_ids() -> None:
     rules = [{"id": str(n), "kind": "always", "outcome": "flag"} for n in range(51)]
     assert len(MODERATION_RULES.validate_python(rules[:50], strict=False)) == 50
     for wrong in (rules, [rules[0], rules[0]]):

@@ -1,4 +1,4 @@
-"""Trials of moderation rules: by the endpoint and by the command line. Nothing is written."""
+"""Trials of moderation rules through the endpoint and the command line. Nothing is written."""
 
 import asyncio
 import json
@@ -44,15 +44,15 @@ def row(id: str, fired: list[str], outcome: str | None, **more: Any) -> dict[str
     return {**shown, "approvedBy": None, "publishAfterHours": None, **more}
 
 
-async def test_a_trial_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deadlocks, and so fails, where the work is done in the loop."""
+async def test_trial_leaves_event_loop_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks, and so fails, if the work is done on the event loop."""
     answered = threading.Event()
 
-    def judged(rules: RuleSet, review: RuleInput) -> Ruling:
+    def judge_blocking(rules: RuleSet, review: RuleInput) -> Ruling:
         assert answered.wait(30)
         return NO_RULING
 
-    monkeypatch.setattr(RuleSet, "judge", judged)
+    monkeypatch.setattr(RuleSet, "judge", judge_blocking)
     async with app_without_servers() as application, client_of(application) as http:
         trial = asyncio.ensure_future(http.post(URL, json={"reviews": REVIEWS, "rules": RULES}))
         assert (await http.get("/health/live")).is_success
@@ -61,27 +61,27 @@ async def test_a_trial_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatc
         assert (await trial).is_success
 
 
-async def test_trials_take_one_thread_however_many_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    trying, most, lock = 0, 0, threading.Lock()
+async def test_concurrent_trials_share_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    running, most, lock = 0, 0, threading.Lock()
 
-    def judged(rules: RuleSet, review: RuleInput) -> Ruling:
-        nonlocal trying, most
+    def judge_slowly(rules: RuleSet, review: RuleInput) -> Ruling:
+        nonlocal running, most
         with lock:
-            trying += 1
-            most = max(most, trying)
-        time.sleep(0.01)  # so that others would come meanwhile
+            running += 1
+            most = max(most, running)
+        time.sleep(0.01)  # gives a second thread time to start
         with lock:
-            trying -= 1
+            running -= 1
         return NO_RULING
 
-    monkeypatch.setattr(RuleSet, "judge", judged)
+    monkeypatch.setattr(RuleSet, "judge", judge_slowly)
     async with app_without_servers() as application, client_of(application) as http:
         trials = [http.post(URL, json={"reviews": REVIEWS, "rules": RULES}) for _ in range(3)]
         assert all(answer.is_success for answer in await asyncio.gather(*trials))
     assert most == 1
 
 
-async def test_what_rules_would_do() -> None:
+async def test_trial_of_rules() -> None:
     async with app_without_servers() as application, client_of(application) as http:
         answer = await http.post(URL, json={"reviews": REVIEWS, "rules": RULES})
         assert (answer.status_code, answer.json()) == (
@@ -107,7 +107,7 @@ async def test_what_rules_would_do() -> None:
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv"])
-def test_the_command_line(tmp_path: Path, format: str) -> None:
+def test_trial_from_command_line(tmp_path: Path, format: str) -> None:
     reviews, rules = tmp_path / f"reviews.{format}", tmp_path / "rules.json"
     rules.write_text(json.dumps(RULES))
     if format == "jsonl":
@@ -127,22 +127,22 @@ def test_the_command_line(tmp_path: Path, format: str) -> None:
 
 
 class Recorder(Terminal):
-    """Keeps what two terminals print, in its order, and what is told as JSON."""
+    """Records the printed lines of two terminals in one order, and the JSON result."""
 
     def __init__(self, lines: list[str], *, quiet: bool = False) -> None:
         super().__init__(quiet=quiet)
         self.lines = lines
-        self.told: Any = None
+        self.result: Any = None
 
     def print(self, *objects: Any, **options: Any) -> None:
         self.lines.append(str(objects[0]))
 
-    def tell(self, value: Any) -> None:
-        self.told = value
+    def set_result(self, value: Any) -> None:
+        self.result = value
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-async def test_results_are_kept_for_json_alone_and_bad_rows_shown_at_once(tmp_path: Path, *, quiet: bool) -> None:
+async def test_results_are_kept_only_for_json_and_bad_rows_are_printed_at_once(tmp_path: Path, *, quiet: bool) -> None:
     reviews, rules = tmp_path / "reviews.jsonl", tmp_path / "rules.json"
     rules.write_text(json.dumps(RULES))
     reviews.write_text("\n".join(json.dumps(each) for each in ({"rating": 9}, *REVIEWS)))
@@ -151,12 +151,12 @@ async def test_results_are_kept_for_json_alone_and_bad_rows_shown_at_once(tmp_pa
     order = RuleTrialOptions(reviews, FileFormat.JSONL, ColumnMapping(), rules=rules)
     assert await run_trial(Settings(), out, errors, order) == 1
     assert lines[0].startswith("line 1: ")
-    assert (len(out.told["reviews"]), len(out.told["badRows"])) == ((6, 1) if quiet else (0, 0))
-    assert out.told["summary"]["reviews"] == 6
+    assert (len(out.result["reviews"]), len(out.result["badRows"])) == ((6, 1) if quiet else (0, 0))
+    assert out.result["summary"]["reviews"] == 6
 
 
 @pytest.mark.parametrize("row", [{"rating": 9}, {"reviewId": "r", "votes": [{"userId": "u", "helpful": True}]}])
-async def test_a_trial_without_a_good_row_notices_that_it_is_to_end(
+async def test_trial_without_valid_rows_can_be_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(moderation_rules, "_PAUSE_EVERY_S", 0)
@@ -172,7 +172,7 @@ async def test_a_trial_without_a_good_row_notices_that_it_is_to_end(
     assert len(lines) <= 1
 
 
-def test_a_pipe_is_no_file_to_try(tmp_path: Path) -> None:
+def test_pipe_is_refused(tmp_path: Path) -> None:
     pipe, rules = tmp_path / "pipe.jsonl", tmp_path / "rules.json"
     os.mkfifo(pipe)
     rules.write_text("[]")

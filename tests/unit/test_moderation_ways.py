@@ -1,4 +1,4 @@
-"""The way of moderation where Kafka doesn't tell what is on its way: by the router, which is always right."""
+"""The route of moderation commands: through the router whenever Kafka's lag isn't known to be zero."""
 
 import pytest
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError, NodeNotReadyError
@@ -10,25 +10,25 @@ from messaging.kafka.partition_counts import PartitionCounts, never_grew
 from messaging.topics import Topic, TopicNames
 
 
-class Told(ConsumerLag):
-    """What Kafka tells, or the error that it raises instead."""
+class FixedLag(ConsumerLag):
+    """A lag check that returns or raises the given value."""
 
-    def __init__(self, told: bool | Exception) -> None:
+    def __init__(self, answer: bool | Exception) -> None:
         super().__init__(KafkaConnection("127.0.0.1:1"), TopicNames(""))
-        self._told = told
+        self._answer = answer
 
     async def is_read(self, topic: Topic) -> bool:
-        if isinstance(self._told, Exception):
-            raise self._told
-        return self._told
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
 
 
 @pytest.mark.parametrize(
-    "told", [False, TimeoutError(), NodeNotReadyError(), ConsumerStoppedError(), IllegalStateError(), KeyError(1)]
+    "answer", [False, TimeoutError(), NodeNotReadyError(), ConsumerStoppedError(), IllegalStateError(), KeyError(1)]
 )
-async def test_in_doubt_commands_go_by_the_router(told: bool | Exception) -> None:
-    assert not await ModerationWays(Told(told), PartitionCounts(never_grew, "review-changes")).is_straight()
+async def test_commands_go_through_the_router_if_in_doubt(answer: bool | Exception) -> None:
+    assert not await ModerationWays(FixedLag(answer), PartitionCounts(never_grew, "review-changes")).is_straight()
 
 
-async def test_they_go_straight_while_nothing_is_on_its_way() -> None:
-    assert await ModerationWays(Told(True), PartitionCounts(never_grew, "review-changes")).is_straight()
+async def test_commands_go_straight_while_the_router_is_idle() -> None:
+    assert await ModerationWays(FixedLag(True), PartitionCounts(never_grew, "review-changes")).is_straight()

@@ -1,4 +1,4 @@
-"""Names that are filled in: how soon each is asked for again."""
+"""Filling in names: pauses before each is requested again."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -17,11 +17,11 @@ from storage.reviews import ReviewRepository, WantedNames
 from tests.support.clock import Clock
 
 
-async def test_what_fails_beside_others_is_asked_for_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: Counter[str] = Counter()
+async def test_partly_failed_names_are_requested_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    requested: Counter[str] = Counter()
 
     async def resolve(ids: Collection[str]) -> Mapping[str, ResolvedEntity]:
-        asked.update(ids)
+        requested.update(ids)
         raise PartlyResolvedError("the answer has status 503", {"a": ResolvedEntity("A")}, ["failing"])
 
     clock, reviews = Clock(), AsyncMock(spec=ReviewRepository)
@@ -35,9 +35,9 @@ async def test_what_fails_beside_others_is_asked_for_again_soon(monkeypatch: pyt
         for _ in range(20):
             await filling.fill_some()
             clock.now += names.LONGEST_PAUSE_AWAY_S
-    assert asked["failing"] == asked["a"] == 20
-    assert asked["unknown"] < 10
+    assert requested["failing"] == requested["a"] == 20
+    assert requested["unknown"] < 10
     reviews.fill_names.assert_awaited_with("Vendor", {"a": "A"})
-    # Once: what goes on is told where details are asked for.
-    told = [(line["error"], line["ids"]) for line in lines if line["log_level"] == "warning"]
-    assert told == [("the answer has status 503", 1)]
+    # A warning is logged once; repeats are logged at debug level.
+    warnings = [(line["error"], line["ids"]) for line in lines if line["log_level"] == "warning"]
+    assert warnings == [("the answer has status 503", 1)]

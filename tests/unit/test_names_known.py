@@ -1,4 +1,4 @@
-"""Names in memory, and when to ask again."""
+"""The cache of names, and pauses before the next request."""
 
 from datetime import UTC, datetime
 
@@ -22,18 +22,18 @@ def review(type: str = "Vendor", id: str = "1", name: str | None = None) -> Revi
 
 
 @pytest.mark.parametrize("type", ["Plain", "Unregistered"])
-def test_without_a_resolver_nothing_is_wanted(type: str) -> None:
+def test_no_name_is_wanted_without_a_resolver(type: str) -> None:
     known = KnownNames(TYPES)
     known.learn(Entity(type, "1"), "Name")
     assert known.named(review(type)) == review(type)
 
 
-def test_a_name_of_its_own_stays() -> None:
+def test_own_name_is_kept() -> None:
     assert KnownNames(TYPES).named(review(name="Own")) == review(name="Own")
 
 
 @pytest.mark.parametrize("missing", [None, ""])
-def test_a_name_is_wanted_until_it_is_known(missing: str | None) -> None:
+def test_name_is_wanted_until_it_is_known(missing: str | None) -> None:
     clock = Clock()
     known = KnownNames(TYPES, clock)
     first = known.named(review(name=missing))
@@ -44,7 +44,7 @@ def test_a_name_is_wanted_until_it_is_known(missing: str | None) -> None:
     assert known.named(review(name=missing)).name_wanted
 
 
-def test_names_take_bounded_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_names, "CAPACITY", 2)
     known = KnownNames(TYPES)
     for id in ("1", "2", "1", "3"):

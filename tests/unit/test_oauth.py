@@ -1,4 +1,4 @@
-"""Tokens for Kafka: had once, kept, and no word of them in what goes wrong."""
+"""OAuth tokens for Kafka: cached, and never part of an error message."""
 
 import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
@@ -12,19 +12,19 @@ from tests.support.tls_servers import PASSWORDS, SERVICE, token_endpoint
 
 
 @pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An endpoint that is there answers in time, however busy the machine is."""
+def _long_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long enough for an endpoint that is up, however busy the machine is."""
     monkeypatch.setattr(oauth, "_TIMEOUT_S", 60.0)
 
 
-async def test_a_token_is_kept_until_shortly_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_token_is_cached_until_shortly_before_it_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(100)
     monkeypatch.setattr(oauth, "monotonic", clock)
     async with token_endpoint() as url:
         tokens = ClientCredentials(url, SERVICE, PASSWORDS[SERVICE], scope="kafka")
         first = await tokens.token()
         assert first.count(".") == 2
-    # The endpoint is gone, and nobody asks it.
+    # The endpoint is down; the cached token needs no request.
     clock.now += 569
     assert await tokens.token() == first
     clock.now += 2
@@ -32,7 +32,7 @@ async def test_a_token_is_kept_until_shortly_before_its_end(monkeypatch: pytest.
         await tokens.token()
 
 
-async def test_a_wrong_secret_is_told_without_it() -> None:
+async def test_wrong_secret_is_not_part_of_the_error() -> None:
     async with token_endpoint() as url:
         with pytest.raises(KafkaConnectionError) as caught:
             await ClientCredentials(url, SERVICE, "pass-of-nobody", scope=None).token()
@@ -51,7 +51,7 @@ async def test_a_wrong_secret_is_told_without_it() -> None:
         ("https://id.example.com/token", None, "PLAUDIT_KAFKA__SASL_PASSWORD: OAUTHBEARER needs both"),
     ],
 )
-def test_a_connection_with_tokens_that_cannot_even_be_tried(url: str | None, password: str | None, reason: str) -> None:
+def test_unusable_token_settings_are_rejected(url: str | None, password: str | None, reason: str) -> None:
     access = KafkaAccess(
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism="OAUTHBEARER",
@@ -63,5 +63,5 @@ def test_a_connection_with_tokens_that_cannot_even_be_tried(url: str | None, pas
         KafkaConnection("kafka:9093", access).client_options()
 
 
-def test_what_waits_for_a_right_is_kept() -> None:
+def test_missing_authorization_counts_as_unavailable() -> None:
     assert is_broker_away(TopicAuthorizationFailedError("plaudit.events"))

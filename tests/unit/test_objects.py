@@ -21,8 +21,8 @@ updates = st.lists(
 
 
 @given(updates)
-def test_any_order_of_records_leads_to_the_newest_facts(told: list[tuple[dict[str, Fact], int]]) -> None:
-    records = [(facts, RecordPosition(0, offset, time)) for offset, (facts, time) in enumerate(told)]
+def test_any_order_of_records_leads_to_the_newest_facts(updates_given: list[tuple[dict[str, Fact], int]]) -> None:
+    records = [(facts, RecordPosition(0, offset, time)) for offset, (facts, time) in enumerate(updates_given)]
     states = set()
     for order in permutations(records):
         state = ObjectFacts()
@@ -36,7 +36,7 @@ def test_any_order_of_records_leads_to_the_newest_facts(told: list[tuple[dict[st
     assert dict(next(iter(states))[0]) == newest
 
 
-def test_what_tells_nothing_new_changes_nothing() -> None:
+def test_old_or_repeated_records_change_nothing() -> None:
     known = ObjectFacts().after({"name": "Camera"}, RecordPosition(0, 5, 10))
     assert known.after({"name": "Kamera"}, RecordPosition(0, 4, 10)) is known
     assert known.after({"name": "Camera"}, RecordPosition(0, 5, 10)) is known
@@ -55,11 +55,11 @@ def test_what_tells_nothing_new_changes_nothing() -> None:
         (False, None, True),
     ],
 )
-def test_a_store_knows_better(here: bool | None, everywhere: bool | None, expected: bool) -> None:
-    told = {HERE: here, EVERYWHERE: everywhere}
+def test_facts_of_store_override_shared_ones(here: bool | None, everywhere: bool | None, expected: bool) -> None:
+    values = {HERE: here, EVERYWHERE: everywhere}
     objects = {
         place: ObjectFacts({"reviewsEnabled": value, "name": str(place.store_id)})
-        for place, value in told.items()
+        for place, value in values.items()
         if value is not None
     }
     assert is_closed(objects, HERE) is expected
@@ -69,7 +69,7 @@ def test_a_store_knows_better(here: bool | None, everywhere: bool | None, expect
     assert not is_closed({HERE: ObjectFacts({"name": "x"}), **objects}, ObjectKey(Entity("Vendor", "camera"), "shop"))
 
 
-def test_an_object_is_described_by_what_was_told() -> None:
+def test_description_has_all_published_facts() -> None:
     texts = {"name": "Camera", "url": "https://shop.example/c", "imageUrl": "https://shop.example/i"}
     codes = {"gtins": ("1", "2"), "mpns": ("3",), "skus": ("4",), "brands": ("Acme",)}
     pages = ("Camera", "https://shop.example/c", "https://shop.example/i")
@@ -79,21 +79,21 @@ def test_an_object_is_described_by_what_was_told() -> None:
 
 
 @pytest.mark.parametrize("fact", [True, ("a",)], ids=str)
-def test_what_is_no_text_names_nothing(fact: Fact) -> None:
-    told = {HERE: ObjectFacts(dict.fromkeys(("name", "url", "imageUrl"), fact))}
-    assert object_name(told, HERE) is None
-    assert description(told, HERE) == Description()
+def test_fact_that_is_no_text_is_ignored(fact: Fact) -> None:
+    facts = {HERE: ObjectFacts(dict.fromkeys(("name", "url", "imageUrl"), fact))}
+    assert object_name(facts, HERE) is None
+    assert description(facts, HERE) == Description()
 
 
 @pytest.mark.parametrize("fact", [True, "a"], ids=str)
-def test_what_is_no_list_holds_no_codes(fact: Fact) -> None:
-    told = {HERE: ObjectFacts(dict.fromkeys(("gtins", "mpns", "skus", "brands"), fact))}
-    assert description(told, HERE) == Description()
+def test_fact_that_is_no_list_is_ignored(fact: Fact) -> None:
+    facts = {HERE: ObjectFacts(dict.fromkeys(("gtins", "mpns", "skus", "brands"), fact))}
+    assert description(facts, HERE) == Description()
 
 
-def test_an_update_says_what_it_names() -> None:
-    told = {"entityType": "Product", "entityId": "camera", "storeId": "shop", "url": None, "gtins": ["1", "2"]}
-    update = OBJECT_UPDATE.validate_python({**told, "gtins": ("1", "2"), "reviewsEnabled": False})
+def test_update_has_only_the_facts_it_names() -> None:
+    fields = {"entityType": "Product", "entityId": "camera", "storeId": "shop", "url": None, "gtins": ["1", "2"]}
+    update = OBJECT_UPDATE.validate_python({**fields, "gtins": ("1", "2"), "reviewsEnabled": False})
     assert update.object_key == HERE
     assert update.facts() == {"gtins": ("1", "2"), "reviewsEnabled": False}
     assert OBJECT_UPDATE.validate_json(b'{"entityType":"Product","entityId":"camera"}').facts() == {}
@@ -114,6 +114,6 @@ def test_an_update_says_what_it_names() -> None:
     ],
     ids=str,
 )
-def test_updates_that_cannot_be_used(wrong: dict[str, object]) -> None:
+def test_invalid_updates_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         OBJECT_UPDATE.validate_json(json.dumps({"entityType": "Product", "entityId": "camera", **wrong}))

@@ -38,15 +38,15 @@ histories = st.lists(
 
 
 @given(histories, st.data())
-def test_shuffles_and_repeats_lead_to_one_state(history: list[Event], data: st.DataObject) -> None:
+def test_shuffled_and_repeated_events_lead_to_one_state(history: list[Event], data: st.DataObject) -> None:
     in_order = sorted(history, key=lambda event: event[0].modified)
     repeats = data.draw(st.lists(st.sampled_from(history), max_size=10))
-    told = data.draw(st.permutations([*history, *repeats]))
-    assert known_after(*told) == known_after(*in_order)
+    shuffled = data.draw(st.permutations([*history, *repeats]))
+    assert known_after(*shuffled) == known_after(*in_order)
 
 
 @given(histories, st.data())
-def test_the_newest_counts_and_its_status_since_its_run_began(history: list[Event], data: st.DataObject) -> None:
+def test_newest_event_counts_with_the_start_of_its_status(history: list[Event], data: st.DataObject) -> None:
     order = known_after(*data.draw(st.permutations(history)))
     in_order = [event for event, _ in sorted(history, key=lambda event: event[0].modified)]
     *_, run = (list(run) for _, run in groupby(in_order, key=lambda event: event.status.lower()))
@@ -55,13 +55,13 @@ def test_the_newest_counts_and_its_status_since_its_run_began(history: list[Even
 
 
 @given(histories, st.data())
-def test_a_store_that_was_told_once_stays(history: list[Event], data: st.DataObject) -> None:
+def test_known_store_is_kept(history: list[Event], data: st.DataObject) -> None:
     without = data.draw(st.sets(st.integers(0, len(history) - 1), max_size=len(history) - 1))
-    told = [(replace(o, store_id=None) if n in without else o, d) for n, (o, d) in enumerate(history)]
-    assert known_after(*data.draw(st.permutations(told))).store_id == "shop"
+    partly = [(replace(o, store_id=None) if n in without else o, d) for n, (o, d) in enumerate(history)]
+    assert known_after(*data.draw(st.permutations(partly))).store_id == "shop"
 
 
-def test_an_id_is_one_stores() -> None:
+def test_order_id_belongs_to_one_store() -> None:
     (order, _), (other, _) = an_event(), an_event(1)
     assert is_of_other_store(order, replace(other, store_id="elsewhere"))
     assert not is_of_other_store(order, other)
@@ -70,13 +70,13 @@ def test_an_id_is_one_stores() -> None:
     assert not is_of_other_store(None, other)
 
 
-def test_a_repeat_tells_nothing_new() -> None:
+def test_repeat_changes_nothing() -> None:
     order = known_after(an_event(0, "New"), an_event(1, "Complete"))
     for event in (an_event(0, "New"), an_event(1, "Complete")):
         assert known_after(event, known=order) is order
 
 
-def test_of_one_moment_the_later_record_counts_unless_it_repeats_one() -> None:
+def test_later_record_with_equal_timestamp_wins_unless_it_is_a_repeat() -> None:
     first, second = an_event(1, content="first"), an_event(1, "Complete", content="second")
     order = known_after(an_event(0), first, second)
     assert order.body == second[0].body
@@ -84,20 +84,20 @@ def test_of_one_moment_the_later_record_counts_unless_it_repeats_one() -> None:
     assert known_after(an_event(-1), known=order).status_since == order.modified
 
 
-def test_a_status_that_is_told_again_lasts_since_it_was_told_first() -> None:
+def test_repeated_status_keeps_its_start() -> None:
     order = known_after(an_event(0, "New"), *(an_event(minute, "Complete") for minute in (1, 5, 9)))
     assert order.status_since == NOON + timedelta(minutes=1)
     assert known_after(an_event(3, "New"), known=order).status_since == NOON + timedelta(minutes=5)
 
 
 @given(histories)
-def test_what_was_returned_stays_with_the_order(history: list[Event]) -> None:
+def test_returned_quantities_are_kept(history: list[Event]) -> None:
     first, *later = history
     order = replace(known_after(first), returned={"a": 1, "c": 7})
     assert known_after(*later, known=order).returned == {"a": 1, "c": 7}
 
 
-def test_what_is_available_is_never_below_nothing() -> None:
+def test_available_quantity_is_never_negative() -> None:
     order = replace(an_event(quantity=3)[0], returned={"a": 1, "b": 9})
     assert order.available() == {"a": 2, "b": 0}
 
@@ -113,13 +113,13 @@ def test_what_is_available_is_never_below_nothing() -> None:
         *((f"anna@{'x' * 64}.example", None), ("änna@münchen.example", "änna@xn--mnchen-3ya.example")),
     ],
 )
-def test_the_address_of_a_customer_is_usable(email: str | None, address: str | None) -> None:
+def test_usable_address_of_a_customer(email: str | None, address: str | None) -> None:
     assert Customer(email=email).address == address
     if address is not None:
         assert mailbox("to", address).addr_spec == address
 
 
-def test_lines_with_one_id_are_one() -> None:
+def test_lines_with_equal_ids_are_one() -> None:
     order = an_event()[0]
     assert replace(order, lines=order.lines * 3).available() == {"a": 3, "b": 6}
 
@@ -132,13 +132,13 @@ def test_both_spellings_of_cancelled(status: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("count", [499, 500, 501, 503])
-def test_the_oldest_observations_are_forgotten(count: int) -> None:
+def test_oldest_observations_are_dropped(count: int) -> None:
     order = known_after(*(an_event(minute, f"Status {minute}") for minute in range(count)))
     minutes = range(max(0, count - 500), count)
     assert order.observations == tuple((NOON + timedelta(minutes=m), f"Status {m}") for m in minutes)
 
 
-def test_an_order_knows_what_it_was_told_and_when() -> None:
+def test_order_keeps_observations_and_digests() -> None:
     (first, digest), (late, late_digest), (second, repeat) = an_event(1), an_event(0, "Early"), an_event(1, "Complete")
     order = after_event(None, first, digest)
     assert order == replace(first, observations=((first.modified, "New"),), digests=(digest,))
@@ -149,14 +149,14 @@ def test_an_order_knows_what_it_was_told_and_when() -> None:
     assert order == replace(
         second, observations=(*observations, (second.modified, "Complete")), digests=(digest, repeat)
     )
-    # What is told again of that moment stands last among its observations.
-    told_again = after_event(order, first, "another")
-    assert [status for _, status in told_again.observations] == ["Early", "Complete", "New"]
+    # A repeated status of the same moment becomes the last of its observations.
+    repeated = after_event(order, first, "another")
+    assert [status for _, status in repeated.observations] == ["Early", "Complete", "New"]
     newer, newest = an_event(2, "Complete")
-    assert after_event(told_again, newer, newest).digests == (newest,)
+    assert after_event(repeated, newer, newest).digests == (newest,)
 
 
-def test_a_late_event_with_a_known_status_tells_nothing() -> None:
+def test_late_event_with_known_status_changes_nothing() -> None:
     order = known_after(an_event(0), an_event(5, "Complete"))
     assert after_event(order, an_event(0)[0], "another digest") is order
     known = after_event(order, *an_event(3, "Complete"))
@@ -164,7 +164,7 @@ def test_a_late_event_with_a_known_status_tells_nothing() -> None:
     assert known.status_since == NOON + timedelta(minutes=3)
 
 
-def test_a_status_that_was_left_and_taken_again_within_a_moment_lasts_since_then() -> None:
+def test_status_left_and_resumed_within_a_moment_counts_from_its_return() -> None:
     order, _ = an_event(1, "Complete")
     assert order.status_since == order.modified
     before, again = (NOON, "Complete"), (order.modified, "Complete")
@@ -173,12 +173,12 @@ def test_a_status_that_was_left_and_taken_again_within_a_moment_lasts_since_then
 
 
 @pytest.mark.parametrize("statuses", [("Paid", "Sent"), ("Sent", "Paid")])
-def test_late_events_of_one_moment_stand_as_they_came(statuses: tuple[str, str]) -> None:
+def test_late_events_of_one_moment_keep_their_order(statuses: tuple[str, str]) -> None:
     order = known_after(an_event(5, "Complete"), *(an_event(3, status) for status in statuses))
     assert [status for _, status in order.observations] == [*statuses, "Complete"]
 
 
 @pytest.mark.parametrize("is_viewed", [False, True])
-def test_news_let_a_reminder_be_decided_again_unless_the_request_was_seen(is_viewed: bool) -> None:
+def test_new_event_reopens_the_reminder_unless_the_request_was_viewed(is_viewed: bool) -> None:
     state = ReminderState(1, NOON, sent_to_customer=2, is_over=True, limit_since=NOON, is_viewed=is_viewed)
     assert state.after_news() == ReminderState(1, NOON, is_over=is_viewed, is_viewed=is_viewed)

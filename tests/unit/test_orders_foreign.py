@@ -1,4 +1,4 @@
-"""Orders as other systems write them."""
+"""Orders in the formats of other systems."""
 
 import json
 from contextlib import suppress
@@ -87,17 +87,17 @@ FIELDS_BESIDE_LINES: dict[str, dict[str, Any]] = {
     "line_items": {"financial_status": "paid"},
     "lineItems": {"orderState": "Open"},
 }
-"""The least that makes an order of each system, beside its lines."""
+"""The minimal fields of an order of each system, besides its lines."""
 
 
-def told(order: object) -> Order:
-    """The order that a value tells of."""
+def parse_order(order: object) -> Order:
+    """The order in an event's value."""
     body = json.dumps(order).encode()
     return order_event(body)[0].order(body, AT)
 
 
-def test_an_order_of_virto() -> None:
-    order = told(VIRTO)
+def test_virto_order() -> None:
+    order = parse_order(VIRTO)
     assert order.customer == Customer("anna", "Anna Berg", "anna@example.com", "de-DE")
     assert (order.id, order.number, order.status, order.store_id) == (
         "order",
@@ -110,13 +110,13 @@ def test_an_order_of_virto() -> None:
     assert json.loads(order.body) == VIRTO
 
 
-def test_an_order_of_shopify() -> None:
-    order = told(SHOPIFY)
+def test_shopify_order() -> None:
+    order = parse_order(SHOPIFY)
     assert order.customer == Customer("115310627314723950", "Anna Berg", "anna@example.com", "de-DE")
     assert (order.id, order.number, order.status) == ("820982911946154500", "#1234", "paid")
     assert order.lines == (OrderLine("1", "7", "Camera", 2, 12.5), OrderLine("2", None, "Gift wrap", 1, 0))
     assert (order.is_cancelled, order.modified, order.store_id) == (False, AT, None)
-    assert told({**SHOPIFY, "storeId": "Electronics"}).store_id == "Electronics"
+    assert parse_order({**SHOPIFY, "storeId": "Electronics"}).store_id == "Electronics"
 
 
 @pytest.mark.parametrize(
@@ -128,18 +128,18 @@ def test_an_order_of_shopify() -> None:
         ({"cancelled_at": "2026-03-14T10:26:53+01:00", "fulfillment_status": "fulfilled"}, "Cancelled", True),
     ],
 )
-def test_the_status_of_an_order_of_shopify(fields: dict[str, Any], status: str, is_cancelled: bool) -> None:
-    order = told({**SHOPIFY, **fields})
+def test_status_of_shopify_order(fields: dict[str, Any], status: str, is_cancelled: bool) -> None:
+    order = parse_order({**SHOPIFY, **fields})
     assert (order.status, order.is_cancelled) == (status, is_cancelled)
 
 
-def test_an_order_of_commercetools() -> None:
-    order = told(COMMERCETOOLS)
+def test_commercetools_order() -> None:
+    order = parse_order(COMMERCETOOLS)
     assert order.customer == Customer("anna", "Anna Berg", "anna@example.com", "de-DE")
     assert (order.id, order.number, order.status, order.store_id) == ("order", "CT-1", "Confirmed", "Electronics")
     assert order.lines == (OrderLine("line", "camera", "Kamera", 2, 12.5),)
     assert (order.is_cancelled, order.modified) == (False, AT)
-    assert told({**COMMERCETOOLS, "orderState": "Cancelled"}).is_cancelled
+    assert parse_order({**COMMERCETOOLS, "orderState": "Cancelled"}).is_cancelled
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_an_order_of_commercetools() -> None:
 )
 def test_prices_of_commercetools(price: object, found: float | None) -> None:
     line = {"id": "line", "quantity": 1, "price": price}
-    assert told({**COMMERCETOOLS, "lineItems": [line]}).lines[0].price == found
+    assert parse_order({**COMMERCETOOLS, "lineItems": [line]}).lines[0].price == found
 
 
 @pytest.mark.parametrize(
@@ -166,23 +166,23 @@ def test_prices_of_commercetools(price: object, found: float | None) -> None:
         ({"id": "1", "quantity": "2.0"}, OrderLine("1", None, None, 2)),
     ],
 )
-def test_numbers_as_other_systems_write_them(fields: dict[str, Any], line: OrderLine) -> None:
-    order = told({"id": 1, "number": 17, "customerId": 3, "status": "New", "items": [fields, None]})
+def test_numbers_in_other_notations(fields: dict[str, Any], line: OrderLine) -> None:
+    order = parse_order({"id": 1, "number": 17, "customerId": 3, "status": "New", "items": [fields, None]})
     assert (order.id, order.number, order.customer.id, order.lines) == ("1", "17", "3", (line,))
 
 
 @pytest.mark.parametrize("quantity", ["two", "1.5", True, -1, "-1", "", None, [], "1e3"])
-def test_quantities_that_are_none(quantity: object) -> None:
+def test_invalid_quantities_are_refused(quantity: object) -> None:
     for lines, fields in FIELDS_BESIDE_LINES.items():
         order = {"id": "1", **fields, lines: [{"id": "1", "quantity": quantity}]}
         with pytest.raises(InvalidContentError) as refused:
-            told(order)
+            parse_order(order)
         assert [error.pointer for error in refused.value.errors] == ["/items/0/quantity"]
 
 
 @pytest.mark.parametrize("lines", FIELDS_BESIDE_LINES)
 @pytest.mark.parametrize("twice", ['"ID": "2",', '"extra": {"a": 1, "a": 2},', '"shop": 1, "shop": 1,'])
-def test_a_field_that_comes_twice_is_refused(lines: str, twice: str) -> None:
+def test_repeated_field_is_refused(lines: str, twice: str) -> None:
     beside = json.dumps(FIELDS_BESIDE_LINES[lines]).strip("{}")
     value = f'{{"id": "1", {twice} {beside}, "{lines}": []}}'
     with pytest.raises(InvalidContentError) as refused:
@@ -205,9 +205,9 @@ _EMAIL = "anna@example.com"
         ({**COMMERCETOOLS, "shippingAddress": {"email": _EMAIL, "EMAIL": None}}, "/shippingAddress/EMAIL"),
     ],
 )
-def test_a_field_of_a_part_that_comes_twice_is_named(order: dict[str, Any], twice: str) -> None:
+def test_repeated_field_of_a_part_is_named(order: dict[str, Any], twice: str) -> None:
     with pytest.raises(InvalidContentError) as refused:
-        told(order)
+        parse_order(order)
     assert [(error.pointer, error.code) for error in refused.value.errors] == [(twice, "duplicate-field")]
 
 
@@ -219,22 +219,24 @@ def test_a_field_of_a_part_that_comes_twice_is_named(order: dict[str, Any], twic
         {"addresses": [{"email": "\t"}, {"email": _EMAIL}]},
     ],
 )
-def test_a_blank_address_is_none(fields: dict[str, Any]) -> None:
-    assert told({**VIRTO, **fields}).customer.email == _EMAIL
+def test_blank_mail_address_is_ignored(fields: dict[str, Any]) -> None:
+    assert parse_order({**VIRTO, **fields}).customer.email == _EMAIL
 
 
 @pytest.mark.parametrize("email", [0, False, {}, [], 7])
-def test_a_mail_address_that_is_no_text_is_refused(email: object) -> None:
+def test_mail_address_that_is_no_text_is_refused(email: object) -> None:
     with pytest.raises(InvalidContentError) as refused:
-        told({**VIRTO, "customerEmail": email})
+        parse_order({**VIRTO, "customerEmail": email})
     assert [error.pointer for error in refused.value.errors] == ["/customerEmail"]
 
 
 @pytest.mark.parametrize("order", [VIRTO, SHOPIFY, COMMERCETOOLS], ids=["virto", "shopify", "commercetools"])
-def test_an_order_without_whoever_ordered(order: dict[str, Any]) -> None:
-    forgotten = order_without_customer(told(order))
-    assert forgotten.available() == told(order).available()
-    assert [line["quantity"] for line in json.loads(forgotten.body)["items"]] == [e.quantity for e in told(order).lines]
+def test_order_without_its_customer(order: dict[str, Any]) -> None:
+    forgotten = order_without_customer(parse_order(order))
+    assert forgotten.available() == parse_order(order).available()
+    assert [line["quantity"] for line in json.loads(forgotten.body)["items"]] == [
+        e.quantity for e in parse_order(order).lines
+    ]
     for trace in ("anna", "Anna", "Berg", "115310627314723950", "example.com"):
         assert trace not in repr(forgotten)
     assert order_without_customer(forgotten) == forgotten
@@ -248,13 +250,13 @@ _values = st.recursive(
 
 
 @given(st.sampled_from([VIRTO, SHOPIFY, COMMERCETOOLS]), st.data())
-def test_anything_in_place_of_a_field_is_an_order_or_refused(order: dict[str, Any], data: st.DataObject) -> None:
+def test_any_field_value_is_accepted_or_refused(order: dict[str, Any], data: st.DataObject) -> None:
     changed = json.loads(json.dumps(order))
     lines = next(changed[name] for name in ("items", "line_items", "lineItems") if name in changed)
     place = data.draw(st.sampled_from([changed, lines[0]]))
     place[data.draw(st.sampled_from(sorted(place)))] = data.draw(_values)
     with suppress(InvalidContentError, InvalidMessageError):
-        told(changed)
+        parse_order(changed)
 
 
 @pytest.mark.parametrize(
@@ -269,24 +271,26 @@ def test_anything_in_place_of_a_field_is_an_order_or_refused(order: dict[str, An
         ({"items": [], "status": "New", "modifiedDate": " -1.5e3"}, "/modifiedDate"),
     ],
 )
-def test_what_cannot_be_read_is_named(fields: dict[str, Any], place: str) -> None:
+def test_unreadable_field_is_named(fields: dict[str, Any], place: str) -> None:
     with pytest.raises(InvalidContentError) as refused:
         order_event(json.dumps({"id": "o", **fields}).encode())
     assert [error.pointer for error in refused.value.errors] == [place]
 
 
 @pytest.mark.parametrize("order", [SHOPIFY, COMMERCETOOLS])
-def test_items_that_are_null_are_none_of_ours(order: dict[str, Any]) -> None:
-    assert replace(told({**order, "items": None}), body=b"") == replace(told(order), body=b"")
+def test_items_null_does_not_make_it_our_format(order: dict[str, Any]) -> None:
+    assert replace(parse_order({**order, "items": None}), body=b"") == replace(parse_order(order), body=b"")
 
 
-def test_names_of_ours_in_snake_case_are_other_fields() -> None:
+def test_our_field_names_in_snake_case_are_other_fields() -> None:
     line = {"id": "1", "productId": "camera", "product_id": "other", "quantity": 1}
-    order = told({"id": "o", "status": "New", "customerId": "anna", "customer_id": 7, "store_id": 12, "items": [line]})
+    order = parse_order(
+        {"id": "o", "status": "New", "customerId": "anna", "customer_id": 7, "store_id": 12, "items": [line]}
+    )
     assert (order.customer.id, order.store_id, order.lines[0].product_id) == ("anna", None, "camera")
 
 
-def test_an_empty_date_cancels_nothing_and_null_is_no_line() -> None:
+def test_empty_cancellation_date_and_null_lines() -> None:
     event, _ = order_event(b'{"id": "o", "cancelled_at": "", "financial_status": null, "line_items": null}')
     assert (event.is_cancelled, event.items) == (False, ())
 
@@ -318,22 +322,22 @@ _OWN_LINES = [{"id": "line", "productId": "camera", "quantity": 2}]
         ({**COMMERCETOOLS, "modifiedDate": "2026-03-14T09:26:53Z"}, "/modifiedDate"),
     ],
 )
-def test_an_order_of_no_system_is_refused_rather_than_half_read(order: dict[str, Any], place: str) -> None:
+def test_mixed_formats_are_refused(order: dict[str, Any], place: str) -> None:
     with pytest.raises(
         InvalidContentError, match="lines of an order with Plaudit's field names are in `items`"
     ) as refused:
-        told(order)
+        parse_order(order)
     assert [error.pointer for error in refused.value.errors] == [place]
 
 
 @pytest.mark.parametrize("mark", ["financial_status", "fulfillment_status", "admin_graphql_api_id"])
-def test_one_mark_makes_an_order_of_shopify(mark: str) -> None:
-    assert told({"id": 1, "line_items": [{"id": 2, "quantity": 1}], mark: None, "status": None}).status == "New"
+def test_one_marker_field_makes_a_shopify_order(mark: str) -> None:
+    assert parse_order({"id": 1, "line_items": [{"id": 2, "quantity": 1}], mark: None, "status": None}).status == "New"
 
 
 @pytest.mark.parametrize("lines", ["line_items", "lineItems"])
-def test_lines_of_others_that_are_null_make_no_order_of_theirs(lines: str) -> None:
-    assert told({"id": "o", "status": "Complete", "customerId": "anna", lines: None}).customer.id == "anna"
+def test_null_lines_of_another_system_make_no_order_of_it(lines: str) -> None:
+    assert parse_order({"id": "o", "status": "Complete", "customerId": "anna", lines: None}).customer.id == "anna"
 
 
 @pytest.mark.parametrize(
@@ -341,15 +345,15 @@ def test_lines_of_others_that_are_null_make_no_order_of_theirs(lines: str) -> No
     [
         (None, AT),
         ("", AT),
-        (" 2026-03-14 ", AT),  # its day: changes of one day follow each other
-        ("2026-03-13", datetime(2026, 3, 13, 23, 59, 59, 999000, UTC)),  # as where a sender is west of UTC
+        (" 2026-03-14 ", AT),  # today: the time of arrival, so that changes keep their order
+        ("2026-03-13", datetime(2026, 3, 13, 23, 59, 59, 999000, UTC)),  # as from a sender west of UTC
         ("2026-03-15", datetime(2026, 3, 15, tzinfo=UTC)),  # east of it
         ("2026-03-14T00:00:00Z", datetime(2026, 3, 14, tzinfo=UTC)),
         ("9999-12-31", datetime(9999, 12, 31, tzinfo=UTC)),
     ],
 )
-def test_a_day_alone_says_when_an_order_was_changed(modified: str | None, at: datetime) -> None:
-    assert told({**VIRTO, "modifiedDate": modified}).modified == at
+def test_date_without_time_dates_the_change(modified: str | None, at: datetime) -> None:
+    assert parse_order({**VIRTO, "modifiedDate": modified}).modified == at
 
 
 def change(status: str, day: str, at: datetime) -> tuple[Order, str]:
@@ -357,7 +361,7 @@ def change(status: str, day: str, at: datetime) -> tuple[Order, str]:
     return event.order(b"", at), digest
 
 
-def test_an_earlier_day_is_older_however_late_it_comes() -> None:
+def test_earlier_day_is_older_even_if_it_arrives_later() -> None:
     new = "New", "2026-03-14"
     complete = change("Complete", "2026-03-15", datetime(2026, 3, 15, 9, tzinfo=UTC))
     stored = after_event(after_event(None, *change(*new, datetime(2026, 3, 14, 15, tzinfo=UTC))), *complete)
@@ -366,7 +370,7 @@ def test_an_earlier_day_is_older_however_late_it_comes() -> None:
 
 
 @pytest.mark.parametrize(("hour", "next_hour"), [(3 - 24, 7 - 24), (9, 15), (23, 25), (25, 30)])
-def test_changes_of_a_day_follow_each_other_wherever_they_are_made(hour: int, next_hour: int) -> None:
+def test_changes_of_a_day_keep_their_order_in_any_time_zone(hour: int, next_hour: int) -> None:
     day = datetime(2026, 3, 14, tzinfo=UTC)
     paid = change("Paid", "2026-03-14", day + timedelta(hours=hour))
     cancelled = change("Cancelled", "2026-03-14", day + timedelta(hours=next_hour))
@@ -378,7 +382,7 @@ def test_changes_of_a_day_follow_each_other_wherever_they_are_made(hour: int, ne
     [
         (None, False),
         ("2020-01-01", False),
-        ("2026-03-14T23:26:53Z", False),  # local time at UTC+14, told as UTC
+        ("2026-03-14T23:26:53Z", False),  # local time at UTC+14, labelled as UTC
         ("2026-03-15", False),
         ("2026-03-15T09:26:53Z", False),
         ("2026-03-15T09:26:53.001Z", True),
@@ -386,14 +390,14 @@ def test_changes_of_a_day_follow_each_other_wherever_they_are_made(hour: int, ne
         ("9999-12-31", True),
     ],
 )
-def test_a_date_that_is_to_come_would_freeze_the_order(modified: str | None, is_refused: bool) -> None:
+def test_future_date_is_refused(modified: str | None, is_refused: bool) -> None:
     event, _ = order_event(json.dumps({**VIRTO, "modifiedDate": modified}).encode())
     refusal = event.refusal(AT)
     assert (refusal is not None) is is_refused
     assert refusal is None or str(refusal).startswith("/modifiedDate: The date is more than a day ahead")
 
 
-def test_no_day_is_refused_in_words() -> None:
+def test_impossible_date_is_refused_with_its_field() -> None:
     with pytest.raises(InvalidContentError) as refused:
         order_event(json.dumps({**VIRTO, "modifiedDate": "2026-13-41"}).encode())
     assert [error.pointer for error in refused.value.errors] == ["/modifiedDate"]

@@ -1,4 +1,4 @@
-"""Web origins: exactly what browsers send."""
+"""Web origins, in exactly the form that browsers send."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from domain.origins import InvalidOriginError, check_origin
         "http://my_shop.1st",
     ],
 )
-def test_origins(origin: str) -> None:
+def test_valid_origins(origin: str) -> None:
     check_origin(origin)
 
 
@@ -27,7 +27,7 @@ TOO_MUCH = "An origin has no path, user or default port: use "
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "message"),
     [
         (("", "*", "null", "shop.example", "ftp://shop.example", "https://"), NO_HOST),
         (
@@ -49,8 +49,8 @@ TOO_MUCH = "An origin has no path, user or default port: use "
         (("https://[::1",), "The origin can't be read: Invalid IPv6 URL"),
     ],
 )
-def test_what_is_none(texts: tuple[str, ...], told: str) -> None:
+def test_invalid_origins_are_refused(texts: tuple[str, ...], message: str) -> None:
     for text in texts:
         with pytest.raises(InvalidOriginError) as refused:
             check_origin(text)
-        assert str(refused.value) == told
+        assert str(refused.value) == message

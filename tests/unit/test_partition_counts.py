@@ -1,4 +1,4 @@
-"""How topics are divided, as those of us who publish to them know."""
+"""Partition counts of topics, as publishers know them."""
 
 import asyncio
 
@@ -13,37 +13,37 @@ CHANGES, SUBMISSIONS = "shop.review-changes", "shop.review-submissions"
 BOTH = (CHANGES, SUBMISSIONS)
 
 
-class Asked:
-    """A database that tells this growth of the topic of changes, and that of another one, or is away; and a clock."""
+class GrowthDatabase:
+    """A clock, and a database with the growth of the topic of changes and of another topic, or unavailable."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.growth: Growth | None = None
         self.other: Growth | None = None
         self.is_away = False
-        self.times = 0
+        self.queries = 0
         self.now = 1_000.0
         monkeypatch.setattr(partition_counts, "monotonic", lambda: self.now)
         monkeypatch.setattr(asyncio, "sleep", self.sleep)
 
     async def __call__(self) -> dict[str, Growth]:
-        self.times += 1
+        self.queries += 1
         if self.is_away:
             raise ConnectionError("away")
         return {name: each for name, each in ((CHANGES, self.growth), (SUBMISSIONS, self.other)) if each}
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
-        await answered()
+        await settle()
 
-    async def later(self, known: PartitionCounts, seconds: float = 1) -> None:
-        """Have so much time pass, and be asked again if it is time for that."""
+    async def advance(self, known: PartitionCounts, seconds: float = 1) -> None:
+        """Advance the clock by these seconds and let a due query run."""
         self.now += seconds
         await known.is_settled()
-        await answered()
+        await settle()
 
 
-async def answered() -> None:
-    """Let what is under way come to its end."""
+async def settle() -> None:
+    """Let pending tasks finish."""
     loop = asyncio.get_running_loop()
     for _ in range(5):
         turn = loop.create_future()
@@ -52,8 +52,8 @@ async def answered() -> None:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    return Asked(monkeypatch)
+def database(monkeypatch: pytest.MonkeyPatch) -> GrowthDatabase:
+    return GrowthDatabase(monkeypatch)
 
 
 async def changes(known: PartitionCounts) -> int | None:
@@ -61,125 +61,125 @@ async def changes(known: PartitionCounts) -> int | None:
     return (await known.counts([CHANGES])).get(CHANGES)
 
 
-async def test_a_topic_that_never_grew_has_the_partitions_that_there_are(asked: Asked) -> None:
-    known = PartitionCounts(asked, CHANGES)
+async def test_topic_that_never_grew_has_no_fixed_count(database: GrowthDatabase) -> None:
+    known = PartitionCounts(database, CHANGES)
     assert await changes(known) is None
     await known.check()
-    assert asked.times == 1
+    assert database.queries == 1
 
 
-async def test_while_it_grows_nothing_ordered_is_published(asked: Asked) -> None:
-    known = PartitionCounts(asked, CHANGES)
+async def test_growing_topic_of_changes_blocks_publishing(database: GrowthDatabase) -> None:
+    known = PartitionCounts(database, CHANGES)
     await known.check()
-    asked.growth = Growth(4, to=8)
-    await asked.later(known, 5)
+    database.growth = Growth(4, to=8)
+    await database.advance(known, 5)
     with pytest.raises(BrokerAwayError, match="growing to 8 partitions"):
         await known.check()
     assert not await known.is_settled()
     assert await changes(known) == 4
-    asked.growth = Growth(8)
-    await asked.later(known)
+    database.growth = Growth(8)
+    await database.advance(known)
     assert await known.is_settled()
     assert await changes(known) == 8
 
 
-async def test_what_is_known_is_good_for_a_while_without_the_database(asked: Asked) -> None:
-    known = PartitionCounts(asked, CHANGES)
-    asked.growth = Growth(8)
+async def test_known_counts_last_for_a_while_without_the_database(database: GrowthDatabase) -> None:
+    known = PartitionCounts(database, CHANGES)
+    database.growth = Growth(8)
     assert await changes(known) == 8
-    asked.is_away = True
-    await asked.later(known, KNOWN_S - 0.5)
+    database.is_away = True
+    await database.advance(known, KNOWN_S - 0.5)
     await known.check()
-    await asked.later(known)
+    await database.advance(known)
     with pytest.raises(BrokerAwayError, match="the partitioning of the topic of changes is unknown"):
         await known.check()
-    await asked.later(known, 3)
+    await database.advance(known, 3)
     assert await changes(known) == 8
-    asked.is_away = False
-    await asked.later(known)
+    database.is_away = False
+    await database.advance(known)
     await known.check()
 
 
-async def test_keys_are_divided_anew_from_one_moment_on(asked: Asked) -> None:
-    known = PartitionCounts(asked, CHANGES)
-    asked.other = Growth(4, to=8)
+async def test_keys_are_redistributed_from_one_moment_on(database: GrowthDatabase) -> None:
+    known = PartitionCounts(database, CHANGES)
+    database.other = Growth(4, to=8)
     assert await known.counts([SUBMISSIONS]) == {SUBMISSIONS: 4}
-    asked.other = Growth(4, to=8, step=Step.SWITCHING, turn="a")
-    await asked.later(known)
+    database.other = Growth(4, to=8, step=Step.SWITCHING, turn="a")
+    await database.advance(known)
     with pytest.raises(BrokerAwayError, match=f"{SUBMISSIONS} is growing, and its keys are being redistributed"):
         await known.counts(BOTH)
     assert await known.counts(["shop.order-events"]) == {}
-    asked.other = Growth(4, to=8, step=Step.SWITCHED)
-    await asked.later(known)
+    database.other = Growth(4, to=8, step=Step.SWITCHED)
+    await database.advance(known)
     assert await known.counts(BOTH) == {SUBMISSIONS: 8}
-    asked.other = Growth(8)
-    await asked.later(known)
+    database.other = Growth(8)
+    await database.advance(known)
     assert await known.counts(BOTH) == {SUBMISSIONS: 8}
 
 
-@pytest.mark.parametrize("is_asked_between", [True, False])
-async def test_whoever_waits_goes_on_as_before_where_nobody_divides_keys_anew(
-    asked: Asked, is_asked_between: bool
+@pytest.mark.parametrize("is_queried_between", [True, False])
+async def test_publishers_continue_as_before_if_the_switch_stalls(
+    database: GrowthDatabase, is_queried_between: bool
 ) -> None:
-    known = PartitionCounts(asked, CHANGES)
-    asked.other = Growth(4, to=8, step=Step.SWITCHING, turn="a")
-    began = asked.now
-    while asked.now < began + SWITCHED_S - 10:
+    known = PartitionCounts(database, CHANGES)
+    database.other = Growth(4, to=8, step=Step.SWITCHING, turn="a")
+    began = database.now
+    while database.now < began + SWITCHED_S - 10:
         with pytest.raises(BrokerAwayError):
             await known.counts(BOTH)
     assert await known.counts(BOTH) == {SUBMISSIONS: 4}
-    assert asked.now >= began + SWITCHED_S
-    if is_asked_between:
-        asked.other = Growth(4, to=8)
-        await asked.later(known)
+    assert database.now >= began + SWITCHED_S
+    if is_queried_between:
+        database.other = Growth(4, to=8)
+        await database.advance(known)
         assert await known.counts(BOTH) == {SUBMISSIONS: 4}
-    asked.other = Growth(4, to=8, step=Step.SWITCHING, turn="b")
-    await asked.later(known)
+    database.other = Growth(4, to=8, step=Step.SWITCHING, turn="b")
+    await database.advance(known)
     with pytest.raises(BrokerAwayError):
         await known.counts(BOTH)
 
 
-async def test_of_a_topic_that_grows_the_database_must_tell(asked: Asked) -> None:
-    known = PartitionCounts(asked, CHANGES)
-    asked.other = Growth(4, to=8)
+async def test_growing_topic_needs_the_database(database: GrowthDatabase) -> None:
+    known = PartitionCounts(database, CHANGES)
+    database.other = Growth(4, to=8)
     assert await known.counts(BOTH) == {SUBMISSIONS: 4}
-    asked.is_away = True
-    await asked.later(known, KNOWN_GROWING_S - 0.5)
+    database.is_away = True
+    await database.advance(known, KNOWN_GROWING_S - 0.5)
     assert await known.counts(BOTH) == {SUBMISSIONS: 4}
-    await asked.later(known)
+    await database.advance(known)
     with pytest.raises(BrokerAwayError, match=f"the partitioning of {SUBMISSIONS}, which is growing, is unknown"):
         await known.counts(BOTH)
     assert await known.counts(["shop.order-events"]) == {}
 
 
-async def test_what_is_old_is_asked_for_while_the_database_may_come_back(asked: Asked) -> None:
-    known = PartitionCounts(asked, CHANGES)
+async def test_outdated_counts_are_queried_until_the_database_is_back(database: GrowthDatabase) -> None:
+    known = PartitionCounts(database, CHANGES)
     assert await known.counts(BOTH) == {}
-    asked.other, asked.is_away = Growth(8), True
-    asked.now += KNOWN_S
+    database.other, database.is_away = Growth(8), True
+    database.now += KNOWN_S
     waiting = asyncio.create_task(known.counts(BOTH))
-    await answered()
-    asked.is_away = False
+    await settle()
+    database.is_away = False
     assert await waiting == {SUBMISSIONS: 8}
 
 
-async def test_a_database_that_was_away_for_long_holds_up_nobody(asked: Asked) -> None:
-    known = PartitionCounts(asked, CHANGES)
-    asked.is_away = True
-    began = asked.now
+async def test_long_outage_of_the_database_delays_only_the_first_call(database: GrowthDatabase) -> None:
+    known = PartitionCounts(database, CHANGES)
+    database.is_away = True
+    began = database.now
     assert await known.counts(BOTH) == {}
-    assert began + 3 <= asked.now < began + 5
-    began = asked.now
+    assert began + 3 <= database.now < began + 5
+    began = database.now
     assert await known.counts(BOTH) == {}
-    assert asked.now == began
+    assert database.now == began
 
 
-async def test_what_was_never_known_is_asked_for_once_by_all(asked: Asked) -> None:
-    asked.is_away = True
-    known = PartitionCounts(asked, CHANGES)
+async def test_unknown_counts_are_queried_once_for_all(database: GrowthDatabase) -> None:
+    database.is_away = True
+    known = PartitionCounts(database, CHANGES)
     assert await asyncio.gather(*(known.is_settled() for _ in range(50))) == [False] * 50
-    assert asked.times == 1
-    asked.now += 1
+    assert database.queries == 1
+    database.now += 1
     assert not await known.is_settled()
-    assert asked.times == 2
+    assert database.queries == 2
     await known.stop()

@@ -1,4 +1,4 @@
-"""Waits for servers tell what they wait for, and how to stop."""
+"""Waits for servers log the server's name and the way to stop."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from plaudit.processes.waiting import patiently
 from tests.support.waiting import eventually
 
 
-async def test_a_server_that_answers_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_server_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "log", structlog.get_logger())
     monkeypatch.setattr(waiting, "_QUIET_S", 0.0)
     answered = asyncio.Event()
@@ -30,7 +30,7 @@ async def test_a_server_that_answers_nothing_is_told(monkeypatch: pytest.MonkeyP
     assert "Ctrl-C" in line["advice"]
 
 
-async def test_an_answer_in_time_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_prompt_answer_logs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "log", structlog.get_logger())
 
     async def attempt() -> int:

@@ -1,4 +1,4 @@
-"""The consumer at the edges of its polls: what it commits, and what it puts down to records."""
+"""The consumer around its polls: the offsets it commits, and the errors it attributes to records."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -32,7 +32,7 @@ PLACE, OTHER = TopicPartition("topic", 0), TopicPartition("topic", 1)
 
 
 class Group(GroupCoordinator):  # type: ignore[misc]
-    """A group with one member, which keeps its offsets without Kafka, and tells them once all refusals are told."""
+    """A group with one member that keeps offsets in memory and returns them after the given refusals."""
 
     def __init__(self) -> None:
         self.generation = 1
@@ -46,16 +46,16 @@ class Group(GroupCoordinator):  # type: ignore[misc]
         self._retry_backoff_ms = 0
 
     async def ensure_coordinator_known(self) -> None:
-        """It is."""
+        """Always known."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     def coordinator_dead(self) -> None:
-        """Another one is the same."""
+        """Ignored: the same coordinator serves on."""
 
     def request_rejoin(self) -> None:
-        """Joining takes no time."""
+        """Counts; joining is immediate."""
         self.joins += 1
 
     async def _do_commit_offsets(self, _: object, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -66,12 +66,12 @@ class Group(GroupCoordinator):  # type: ignore[misc]
     async def _send_req(self, request: OffsetFetchRequest) -> OffsetFetchResponse_v3:
         if self.refusals:
             return OffsetFetchResponse_v3(0, [], self.refusals.pop())
-        told = [(place.topic, [(place.partition, offset, "", 0)]) for place, offset in self.offsets.items()]
-        return OffsetFetchResponse_v3(0, told, 0)
+        offsets = [(place.topic, [(place.partition, offset, "", 0)]) for place, offset in self.offsets.items()]
+        return OffsetFetchResponse_v3(0, offsets, 0)
 
 
 class Member(PatientConsumer):
-    """A member of such a group, with a batch of twenty records of each partition in hand."""
+    """A member of such a group, with a batch of twenty records of each partition."""
 
     def __init__(self) -> None:
         super().__init__("topic", bootstrap_servers="127.0.0.1:1", group_id="group")
@@ -83,7 +83,7 @@ class Member(PatientConsumer):
     async def is_assigned(self, *places: TopicPartition, generation: int) -> None:
         self.group.generation = generation
         self._subscription.assign_from_subscribed(places)
-        await asyncio.sleep(0)  # the loop tells who waits for it
+        await asyncio.sleep(0)  # lets tasks that wait for the assignment run
 
     def batch(self) -> Batch:
         places = (PLACE, OTHER)
@@ -91,7 +91,7 @@ class Member(PatientConsumer):
 
 
 class Polls:
-    """The answers of aiokafka's polls: errors first, then a record for each at the position of its partition."""
+    """Results of aiokafka's polls: the errors first, then one record of each partition, at its position."""
 
     def __init__(self, member: Member, errors: list[Exception]) -> None:
         self.member = member
@@ -117,7 +117,7 @@ async def test_a_batch_is_committed(member: Member) -> None:
     assert member.group.offsets == {PLACE: 20, OTHER: 20}
 
 
-async def test_a_partition_that_stays_ours_is_committed_however_often_others_come_and_go(member: Member) -> None:
+async def test_partition_kept_through_rebalances_is_committed(member: Member) -> None:
     member.group.offsets = {PLACE: 0, OTHER: 0}
     batch = member.batch()
     for generation in range(2, 9):
@@ -135,15 +135,15 @@ async def test_offsets_of_a_deleted_topic_are_not_committed_to_the_next(member: 
     assert member.group.offsets == {}
 
 
-async def test_neither_are_they_where_nobody_saw_the_topic_gone(member: Member) -> None:
-    """As where it has more partitions than before: they are assigned anew, and the group has no offset any more."""
+async def test_offsets_are_not_committed_if_the_deletion_went_unnoticed(member: Member) -> None:
+    """As with a topic recreated with more partitions: they are assigned anew, and the group's offsets are gone."""
     batch = member.batch()
     await member.is_assigned(PLACE, OTHER, generation=2)
     await batch.commit()
     assert member.group.offsets == {}
 
 
-async def test_a_partition_that_another_one_had_meanwhile_is_not_committed(member: Member) -> None:
+async def test_partition_that_another_member_had_meanwhile_is_not_committed(member: Member) -> None:
     member.group.offsets = {PLACE: 10, OTHER: 10}
     batch = member.batch()
     await member.is_assigned(PLACE, OTHER, generation=3)
@@ -158,8 +158,8 @@ async def test_nothing_is_committed_in_another_generation(member: Member, genera
     assert member.group.offsets == {}
 
 
-async def test_a_batch_comes_again_where_its_commit_fails(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FastStream goes on behind it: where no other record comes, what it holds would look unread for ever."""
+async def test_batch_is_delivered_again_if_its_commit_fails(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FastStream continues after it: without further records, the batch would look unread for ever."""
     monkeypatch.setattr(subscriptions, "AFTER_REFUSAL_S", 0)
     member.group.offsets, member.group.is_refusing_commits = {PLACE: 5, OTHER: 5}, True
     for place in (PLACE, OTHER):
@@ -170,35 +170,35 @@ async def test_a_batch_comes_again_where_its_commit_fails(member: Member, monkey
     assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
 
 
-async def test_partitions_may_go_to_others_while_it_goes_back(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_partition_may_be_lost_while_offsets_are_reset(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "AFTER_REFUSAL_S", 0)
     member.group.offsets, member.group.is_refusing_commits = {PLACE: 5, OTHER: 5}, True
     with pytest.raises(UnknownError):
         await member.batch().commit()
-    ask = member.group._send_req
+    send_request = member.group._send_req
 
     async def lose_one(request: OffsetFetchRequest) -> OffsetFetchResponse_v3:
         await member.is_assigned(PLACE, generation=2)
-        return await ask(request)
+        return await send_request(request)
 
     monkeypatch.setattr(member.group, "_send_req", lose_one)
     monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, []))
     assert await member.getmany(PLACE) == {PLACE: [Record(5)]}
 
 
-async def test_a_batch_that_failed_goes_back_under_its_own_assignment_alone(
+async def test_failed_batch_seeks_only_under_its_own_assignment(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    went: list[tuple[TopicPartition, int]] = []
-    monkeypatch.setattr(member, "seek", lambda place, offset: went.append((place, offset)))
+    seeks: list[tuple[TopicPartition, int]] = []
+    monkeypatch.setattr(member, "seek", lambda place, offset: seeks.append((place, offset)))
     batch = member.batch()
     batch.seek(PLACE, 5)
     await member.is_assigned(PLACE, OTHER, generation=2)
     batch.seek(OTHER, 5)
-    assert went == [(PLACE, 5)]
+    assert seeks == [(PLACE, 5)]
 
 
-async def test_a_group_whose_offsets_are_not_told_for_now_is_asked_again(member: Member) -> None:
+async def test_temporary_refusal_of_offsets_is_retried(member: Member) -> None:
     member.group.offsets, member.group.refusals = {PLACE: 7}, [14, 16]
     assert await member.committed(PLACE) == 7
     assert member.group.refusals == []
@@ -212,7 +212,7 @@ UNFORESEEN = KafkaError("Unexpected exception in heartbeat task: UnknownError()"
     [UNFORESEEN, UnknownError(), InconsistentGroupProtocolError(), GroupAuthorizationFailedError("group")],
     ids=repr,
 )
-async def test_an_error_of_the_group_is_put_down_to_no_record(
+async def test_group_error_is_not_attributed_to_a_record(
     member: Member, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     member.group.offsets = {PLACE: 5, OTHER: 5}
@@ -220,12 +220,12 @@ async def test_an_error_of_the_group_is_put_down_to_no_record(
     for _ in range(2 * TRIES):
         with pytest.raises(type(error)):
             await member.getmany()
-    # The task that has met it is over: only joining begins another one.
+    # The heartbeat task that met it has ended: only a new join starts another one.
     assert member.group.joins == 2 * TRIES
     assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
 
 
-async def test_neither_is_one_that_comes_while_partitions_are_read_one_by_one(
+async def test_group_error_during_single_reads_is_not_attributed_to_a_record(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member.group.offsets = {PLACE: 5, OTHER: 5}
@@ -248,20 +248,20 @@ async def test_neither_is_one_that_comes_while_partitions_are_read_one_by_one(
     ],
     ids=repr,
 )
-async def test_a_record_that_cannot_be_read_is_handed_over_as_such(
+async def test_unreadable_record_is_delivered_as_invalid(
     member: Member, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     member.group.offsets = {PLACE: 5, OTHER: 5}
     monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [error] * 3 * TRIES))
     found: dict[TopicPartition, list[Any]] = await member.getmany(max_records=10)
-    assert {(place, told.offset, told.value.code) for place, (told,) in found.items()} == {
+    assert {(place, record.offset, record.value.code) for place, (record,) in found.items()} == {
         (place, 5, "undecodable") for place in (PLACE, OTHER)
     }
-    assert all(type(error).__name__ in told.value.reason for (told,) in found.values())
+    assert all(type(error).__name__ in record.value.reason for (record,) in found.values())
     assert member.group.joins == 0
 
 
-async def test_a_batch_that_is_committed_in_vain_is_not_delivered_again_at_once(
+async def test_batch_is_not_redelivered_at_once_after_a_failed_commit(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "AFTER_REFUSAL_S", 60)
@@ -272,25 +272,23 @@ async def test_a_batch_that_is_committed_in_vain_is_not_delivered_again_at_once(
     committing.cancel()
 
 
-def test_each_record_has_its_attempts_but_for_those_behind_one_that_had_them() -> None:
-    """As those of a batch that is damaged as a whole. The oldest one of a topic is behind none."""
+def test_each_record_has_its_attempts_unless_it_follows_an_exhausted_one() -> None:
+    """As in a batch that is damaged as a whole. The oldest record of a topic follows none."""
     attempts = Attempts()
     first = [attempts.are_over(PLACE, 0) for _ in range(TRIES)]
     assert (first, attempts.are_over(PLACE, 1), attempts.are_over(PLACE, 2)) == ([False, False, True], True, True)
     assert [attempts.are_over(OTHER, offset) for offset in (5, 6, 6, 6)] == [False, False, False, True]
 
 
-async def test_a_record_that_was_read_after_all_has_all_its_attempts_again(
-    member: Member, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_record_read_in_the_end_regains_all_attempts(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     member.group.offsets = {PLACE: 5, OTHER: 5}
     for _ in range(2):
-        # Each of them fails two times, and is read whole the third time.
+        # Each partition fails twice and is read completely the third time.
         monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [CorruptRecordException()] * 6))
         assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
 
 
-async def test_a_rebalance_while_a_consumer_begins_is_no_error(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rebalance_during_start_is_no_error(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     member.group.offsets = {PLACE: 5, OTHER: 5}
     monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [IllegalStateError("not assigned")]))
     assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}

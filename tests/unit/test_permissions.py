@@ -1,4 +1,4 @@
-"""Every route with every set of permissions: allowed exactly where it is declared."""
+"""Every route with every set of permissions: access is granted exactly as declared."""
 
 import asyncio
 import re
@@ -20,25 +20,25 @@ OPEN = {"/health/live", "/health/ready", "/asyncapi.json"}
 """Documented routes that are open to all. Each one added here needs a reason."""
 
 OF_SHOPPERS = "/storefront/"
-"""Routes below it are open to all as well: they show what everybody may see, and take what stores take of visitors."""
+"""Prefix of routes that are open to all as well: storefront pages, and submissions by their visitors."""
 
 UNDOCUMENTED = {
     *("/docs", "/docs/{asset}", "/openapi.json", "/asyncapi"),
     *(getattr(route, "path", "?") for route in static_files.routes()),
 }
-"""Routes that are open to all and not in the document."""
+"""Routes that are open to all and not in the OpenAPI document."""
 
 OF_ANY_CALLER = {"GET /api/commands/{commandId}", "GET /api/me"}
-"""Routes for all callers who say who they are: they tell them about themselves."""
+"""Routes for all authenticated callers, about themselves."""
 
 OF_STRANGERS = {"GET /api/images/{imageId}"}
-"""Routes that answer everybody, and tell more to those who say who they are."""
+"""Routes that answer everyone, with more for authenticated callers."""
 
 OF_ALL_STORES = {
     *("GET /api/settings", "GET /metrics", "GET /api/keys", "GET /api/health/details", "GET /api/deadLetters"),
     "GET /api/deadLetters/{topic}/{partition}/{offset}",
 }
-"""Routes that are refused to a caller who is bound to stores, beside those that name another store."""
+"""Routes refused to callers restricted to stores, besides those for other stores."""
 
 _QUERY = {"entityType": "Product", "entityId": "1", "storeId": "A"}
 DECLARED = {
@@ -103,24 +103,24 @@ DECLARED = {
     "PUT /api/settings": "settings:update",
     "PUT /api/stores/{storeId}": "settings:update",
 }
-"""The same once more, so that a slip in a signature is seen."""
+"""The declared permissions once more, so that a slip in a signature is noticed."""
 
 
 @pytest.mark.parametrize("stores", [None, frozenset[str](), frozenset({"a"}), frozenset({"a", "b"})])
 @pytest.mark.parametrize("store", [None, "", "a", "c"])
-def test_whose_business_a_store_is(stores: frozenset[str] | None, store: str | None) -> None:
+def test_access_to_stores(stores: frozenset[str] | None, store: str | None) -> None:
     assert Caller("anna", frozenset(), stores).may_touch(store) is (stores is None or store in stores)
     assert is_within(stores, store) is (stores is None or store in stores)
 
 
 @pytest.mark.parametrize("others", [True, False])
 @pytest.mark.parametrize(("author", "is_own"), [(None, True), ("anna", True), ("bert", False), ("", False)])
-def test_whom_one_may_write_as(author: str | None, is_own: bool, others: bool) -> None:
+def test_writing_as_other_authors_needs_permission(author: str | None, is_own: bool, others: bool) -> None:
     permissions = ALL_PERMISSIONS if others else ALL_PERMISSIONS - {Permission.CREATE_REVIEWS_FOR_OTHERS}
     assert Caller("anna", permissions).may_write_as(author) is (is_own or others)
 
 
-def test_permissions_that_are_known() -> None:
+def test_known_permissions() -> None:
     names = [*Permission, "settings", "SETTINGS:READ", ""]
     assert known_permissions(names) == ALL_PERMISSIONS == frozenset(Permission)
     for permission in Permission:
@@ -144,12 +144,12 @@ def _operations(app: FastAPI) -> dict[str, dict[str, Any]]:
 
 
 def _needs(operation: dict[str, Any]) -> set[str]:
-    """The permissions that the document says an operation needs; none where it is open to all."""
+    """The permissions that the OpenAPI document declares for an operation; empty if it is open to all."""
     return {name for scheme in operation["security"] for names in scheme.values() for name in names}
 
 
 def _client(app: FastAPI, token: str | None) -> httpx.AsyncClient:
-    # No command can be carried out with this key: what is asked is who may, and nothing is published.
+    # Commands with this key are refused: only access is checked, and nothing is published.
     headers = {"idempotency-key": "not a key"} | ({"authorization": f"Bearer {token}"} if token else {})
     return client_of(app, headers=headers)
 
@@ -167,7 +167,7 @@ async def _send(app: FastAPI, http: httpx.AsyncClient, operation: str) -> httpx.
     )
 
 
-def test_every_route_declares_who_may(app: FastAPI) -> None:
+def test_each_route_declares_its_permission(app: FastAPI) -> None:
     operations = _operations(app)
     undeclared = [name for name, operation in operations.items() if "security" not in operation]
     assert not undeclared
@@ -182,27 +182,27 @@ def test_every_route_declares_who_may(app: FastAPI) -> None:
     assert {name for needs in needed.values() for name in needs} <= {permission.value for permission in Permission}
 
 
-def test_no_route_is_left_out_of_the_document(app: FastAPI) -> None:
+def test_openapi_document_has_every_route(app: FastAPI) -> None:
     documented = {re.sub(r":path}", "}", path) for path in app.openapi()["paths"]}
     served = {re.sub(r":path}", "}", getattr(route, "path", "?")) for route in app.routes[1:]}
     assert isinstance(app.routes[0], EncodedSlashes)
     assert served - documented == UNDOCUMENTED
 
 
-def test_the_document_says_how_to_say_who_one_is(app: FastAPI) -> None:
+def test_openapi_document_declares_authentication(app: FastAPI) -> None:
     schemes = app.openapi()["components"]["securitySchemes"]
     assert schemes["permissions"]["type"] == "http"
     assert schemes["permissions"]["scheme"] == "bearer"
     assert (schemes["apiKeys"]["in"], schemes["apiKeys"]["name"]) == ("header", "X-API-Key")
     for name, operation in _operations(app).items():
-        told = [each for each in operation["security"] if each]
-        assert [each["apiKeys"] for each in told if "apiKeys" in each] == [
-            each["permissions"] for each in told if "permissions" in each
+        declared = [each for each in operation["security"] if each]
+        assert [each["apiKeys"] for each in declared if "apiKeys" in each] == [
+            each["permissions"] for each in declared if "permissions" in each
         ], name
 
 
 INSTEAD = {"POST /api/customerReviews": Permission.MODERATE_REVIEWS}
-"""Endpoints that another permission opens as well: a moderator may edit reviews, and submit none."""
+"""Endpoints that another permission opens as well: moderators may edit reviews, but not submit them."""
 
 
 async def test_allowed_exactly_where_declared(app: FastAPI) -> None:
@@ -217,18 +217,18 @@ async def test_allowed_exactly_where_declared(app: FastAPI) -> None:
             assert next(iter(_needs(operation))) in response.json()["detail"]
 
     def sets(name: str, operation: dict[str, Any]) -> set[frozenset[Permission]]:
-        """Nothing, all, what opens it by itself, and all but that: no other permission opens it, nor all of them."""
+        """No permissions, all, each opening one alone, and all but those: the others together do not open it."""
         opening = {Permission(need) for need in _needs(operation)} | ({INSTEAD[name]} if name in INSTEAD else set())
         alone = {frozenset({permission}) for permission in opening}
         return {frozenset(), ALL_PERMISSIONS, ALL_PERMISSIONS - opening} | alone
 
     operations = _operations(app).items()
-    # All at once, for MongoDB's being away takes its time.
+    # Concurrently, since each request waits for the unavailable MongoDB.
     await asyncio.gather(*(check(permissions, *each) for each in operations for permissions in sets(*each)))
 
 
 @pytest.mark.parametrize("permissions", [[Permission.UPDATE_RETURNS], ALL_PERMISSIONS - {Permission.CREATE_RETURNS}])
-async def test_whoever_may_change_returns_alone_makes_none(app: FastAPI, permissions: Collection[Permission]) -> None:
+async def test_update_of_returns_does_not_allow_creation(app: FastAPI, permissions: Collection[Permission]) -> None:
     wanted = {"orderId": "o", "lineItems": [{"orderLineItemId": "a", "quantity": 1}]}
     token = ISSUER_OF_ALL.token(sorted(permissions))
     async with client_of(app, headers={"authorization": f"Bearer {token}"}) as http:
@@ -238,7 +238,7 @@ async def test_whoever_may_change_returns_alone_makes_none(app: FastAPI, permiss
 
 
 @pytest.mark.long
-async def test_what_concerns_all_stores_is_refused_to_whoever_is_bound_to_some(app: FastAPI) -> None:
+async def test_callers_restricted_to_stores_are_refused_shared_resources(app: FastAPI) -> None:
     async def ask(stores: list[str] | None) -> set[str]:
         token = ISSUER_OF_ALL.token(sorted(ALL_PERMISSIONS), stores=stores)
         async with _client(app, token) as http:
@@ -246,13 +246,13 @@ async def test_what_concerns_all_stores_is_refused_to_whoever_is_bound_to_some(a
             responses = await asyncio.gather(*(_send(app, http, name) for name in names))
         return {name for name, response in zip(names, responses, strict=True) if response.status_code == 403}
 
-    # To all that `_send` names.
+    # Restricted to all stores that `_send` names.
     assert await ask(["A", "OrderReviewRequest"]) == OF_ALL_STORES
     assert await ask(None) == set()
 
 
 @pytest.mark.long
-async def test_nobody_gets_in_without_saying_who_they_are(app: FastAPI) -> None:
+async def test_unauthenticated_callers_are_refused(app: FastAPI) -> None:
     for token in (None, "nonsense"):
         async with _client(app, token) as http:
             operations = _operations(app)
@@ -266,13 +266,13 @@ async def test_nobody_gets_in_without_saying_who_they_are(app: FastAPI) -> None:
 
 
 @pytest.mark.long
-async def test_everyone_gets_in_where_nobody_has_to_say() -> None:
+async def test_everyone_is_allowed_without_authentication() -> None:
     async with app_without_servers() as app, _client(app, "nonsense") as http:
         responses = await asyncio.gather(*(_send(app, http, name) for name in _operations(app)))
     assert not {response.status_code for response in responses} & {401, 403}
 
 
-async def test_head_needs_what_get_needs(app: FastAPI) -> None:
+async def test_head_needs_the_permission_of_get(app: FastAPI) -> None:
     async with _client(app, ISSUER_OF_ALL.token()) as http:
         assert (await http.head("/api/settings")).status_code == 403
         assert (await http.head("/health/live")).status_code == 200
@@ -287,7 +287,7 @@ async def test_head_needs_what_get_needs(app: FastAPI) -> None:
         {"authorization": "Bearer {}", "x-api-key": ""},
     ],
 )
-async def test_ways_to_say_it(app: FastAPI, headers: dict[str, str]) -> None:
+async def test_accepted_forms_of_authentication(app: FastAPI, headers: dict[str, str]) -> None:
     token = ISSUER_OF_ALL.token(["metrics:read"])
     async with _client(app, None) as http:
         sent = {name: value.format(token) for name, value in headers.items()}
@@ -297,10 +297,10 @@ async def test_ways_to_say_it(app: FastAPI, headers: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "authorization", ["Basic YTpi", "Bearer", "Bearer ", "{}", "Token {}", "Bearer {} x", "Bearer\t{}"]
 )
-async def test_ways_not_to_say_it(app: FastAPI, authorization: str) -> None:
+async def test_refused_forms_of_authentication(app: FastAPI, authorization: str) -> None:
     token = ISSUER_OF_ALL.token(ALL_PERMISSIONS)
     async with _client(app, None) as http:
         headers = {"authorization": authorization.format(token)}
         assert (await http.get("/api/settings", headers=headers)).status_code == 401
-        # In the address it would stand in logs: it counts for nothing there.
+        # A token in the URL would appear in logs, so it is ignored there.
         assert (await http.get(f"/api/settings?access_token={token}&api_key={token}")).status_code == 401

@@ -1,4 +1,4 @@
-"""Places: the bucket of an object, and ids that tell it."""
+"""Placement: the bucket of an object, and ids that contain it."""
 
 from uuid import UUID, uuid4, uuid5
 
@@ -17,7 +17,7 @@ SOME = UUID("6f1c4f4e-8a4e-4b1c-9d53-0c9d3a1f7be2")
 
 
 @given(st.binary(max_size=100))
-def test_the_hash_is_the_one_of_kafkas_clients(content: bytes) -> None:
+def test_hash_is_that_of_kafka_clients(content: bytes) -> None:
     assert murmur2(content) == murmur2_of_kafka(content) & 0x7FFFFFFF
 
 
@@ -27,7 +27,7 @@ def test_an_object_has_one_of_4096_buckets() -> None:
 
 
 @given(st.uuids(version=4), st.integers(0, BUCKETS - 1))
-def test_an_id_tells_its_bucket_and_keeps_the_rest(id: UUID, bucket: int) -> None:
+def test_placed_id_contains_its_bucket_and_keeps_the_rest(id: UUID, bucket: int) -> None:
     made = placed(id, bucket)
     assert bucket_in(made) == bucket
     assert contains_bucket(made.encode())
@@ -49,13 +49,13 @@ def test_an_id_tells_its_bucket_and_keeps_the_rest(id: UUID, bucket: int) -> Non
         pytest.param("\ud800" * 36, id="surrogates"),
     ],
 )
-def test_other_ids_tell_none(id: str) -> None:
+def test_other_ids_contain_no_bucket(id: str) -> None:
     assert bucket_in(id) is None
     assert not contains_bucket(id.encode(errors="surrogatepass"))
 
 
 @given(st.integers(0, BUCKETS - 1), st.integers(1, 500))
-def test_a_partition_is_a_range_of_buckets(bucket: int, partitions: int) -> None:
+def test_partition_is_a_range_of_buckets(bucket: int, partitions: int) -> None:
     at = partition_at(placed(uuid4(), bucket).encode(), partitions)
     assert 0 <= at < partitions
     before = partition_at(placed(uuid4(), max(0, bucket - 1)).encode(), partitions)
@@ -70,12 +70,12 @@ def test_partitions_have_equal_shares_of_the_buckets(bucket: int, partitions: in
     assert partition_at(placed(SOME, bucket).encode(), partitions) == expected
 
 
-def test_the_key_of_an_object_tells_its_bucket() -> None:
+def test_key_of_object_leads_to_its_bucket() -> None:
     assert entity_key(CAMERA) == "Product:camera"
     assert partition_at(entity_key(CAMERA).encode(), BUCKETS) == bucket_of(CAMERA)
 
 
-def test_an_object_and_its_reviews_lie_in_one_partition_of_changes_alone() -> None:
+def test_object_and_its_reviews_share_a_partition_only_of_changes() -> None:
     key, id = entity_key(CAMERA).encode(), placed(uuid4(), bucket_of(CAMERA)).encode()
     for count in (1, 3, 12, 96):
         name = f"shop.{Topic.REVIEW_CHANGES}"

@@ -1,4 +1,4 @@
-"""Planned approvals whose time has come."""
+"""Planned approvals that are due."""
 
 from datetime import UTC, datetime
 
@@ -22,7 +22,7 @@ def test_new_reviews_are_approved_and_counted() -> None:
 
 
 @pytest.mark.parametrize("status", [ReviewStatus.APPROVED, ReviewStatus.REJECTED, None])
-def test_others_stay_as_they_are(status: ReviewStatus | None) -> None:
+def test_decided_reviews_stay_unchanged(status: ReviewStatus | None) -> None:
     present = {} if status is None else {"a": REVIEW._replace(status=status)}
     approved = approve_planned([DUE, DUE._replace(review_id="b")], {**present, "b": REVIEW}, NOW)
     assert (set(approved.reviews), approved.tallies) == ({"b"}, {REVIEW.key: RatingTally.of([150])})

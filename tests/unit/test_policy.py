@@ -1,4 +1,4 @@
-"""The policy of a store in words, and the decisions that it is measured by."""
+"""The policy of a store in sentences, and the statistics of decisions that it is measured by."""
 
 import csv
 import io
@@ -24,7 +24,7 @@ APPROVED, REJECTED, NEW = ReviewStatus.APPROVED, ReviewStatus.REJECTED, ReviewSt
 @pytest.mark.parametrize(
     ("rating", "number"), [(100, 1), (149, 1), (150, 2), (249, 2), (250, 3), (349, 3), (350, 4), (450, 5), (500, 5)]
 )
-def test_a_rating_counts_as_rounded_stars(rating: int, number: int) -> None:
+def test_rating_is_rounded_to_stars(rating: int, number: int) -> None:
     assert stars(rating) == number
 
 
@@ -39,7 +39,7 @@ def test_a_rating_counts_as_rounded_stars(rating: int, number: int) -> None:
         (OPEN, Writers.EVERYBODY, "Everybody can write"),
     ],
 )
-def test_the_policy_tells_who_may_write(settings: StoreSettings, writers: Writers, start: str) -> None:
+def test_policy_states_who_may_write(settings: StoreSettings, writers: Writers, start: str) -> None:
     policy = policy_of(settings)
     assert policy.writers is writers
     assert next(policy.sentences()).startswith(start)
@@ -47,7 +47,7 @@ def test_the_policy_tells_who_may_write(settings: StoreSettings, writers: Writer
     assert policy.purchase_proofs == ((Proof.ORDER, Proof.REVIEW_LINK) if settings.purchase_required else ())
 
 
-def test_the_policy_tells_of_purchases_where_somebody_may_write() -> None:
+def test_policy_mentions_purchases_only_if_reviews_are_accepted() -> None:
     assert not any("purchase is" in each.lower() for each in policy_of(StoreSettings()).sentences())
     assert any(
         "purchase is proven by an order" in each
@@ -56,7 +56,7 @@ def test_the_policy_tells_of_purchases_where_somebody_may_write() -> None:
     assert any("purchase is not required" in each for each in policy_of(OPEN).sentences())
 
 
-def test_the_policy_follows_the_other_settings() -> None:
+def test_policy_follows_the_other_settings() -> None:
     policy = policy_of(OPEN)
     assert (policy.one_review_per_customer, policy.edits_are_checked) == (False, True)
     sentences = " ".join(policy.sentences())
@@ -70,7 +70,7 @@ def test_the_policy_follows_the_other_settings() -> None:
     assert "changes stays published" in " ".join(other.sentences())
 
 
-def test_the_policy_in_words() -> None:
+def test_sentences_of_a_policy() -> None:
     settings = replace(OPEN, reviews_enabled=False, one_review_per_customer=True)
     assert list(policy_of(settings).sentences()) == [
         "Reviews are not accepted at present.",
@@ -86,7 +86,7 @@ def test_the_policy_in_words() -> None:
     ]
 
 
-def test_the_policy_names_the_rules_in_force() -> None:
+def test_policy_names_the_rules_in_force() -> None:
     rules = (
         ModerationRule("a", RuleKind.LINKS, RuleOutcome.HOLD),
         ModerationRule("b", RuleKind.STARS, RuleOutcome.HOLD, below=300, publish_after_hours=48),
@@ -94,10 +94,10 @@ def test_the_policy_names_the_rules_in_force() -> None:
         ModerationRule("d", RuleKind.STARS, RuleOutcome.FLAG, below=200, publish_after_hours=1),
     )
     policy = policy_of(replace(OPEN, moderation_rules=rules))
-    assert policy.checked_by == (Check.MODERATOR, Check.RULES), "stars publish in the end"
+    assert policy.checked_by == (Check.MODERATOR, Check.RULES), "rules on stars publish in the end"
     assert policy_of(replace(OPEN, moderation_rules=(rules[0], rules[2]))).checked_by == (Check.MODERATOR,)
-    told = [each for each in policy.sentences() if "the rule about" in each]
-    assert told == [
+    sentences = [each for each in policy.sentences() if "the rule about" in each]
+    assert sentences == [
         "A review that matches the rule about links waits for a moderator.",
         "A review that matches the rule about stars waits for a moderator, and is published after 48 hours at the "
         "latest unless a moderator decides on it before or something other than its stars holds it back.",
@@ -112,17 +112,17 @@ def test_the_policy_names_the_rules_in_force() -> None:
 
 
 @pytest.mark.parametrize(("outcome", "is_held"), [("hold", True), ("flag", False), ("approve", False)])
-def test_the_policy_tells_that_a_rule_can_hold_an_edit_back(outcome: str, *, is_held: bool) -> None:
+def test_policy_mentions_rules_that_hold_edits_back(outcome: str, *, is_held: bool) -> None:
     rules = (ModerationRule("a", RuleKind.LINKS, RuleOutcome(outcome)),)
     keeping = policy_of(replace(OPEN, edits_keep_status=True, moderation_rules=rules))
-    told = [each for each in keeping.sentences() if "its author changes" in each]
+    sentences = [each for each in keeping.sentences() if "its author changes" in each]
     held = ", unless a rule named here makes it wait for a moderator" if is_held else ""
-    assert told == [f"A published review that its author changes stays published{held}."]
+    assert sentences == [f"A published review that its author changes stays published{held}."]
     checking = policy_of(replace(OPEN, moderation_rules=rules))
     assert [each for each in checking.sentences() if "is checked again before it is shown" in each]
 
 
-def test_decisions_are_counted() -> None:
+def test_decisions_are_counted_by_status_stars_and_reason() -> None:
     decisions = Decisions()
     decisions.add(APPROVED, 5, count=3)
     decisions.add(REJECTED, 1, ReasonCode.SPAM)
@@ -141,8 +141,8 @@ def test_decisions_are_counted() -> None:
     ]
 
 
-def decided(*numbers: tuple[int, int]) -> Decisions:
-    """Decisions by stars, from 1: approved and rejected."""
+def decisions_with(*numbers: tuple[int, int]) -> Decisions:
+    """Decisions with these counts of approved and rejected reviews, by stars from 1."""
     decisions = Decisions()
     for number, (approved, rejected) in enumerate(numbers, 1):
         decisions.add(APPROVED, number, count=approved)
@@ -167,18 +167,18 @@ def decided(*numbers: tuple[int, int]) -> Decisions:
         ([(86, 14), (0, 0), (0, 0), (186, 14), (0, 0)], True),
     ],
 )
-def test_low_stars_that_are_rejected_more_often(numbers: list[tuple[int, int]], is_more: bool) -> None:
-    assert rejects_low_more(decided(*numbers)) is is_more
+def test_low_stars_rejected_more_often(numbers: list[tuple[int, int]], is_more: bool) -> None:
+    assert rejects_low_more(decisions_with(*numbers)) is is_more
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=5, max_size=5))
-def test_of_two_groups_at_most_one_is_rejected_more_often(numbers: list[tuple[int, int]]) -> None:
-    mirrored = decided(*reversed(numbers))
-    assert not (rejects_low_more(decided(*numbers)) and rejects_low_more(mirrored))
+def test_at_most_one_of_two_groups_is_rejected_more_often(numbers: list[tuple[int, int]]) -> None:
+    mirrored = decisions_with(*reversed(numbers))
+    assert not (rejects_low_more(decisions_with(*numbers)) and rejects_low_more(mirrored))
 
 
-def test_the_report_of_decisions() -> None:
-    found = DecisionReport(decided((1, 3), (0, 0), (1, 0), (0, 0), (4, 0)))
+def test_report_of_decisions() -> None:
+    found = DecisionReport(decisions_with((1, 3), (0, 0), (1, 0), (0, 0), (4, 0)))
     found.decisions.add(NEW, 5)
     found.seconds.extend([10, 1, 100])
     found.damaged = 2
@@ -204,7 +204,7 @@ def test_the_report_of_decisions() -> None:
     assert ["lowStarsRejectedMoreOften", "", str(report["lowStarsRejectedMoreOften"]).lower()] in rows
 
 
-def test_a_report_of_nothing() -> None:
+def test_report_without_decisions() -> None:
     report = report_of(ReportOptions(), DecisionReport())
     assert (report["submitted"], report["medianSecondsToDecision"], report["rejectedShareOfLowStars"]) == (
         0,

@@ -1,4 +1,4 @@
-"""Orders and returns without the people who are forgotten, and the people whom a message is about."""
+"""Orders and returns without the people who are erased, and the people whom a message concerns."""
 
 import json
 from base64 import b64encode
@@ -46,7 +46,7 @@ BODY = {
 }
 
 
-def told_order(minute: int = 0) -> Order:
+def order_with_customer(minute: int = 0) -> Order:
     line = OrderLine("line", "p", "Camera", 2, 3.5)
     return order_of([line], modified=AT.replace(minute=minute), body=json.dumps(BODY).encode(), digests=("d",))
 
@@ -63,15 +63,15 @@ def told_order(minute: int = 0) -> Order:
         (Customer(), False),
     ],
 )
-def test_whose_an_order_is(customer: Customer, is_theirs: bool) -> None:
+def test_order_belongs_to_a_person(customer: Customer, is_theirs: bool) -> None:
     for person in ("anna@example.com", "Anna <anna@example.com>"):
         assert is_of(customer, person) == (is_theirs and customer.id in (None, person))
     assert not is_of(customer, "anna")
 
 
-def test_an_order_without_whoever_ordered() -> None:
-    forgotten = order_without_customer(told_order())
-    assert forgotten.available() == told_order().available()
+def test_order_without_its_customer() -> None:
+    forgotten = order_without_customer(order_with_customer())
+    assert forgotten.available() == order_with_customer().available()
     assert json.loads(forgotten.body) == {
         "id": "o",
         "number": "CO-1",
@@ -83,8 +83,8 @@ def test_an_order_without_whoever_ordered() -> None:
     assert order_without_customer(forgotten) == forgotten
 
 
-def test_an_order_that_came_in_another_form_keeps_what_was_understood() -> None:
-    order = replace(told_order(), body=b'{"Status": "Paid", "lines": {"p": 2}, "buyer": "Anna"}')
+def test_order_in_another_format_keeps_its_known_fields() -> None:
+    order = replace(order_with_customer(), body=b'{"Status": "Paid", "lines": {"p": 2}, "buyer": "Anna"}')
     forgotten = order_without_customer(order)
     assert json.loads(forgotten.body) == {
         "id": "o",
@@ -95,16 +95,16 @@ def test_an_order_that_came_in_another_form_keeps_what_was_understood() -> None:
     }
     assert order_without_customer(forgotten) == forgotten
     assert order_without_customer(replace(order, lines=())).body == b'{"status": "Paid"}'
-    # So does one that has lost its body.
+    # The same holds for an order that has lost its body.
     assert order_without_customer(replace(order, body=NO_BODY)) == order_without_customer(replace(order, body=b"{}"))
     assert order_without_customer(replace(order, body=NO_BODY, lines=())).body == b"{}"
 
 
-def test_events_that_were_known_bring_nobody_back() -> None:
-    forgotten = order_without_customer(after_event(None, told_order(5), "d5"))
-    assert after_event(forgotten, told_order(5), "d5") is forgotten
-    assert after_event(forgotten, told_order(1), "d1").customer.id is None
-    assert after_event(forgotten, told_order(9), "d9").customer.id == "anna"
+def test_known_events_do_not_restore_the_customer() -> None:
+    forgotten = order_without_customer(after_event(None, order_with_customer(5), "d5"))
+    assert after_event(forgotten, order_with_customer(5), "d5") is forgotten
+    assert after_event(forgotten, order_with_customer(1), "d1").customer.id is None
+    assert after_event(forgotten, order_with_customer(9), "d9").customer.id == "anna"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_events_that_were_known_bring_nobody_back() -> None:
         (b"[" * 100_000, set()),
     ],
 )
-def test_whom_a_message_is_about(value: bytes, people: set[str]) -> None:
+def test_people_in_a_message(value: bytes, people: set[str]) -> None:
     assert people_in(value) == people
 
 
@@ -159,7 +159,7 @@ def test_whom_a_message_is_about(value: bytes, people: set[str]) -> None:
         (b"", False),
     ],
 )
-def test_a_message_about_somebody(value: bytes, about: bool) -> None:
+def test_message_about_a_customer(value: bytes, about: bool) -> None:
     assert is_about(value, "4711", ["o-1"]) == about
 
 
@@ -174,19 +174,19 @@ def test_a_message_about_somebody(value: bytes, about: bool) -> None:
         (b'{"email": "bo@example.com", "text"', False),
     ],
 )
-def test_a_message_about_a_mail_address(value: bytes, about: bool) -> None:
+def test_message_about_a_mail_address(value: bytes, about: bool) -> None:
     assert is_about(value, "4711", (), ["Ann@example.com"]) == about
 
 
-def test_a_person_is_found_in_what_is_nested_too_deep_to_be_read() -> None:
+def test_person_is_found_in_json_nested_too_deep_to_be_parsed() -> None:
     for depth in (100, 500, 900, 2_000):
         assert is_about(b'{"userId": "4711", "x": ' + b"[" * depth + b"]" * depth + b"}", "4711", ())
         assert is_about(b'{"orderId": "o-1", "x": ' + b"[" * depth + b"]" * depth + b"}", "4711", ["o-1"])
 
 
 @pytest.mark.parametrize("times", range(MOST_EMBEDDED + 2))
-def test_a_person_is_found_in_json_that_is_written_into_texts(times: int) -> None:
-    """As by a sender that encodes it twice, in the payload of another system, or as the mended value of a letter."""
+def test_person_is_found_in_embedded_json(times: int) -> None:
+    """As from a sender that encodes JSON twice, in another system's payload, or in a dead letter's edited value."""
     whole = value = json.dumps({"userId": 4711})
     for _ in range(times):
         whole, value = json.dumps(whole), json.dumps([{"value": value}])
@@ -196,25 +196,25 @@ def test_a_person_is_found_in_json_that_is_written_into_texts(times: int) -> Non
 
 
 @pytest.mark.parametrize(("data", "about"), [(b'{"userId": "4711"}', True), (b"\xff 4711", False)])
-def test_a_person_is_found_in_the_data_of_an_event(data: bytes, about: bool) -> None:
+def test_person_is_found_in_base64_data_of_an_event(data: bytes, about: bool) -> None:
     event = {"specversion": "1.0", "id": "1", "data_base64": b64encode(data).decode()}
     assert is_about(json.dumps(event).encode(), "4711", ()) == about
     assert not is_about(b'{"data_base64": ["4711", {}]}', "4711", ())
 
 
-def test_very_many_texts_that_only_begin_like_json_are_searched_as_they_are() -> None:
+def test_many_texts_that_only_look_like_json_are_searched_as_plain_text() -> None:
     for count, about in ((MOST_BROKEN, False), (MOST_BROKEN + 1, True)):
         assert is_about(json.dumps(["4711", *["[x"] * count]).encode(), "4711", ()) == about
 
 
-def test_addresses_are_found_among_very_many_that_the_parser_takes_long_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_are_found_among_many_slow_to_parse(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
 
-    def counted(text: str) -> str:
+    def count_calls(text: str) -> str:
         parsed.append(text)
         return bare_address(text)
 
-    monkeypatch.setattr(domain_privacy, "bare_address", counted)
+    monkeypatch.setattr(domain_privacy, "bare_address", count_calls)
     others = ({"email": f"a!{n}@b.c"} for n in range(10_000))
     theirs = [{"email": "Ann!Berg@Example.com"}, {"email": "Ann <ann@example.com>"}, {"email": "bo@example.com"}]
     value = json.dumps([*others, *theirs]).encode()
@@ -224,19 +224,19 @@ def test_addresses_are_found_among_very_many_that_the_parser_takes_long_for(monk
 
 
 @pytest.mark.parametrize("written", ['Ö"1', '\\u00d6\\"1', 'Ö\\"1'], ids=["as it is", "in ASCII", "in Unicode"])
-def test_an_id_is_found_in_a_message_cut_off_however_it_is_escaped(written: str) -> None:
+def test_escaped_id_is_found_in_a_truncated_message(written: str) -> None:
     assert is_about(f'{{"userId": "{written}"'.encode(), 'Ö"1', ())
 
 
 @given(st.text(min_size=1))
-def test_whoever_is_named_is_found_in_any_way_to_write_json(customer: str) -> None:
+def test_person_is_found_in_any_json_notation(customer: str) -> None:
     for ascii in (True, False):
         whole = json.dumps({"a": [{"userId": customer}]}, ensure_ascii=ascii).encode(errors="surrogatepass")
         assert is_about(whole, customer, ())
     assert is_about(json.dumps({"userId": customer}).encode()[:-1], customer, ())
 
 
-def test_a_command_without_whoever_sent_it() -> None:
+def test_return_command_without_its_customer() -> None:
     wanted = {"id": "r", "orderId": "o", "resolution": "Refund me", "lineItems": [{"quantity": 2, "reason": "Broke"}]}
     command = {"action": "create", "user": "anna", "return": wanted}
     forgotten = json.loads(return_command_without_customer(json.dumps(command).encode(), "anna"))
@@ -244,37 +244,40 @@ def test_a_command_without_whoever_sent_it() -> None:
     assert json.loads(return_command_without_customer(json.dumps(command).encode(), "berta"))["user"] == "anna"
 
 
-def test_a_command_without_any_words_stays_as_it_was_written() -> None:
+def test_command_without_free_text_keeps_its_bytes() -> None:
     command = '{"return": {"id": "r", "lineItems": [{"orderLineItemId": "Öse"}]}}'.encode()
     assert return_command_without_customer(command, "anna") == command
 
 
 @given(st.text(), st.text())
-def test_a_mark_tells_people_and_keys_apart_without_naming_them(one: str, other: str) -> None:
+def test_erasure_marks_differ_by_person_and_key(one: str, other: str) -> None:
     assert (erasure_mark(one, b"key") == erasure_mark(other, b"key")) == (one == other)
     assert len({erasure_mark(one, b"key"), erasure_mark(one, b"another"), unkeyed_erasure_mark(one)}) == 3
     assert len(erasure_mark(one, b"key")) == 64
 
 
-def test_an_id_that_is_no_text_has_marks_too() -> None:
+def test_lone_surrogates_have_erasure_marks() -> None:
     assert erasure_mark("\ud800", b"key") != erasure_mark("\udfff", b"key")
     assert unkeyed_erasure_mark("\ud800") != unkeyed_erasure_mark("\udfff")
 
 
-def test_nothing_of_the_person_stays_in_an_order() -> None:
+def test_nothing_of_the_customer_is_left_in_an_order() -> None:
     anna = Customer("anna", "Anna Berg", "anna@example.com", "de")
-    order = replace(told_order(), customer=anna, former_customers=("berta",))
+    order = replace(order_with_customer(), customer=anna, former_customers=("berta",))
     forgotten = order_without_customer(order)
     assert forgotten == replace(order, customer=Customer(), former_customers=(), body=forgotten.body)
 
 
-def test_names_of_things_stay_as_they_were_written() -> None:
+def test_product_names_keep_their_characters() -> None:
     body = json.dumps({"items": [{"name": "Öse"}], "customerName": "Åsa"}, ensure_ascii=False).encode()
-    assert order_without_customer(replace(told_order(), body=body)).body == '{"items": [{"name": "Öse"}]}'.encode()
+    assert (
+        order_without_customer(replace(order_with_customer(), body=body)).body
+        == '{"items": [{"name": "Öse"}]}'.encode()
+    )
 
 
 @pytest.mark.parametrize("by", ["anna", "clerk", None])
-def test_a_return_without_whoever_asked_for_it(by: str | None) -> None:
+def test_return_without_its_customer(by: str | None) -> None:
     line = ReturnLine("l", "line", 2, 3.5, "Too small for Anna", AT, AT, by, by)
     stored = Return("r", "RET1", "o", ReturnStatus.NEW, "For Anna", (line, line), AT, AT, by, by, store_id="s")
     stored = replace(stored, origin=7)
@@ -289,13 +292,13 @@ def test_a_return_without_whoever_asked_for_it(by: str | None) -> None:
     assert part_in_return(stored, "anna") == part
 
 
-def test_an_empty_id_is_in_no_message() -> None:
+def test_empty_id_is_in_no_message() -> None:
     assert not is_about(b"no JSON,  at all: anna", "", ())
     assert not is_about(b'{"userId": ""}', "", ())
 
 
 @pytest.mark.parametrize("nobody", ["", " "])
 @pytest.mark.parametrize("command", [["export"], ["erase", "--yes"]])
-def test_commands_take_no_empty_id(command: list[str], nobody: str) -> None:
+def test_commands_refuse_an_empty_id(command: list[str], nobody: str) -> None:
     ended = CliRunner().invoke(privacy.app, [*command, "--customer", nobody])
     assert (ended.exit_code, "Give the id of a person" in ended.output) == (2, True)

@@ -9,14 +9,14 @@ BOUGHT = Purchase("shop", "anna", Entity("Product", "camera"))
 OTHER = BOUGHT._replace(store_id=None)
 
 
-def test_marks_follow_purchases() -> None:
+def test_verification_marks_follow_purchases() -> None:
     marked = [VerifiableReview(str(mark), BOUGHT, mark) for mark in (True, False, None)]
     assert to_mark(marked, {BOUGHT}) == [r._replace(is_verified=True) for r in marked[1:]]
     assert to_mark(marked, {OTHER}) == [r._replace(is_verified=False) for r in (marked[0], marked[2])]
     assert to_mark(to_mark(marked, {OTHER}), {OTHER}) == []
 
 
-def test_an_order_that_changes_hands_knows_its_former_customers() -> None:
+def test_reassigned_order_keeps_its_former_customers() -> None:
     order = order_of(customer=Customer("anna"))
     events = [
         order_of(customer=Customer(name), modified=NOON + timedelta(minutes=minute))
@@ -36,7 +36,7 @@ def test_an_order_that_changes_hands_knows_its_former_customers() -> None:
     ]
 
 
-def test_the_same_customer_is_no_former_one() -> None:
+def test_same_customer_is_not_a_former_one() -> None:
     order = order_of(customer=Customer("anna"))
     known = after_event(order, replace(order, status="Complete", modified=NOON + timedelta(minutes=1)), "1")
     assert known.former_customers == ()

@@ -1,4 +1,4 @@
-"""Workarounds for PyMongo: locks that stay taken, and tasks that lose a cancellation."""
+"""Workarounds for PyMongo: locks that stay acquired, and tasks that lose a cancellation."""
 
 import asyncio
 import sys
@@ -20,27 +20,27 @@ from storage.database import is_database_away
 from storage.pymongo_internals import cancel_and_wait, is_of_closed_client, side_by_side
 
 
-async def hangs_after_cancellations(within_s: float) -> bool:
-    """True if a client without a server is dead, for so long, after tasks that waited for one have been cancelled again
-    and again."""
+async def blocks_after_cancellations(within_s: float) -> bool:
+    """True if a client without a server stays blocked for `within_s` after repeated cancellations of tasks that waited
+    for one."""
     client = AsyncMongoClient[dict[str, Any]]("mongodb://127.0.0.1:1/?replicaSet=none", serverSelectionTimeoutMS=30_000)
     tasks = [asyncio.create_task(client.database.things.find_one()) for _ in range(50)]
-    await asyncio.sleep(0.2)  # all of them wait
+    await asyncio.sleep(0.2)  # all of them wait for a server
     for _ in range(3):
         for task in tasks:
             task.cancel()
         await asyncio.sleep(0)
     await asyncio.wait(tasks, timeout=within_s)
     lock = client._topology._lock
-    is_dead = not await _can_be_taken(lock, within_s)
+    is_blocked = not await _can_be_acquired(lock, within_s)
     while lock.locked():
         lock.release()
         await asyncio.sleep(0.01)
     await client.close()
-    return is_dead
+    return is_blocked
 
 
-async def _can_be_taken(lock: Any, within_s: float) -> bool:
+async def _can_be_acquired(lock: Any, within_s: float) -> bool:
     try:
         async with asyncio.timeout(within_s), lock:
             return True
@@ -49,21 +49,21 @@ async def _can_be_taken(lock: Any, within_s: float) -> bool:
 
 
 async def test_cancelled_operations_leave_the_client_usable() -> None:
-    assert not await hangs_after_cancellations(within_s=60)
+    assert not await blocks_after_cancellations(within_s=60)
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="asyncio.wait_for waits in one task since Python 3.12")
-async def test_without_the_workaround_the_client_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_hangs_without_the_workaround(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pymongo.lock, "wait_for", asyncio.wait_for)
-    assert await hangs_after_cancellations(within_s=1)
+    assert await blocks_after_cancellations(within_s=1)
 
 
-def test_a_defect_is_not_waited_for() -> None:
+def test_programming_error_is_not_an_outage() -> None:
     assert not is_database_away(RuntimeError("dictionary changed size during iteration"))
     assert not is_database_away(KeyError("status"))
 
 
-async def test_a_task_that_loses_a_cancellation_is_cancelled_again() -> None:
+async def test_task_that_loses_a_cancellation_is_cancelled_again() -> None:
     lost = 0
 
     async def stubborn() -> None:
@@ -88,7 +88,7 @@ async def test_a_task_that_loses_a_cancellation_is_cancelled_again() -> None:
         tasks[1].result()
 
 
-async def test_a_client_that_was_closed_is_told_by_its_errors() -> None:
+async def test_errors_of_a_closed_client_are_recognized() -> None:
     client = AsyncMongoClient[dict[str, Any]]("mongodb://127.0.0.1:1", serverSelectionTimeoutMS=10)
     with pytest.raises(ServerSelectionTimeoutError) as away:
         await client.database.things.find_one()
@@ -98,7 +98,7 @@ async def test_a_client_that_was_closed_is_told_by_its_errors() -> None:
     assert (is_of_closed_client(closed.value), is_of_closed_client(away.value)) == (True, False)
 
 
-def test_errors_tell_what_the_server_said_and_not_what_was_written() -> None:
+def test_error_messages_have_no_stored_data() -> None:
     failure = {"index": 0, "code": 121, "errmsg": "Document failed validation", "op": {"review": "by Ann"}}
     bulk = BulkWriteError({"writeErrors": [failure, failure], "nInserted": 0})
     assert str(bulk) == "batch op errors occurred; Document failed validation (121)"
@@ -109,8 +109,8 @@ def test_errors_tell_what_the_server_said_and_not_what_was_written() -> None:
     assert str(OperationFailure(refused, 13, {})) == 'not authorized on shop to execute command { find: "orders" }'
 
 
-async def _deaf(losses: int, begun: asyncio.Event) -> None:
-    """Go on until cancelled, and lose so many cancellations."""
+async def _ignore_cancellations(losses: int, begun: asyncio.Event) -> None:
+    """Wait until cancelled, and ignore this number of cancellations."""
     begun.set()
     while True:
         try:
@@ -121,16 +121,16 @@ async def _deaf(losses: int, begun: asyncio.Event) -> None:
                 raise
 
 
-async def test_what_is_done_side_by_side_ends_though_each_loses_cancellations() -> None:
+async def test_side_by_side_ends_although_tasks_lose_cancellations() -> None:
     begun = [asyncio.Event(), asyncio.Event()]
-    running = asyncio.create_task(side_by_side(_deaf(2, begun[0]), _deaf(0, begun[1])))
+    running = asyncio.create_task(side_by_side(_ignore_cancellations(2, begun[0]), _ignore_cancellations(0, begun[1])))
     await asyncio.gather(*(each.wait() for each in begun))
     async with asyncio.timeout(60):
         await cancel_and_wait(running, again_s=0.01)
     assert running.cancelled()
 
 
-async def test_who_waits_for_those_that_end_is_not_let_go_before() -> None:
+async def test_cancelled_side_by_side_waits_for_its_tasks() -> None:
     begun, end = asyncio.Event(), asyncio.Event()
 
     async def slow_to_end() -> None:
@@ -155,7 +155,7 @@ async def test_who_waits_for_those_that_end_is_not_let_go_before() -> None:
     assert (waiting.cancelled(), slow.done()) == (True, True)
 
 
-async def test_one_that_fails_ends_those_beside_it() -> None:
+async def test_failed_task_ends_those_beside_it() -> None:
     begun, ended = asyncio.Event(), list[bool]()
 
     async def failing() -> None:
@@ -164,7 +164,7 @@ async def test_one_that_fails_ends_those_beside_it() -> None:
 
     async def lasting() -> None:
         try:
-            await _deaf(0, begun)
+            await _ignore_cancellations(0, begun)
         finally:
             ended.append(True)
 

@@ -1,4 +1,4 @@
-"""Every parameter of every query is known by its name in any letter case, once, and nothing else is taken."""
+"""Query parameters are accepted by name in any letter case, once; unknown ones are refused."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ async def app() -> AsyncIterator[FastAPI]:
 
 
 def _queries() -> list[tuple[str, str, str, bool]]:
-    """Every parameter of every query: method, path, name, and if it may come more than once."""
+    """Each parameter of each query: method, path, name, and if it may be repeated."""
     return [
         (
             method,
@@ -43,7 +43,7 @@ def _queries() -> list[tuple[str, str, str, bool]]:
     ]
 
 
-def test_every_endpoint_of_the_interface_knows_its_parameters() -> None:
+def test_all_api_endpoints_check_their_parameters() -> None:
     for router in ROUTERS:
         for route in router.routes:
             assert isinstance(route, PlainRoute) or not getattr(route, "path", "").startswith("/api/")
@@ -51,13 +51,13 @@ def test_every_endpoint_of_the_interface_knows_its_parameters() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("method", "path", "name", "is_several"), _queries())
-async def test_parameters_of_queries(app: FastAPI, method: str, path: str, name: str, is_several: bool) -> None:
-    # An idempotency key that is none ends each command here, and what has no server isn't reached.
+async def test_each_query_parameter(app: FastAPI, method: str, path: str, name: str, is_several: bool) -> None:
+    # The invalid idempotency key ends each command here, and requests fail before they reach a server.
     async with client_of(app, headers={"Idempotency-Key": "not a key"}) as http:
         send = partial(_errors, http, method, path)
         assert ("unknown-parameter", f"/{name}q") in await send(f"{name}q=1")
         others = letter_cases(name)
-        # At once, since some of them look for a database that is nowhere, for a second each.
+        # Concurrently, since some of them wait a second for the unavailable database.
         for errors in await asyncio.gather(*(send(f"{other}=1") for other in others)):
             assert not [code for code, _ in errors if code.endswith("-parameter")]
         for other in others:
@@ -74,9 +74,7 @@ async def test_parameters_of_queries(app: FastAPI, method: str, path: str, name:
         ("caf%E9=1&idz=1", [("not-utf-8", "/caf?"), ("unknown-parameter", "/idz")]),
     ],
 )
-async def test_values_that_are_no_utf_8_are_no_other_text(
-    app: FastAPI, query: str, expected: list[tuple[str, str]]
-) -> None:
+async def test_values_that_are_no_utf_8_are_refused(app: FastAPI, query: str, expected: list[tuple[str, str]]) -> None:
     async with client_of(app) as http:
         assert await _errors(http, "DELETE", "/api/return", query) == expected
 

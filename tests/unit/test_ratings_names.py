@@ -1,4 +1,4 @@
-"""The texts by which rated objects are found and listed."""
+"""Search keys and list keys of rated objects."""
 
 import pytest
 from hypothesis import given
@@ -8,15 +8,15 @@ from domain.ratings_names import KEY_LENGTH, folded, list_key, position_in_searc
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("original", "found"),
     [("  Canon  EOS-R5 ", "canon eos r5"), ("Café Łódź", "cafe łodz"), ("STRASSE", "strasse"), ("!?", ""), ("", "")],
 )
-def test_folded(said: str, found: str) -> None:
-    assert folded(said) == found
+def test_folded(original: str, found: str) -> None:
+    assert folded(original) == found
 
 
 @given(text(), text(min_size=1))
-def test_an_object_is_found_by_its_id_and_from_each_word_on(name: str, id: str) -> None:
+def test_object_is_found_by_id_and_from_each_word_of_its_name(name: str, id: str) -> None:
     keys = search_keys(name, id)
     assert folded(id) in keys
     for word in folded(name).split()[:12]:
@@ -25,8 +25,8 @@ def test_an_object_is_found_by_its_id_and_from_each_word_on(name: str, id: str) 
 
 
 @given(text())
-def test_what_is_folded_stays(said: str) -> None:
-    assert folded(folded(said)) == folded(said)
+def test_folding_is_idempotent(original: str) -> None:
+    assert folded(folded(original)) == folded(original)
 
 
 def test_keys() -> None:
@@ -37,15 +37,15 @@ def test_keys() -> None:
     assert found == ["camera", "camera bag", "red camera"]
 
 
-def test_a_long_name_is_found_from_its_first_twelve_words_on() -> None:
+def test_long_name_is_found_from_its_first_twelve_words() -> None:
     words = "a b c d e f g h i j k l m n"
     assert search_keys(words, "1") == ["1", *(words[start:] for start in range(0, 24, 2))]
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("original", "found"),
     [("x" * 70, "x" * 64), ("x" * 63 + " y", "x" * 63), (" " * 9 + "x" * 64 + " y", "x" * 64)],
     ids=["one word", "a word behind the end", "signs before"],
 )
-def test_of_long_texts_the_beginning_counts(said: str, found: str) -> None:
-    assert folded(said) == found
+def test_long_texts_are_cut(original: str, found: str) -> None:
+    assert folded(original) == found

@@ -1,4 +1,4 @@
-"""Trends: the weeks that they have, and what was counted in each."""
+"""Rating trends: their weeks, and the tally of each."""
 
 import time as clock
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ WEEK = timedelta(days=7)
 
 
 @given(datetimes(min_value=datetime(2000, 1, 1), max_value=datetime(2100, 1, 1)))
-def test_weeks_end_with_the_present_one(naive: datetime) -> None:
+def test_last_week_is_the_current_one(naive: datetime) -> None:
     now = naive.replace(tzinfo=UTC)
     weeks = list(mondays(now))
     assert len(weeks) == WEEKS
@@ -36,13 +36,13 @@ def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("hours", [-9, 0, 9])
 @pytest.mark.usefixtures("in_tokyo")
-def test_weeks_begin_on_monday_in_utc_wherever_one_is(hours: int) -> None:
+def test_weeks_begin_on_monday_in_utc_in_any_time_zone(hours: int) -> None:
     zone = timezone(timedelta(hours=hours))
     assert [*mondays(MONDAY.astimezone(zone))][-1] == MONDAY
     assert [*mondays((MONDAY - timedelta(microseconds=1)).astimezone(zone))][-1] == MONDAY - WEEK
 
 
-def test_a_week_without_reviews_has_none() -> None:
+def test_week_without_reviews_has_an_empty_tally() -> None:
     tally = RatingTally.of([300, 400])
     shown = trend(MONDAY, {MONDAY - 8 * WEEK: tally, MONDAY + timedelta(hours=1): tally})
     assert shown == Trend(

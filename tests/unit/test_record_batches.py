@@ -1,4 +1,4 @@
-"""Record batches that can't be read, or not as a whole: what is well is read, the rest is told."""
+"""Unreadable and partly readable record batches: intact records are read, the rest is reported as invalid."""
 
 import gzip
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def unreadable(records: list[Any]) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("codec", COMPRESS)
-def test_good_records_are_read_as_they_are(codec: int) -> None:
+def test_intact_records_are_read(codec: int) -> None:
     payload = b"".join(record(b"v%d" % n, delta=n, key=b"k", headers=[(b"h", b"x"), (b"n", None)]) for n in range(5))
     records = read(batch(COMPRESS[codec](payload), count=5, codec=codec))
     assert [(r.offset, r.key, r.value) for r in records] == [(n, b"k", b"v%d" % n) for n in range(5)]
@@ -47,7 +47,7 @@ def test_good_records_are_read_as_they_are(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESS)
-def test_a_header_name_that_is_no_text_spoils_its_record_alone(codec: int) -> None:
+def test_undecodable_header_name_invalidates_only_its_record(codec: int) -> None:
     payload = b"".join(record(b"v%d" % n, delta=n, headers=[(b"\xff\xfe" if n == 2 else b"h", b"")]) for n in range(5))
     records = read(batch(COMPRESS[codec](payload), count=5, codec=codec))
     assert [r.offset for r in records] == list(range(5))
@@ -60,7 +60,7 @@ def test_a_header_name_that_is_no_text_spoils_its_record_alone(codec: int) -> No
 @pytest.mark.long
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 @pytest.mark.parametrize("size", [MAX_EXPANDED_BYTES + 1, 100 * 1024 * 1024])
-def test_a_bomb_is_not_expanded(codec: int, size: int) -> None:
+def test_decompression_bomb_is_not_expanded(codec: int, size: int) -> None:
     bomb = batch(COMPRESS[codec](record(bytes(size))), codec=codec)
     records = read(bomb, batch(record(b"next")))
     assert [(r.offset, bytes(r.value)) for r in records] == [(0, b""), (0, b"next")]
@@ -73,7 +73,7 @@ def test_a_bomb_is_not_expanded(codec: int, size: int) -> None:
         (GZIP, gzip.compress(record(b"v"), mtime=0) + b"garbage"),
         (GZIP, gzip.compress(record(b"v"), mtime=0)[:-5]),
         (GZIP, b""),
-        # Each of many empty ones costs a look at all that is behind it: a minute for 8 MB.
+        # Each of many empty members costs a scan of all that follows it: a minute for 8 MB.
         (GZIP, gzip.compress(b"", mtime=0) * 100 + gzip.compress(record(b"v"), mtime=0)),
         (SNAPPY, b"\xff" * 20),
         (SNAPPY, b"\x82SNAPPY\0" + bytes(8) + b"\xff\xff\xff\xfc" + b"x" * 8),
@@ -89,13 +89,13 @@ def test_a_bomb_is_not_expanded(codec: int, size: int) -> None:
         (PLAIN, record(b"v")[:-1]),
     ],
 )
-def test_what_is_no_batch_is_told_as_one_record(codec: int, payload: bytes) -> None:
+def test_unreadable_batch_is_reported_as_one_record(codec: int, payload: bytes) -> None:
     records = read(batch(payload, codec=codec), batch(record(b"next")))
     assert unreadable(records) == [(0, "undecodable")]
     assert records[1].value == b"next"
 
 
-def test_a_batch_of_many_records_that_is_lost_tells_of_each_up_to_a_thousand() -> None:
+def test_unreadable_batch_is_reported_for_up_to_a_thousand_records() -> None:
     records = read(batch(b"not zstd", codec=ZSTD, count=3))
     assert unreadable(records) == [(n, "undecodable") for n in range(3)]
     records = read(batch(b"not zstd", codec=ZSTD, count=2_000_000_000))
@@ -103,17 +103,17 @@ def test_a_batch_of_many_records_that_is_lost_tells_of_each_up_to_a_thousand() -
     assert "1999999999" in records[-1].value.reason
 
 
-def test_records_before_and_behind_a_spoilt_one_are_read() -> None:
+def test_records_around_an_invalid_one_are_read() -> None:
     middle = record(b"v1", delta=1)
-    spoilt = middle[:-1] + b"\x07"  # says that it has headers, and ends
+    spoilt = middle[:-1] + b"\x07"  # announces headers, and ends
     records = read(batch(record(b"v0") + spoilt + record(b"v2", delta=2), count=3))
     assert [r.offset for r in records] == [0, 1, 2]
     assert unreadable(records) == [(1, "undecodable")]
     assert records[2].value == b"v2"
 
 
-def test_a_control_batch_without_records_is_told_as_spoilt() -> None:
-    """aiokafka reads the first of them, and has only a plain error for that."""
+def test_control_batch_without_records_is_corrupt() -> None:
+    """aiokafka reads its first record, and would raise a plain error."""
     with pytest.raises(CorruptRecordException, match="no records"):
         next(ReadableBatches(batch(b"", count=0)).next_batch())
 
@@ -124,16 +124,16 @@ def test_any_bytes_are_read_as_something(payload: bytes, codec: int, count: int)
 
 
 @given(st.data(), st.sampled_from(sorted(COMPRESS)))
-def test_a_changed_byte_loses_no_record_and_makes_none(data: st.DataObject, codec: int) -> None:
+def test_changed_byte_adds_no_records(data: st.DataObject, codec: int) -> None:
     payload = bytearray(b"".join(record(b"v%d" % n, delta=n, headers=[(b"h", b"x")]) for n in range(4)))
     place = data.draw(st.integers(0, len(payload) - 1))
     payload[place] = data.draw(st.integers(0, 255))
     records = read(batch(COMPRESS[codec](bytes(payload)), count=4, codec=codec))
-    # A changed offset, or length, can hide others, as it does for every client.
+    # A changed offset or length can hide records, as it does for every client.
     assert len(records) <= 4
 
 
-def test_a_look_expands_no_more_than_its_allowance_after_the_first_batch() -> None:
+def test_fetch_expands_no_more_than_its_allowance_after_the_first_batch() -> None:
     limit = Allowance()
     token = allowance.set(limit)
     try:
@@ -141,7 +141,7 @@ def test_a_look_expands_no_more_than_its_allowance_after_the_first_batch() -> No
         fetched = ReadableBatches(half * 3)
     finally:
         allowance.reset(token)
-    assert fetched.has_next()  # aiokafka asks on arrival
+    assert fetched.has_next()  # aiokafka checks on arrival
     taken = 0
     while fetched.has_next():
         list(fetched.next_batch())
@@ -151,13 +151,13 @@ def test_a_look_expands_no_more_than_its_allowance_after_the_first_batch() -> No
     assert fetched.has_next()
 
 
-def test_it_takes_the_place_of_the_class_of_aiokafka() -> None:
+def test_class_of_aiokafka_is_replaced() -> None:
     read_within_bounds()
     read_within_bounds()
     assert fetcher.MemoryRecords is ReadableBatches
 
 
-def test_a_change_of_aiokafka_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_of_aiokafka_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetcher, "MemoryRecords", object)
     with pytest.raises(AttributeError, match="another class"):
         read_within_bounds()

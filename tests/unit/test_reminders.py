@@ -60,26 +60,26 @@ def outcome(
     )
 
 
-def named(decision: Reminder | Skip) -> tuple[Item, ...]:
+def named_items(decision: Reminder | Skip) -> tuple[Item, ...]:
     assert isinstance(decision, Reminder), decision
     return decision.items
 
 
-def test_ten_days_less_one_second_is_not_yet() -> None:
+def test_reminder_is_not_due_a_second_early() -> None:
     assert outcome(after=10 * DAY - SECOND) is Skip.NOT_YET
-    assert named(outcome(after=10 * DAY)) == (CAMERA, TRIPOD)
+    assert named_items(outcome(after=10 * DAY)) == (CAMERA, TRIPOD)
     assert due_date(ORDER, SETTINGS) == NOON + 10 * DAY
     assert due_date(ORDER, replace(SETTINGS, days_in_status=10_000_000)) is None
 
 
-def test_what_is_reviewed_is_not_named() -> None:
-    assert named(outcome(reviewed=("tripod",))) == (CAMERA,)
+def test_reviewed_products_are_not_named() -> None:
+    assert named_items(outcome(reviewed=("tripod",))) == (CAMERA,)
     assert outcome(reviewed=("tripod", "camera")) is Skip.EVERYTHING_REVIEWED
 
 
-def test_a_review_in_another_store_or_by_another_customer_does_not_count() -> None:
+def test_review_in_another_store_or_by_another_customer_does_not_count() -> None:
     elsewhere = {ReviewedProduct(None, "anna", "camera"), ReviewedProduct("shop", "bert", "tripod")}
-    assert named(decide(ORDER, SETTINGS, OPEN, elsewhere, SentReminders(), NOON + 10 * DAY)) == (CAMERA, TRIPOD)
+    assert named_items(decide(ORDER, SETTINGS, OPEN, elsewhere, SentReminders(), NOON + 10 * DAY)) == (CAMERA, TRIPOD)
 
 
 @pytest.mark.parametrize(
@@ -95,43 +95,43 @@ def test_a_review_in_another_store_or_by_another_customer_does_not_count() -> No
         ),
     ],
 )
-def test_orders_that_get_none(order: ReviewableOrder, reason: Skip) -> None:
+def test_orders_without_reminder(order: ReviewableOrder, reason: Skip) -> None:
     assert outcome(order) is reason
 
 
 @pytest.mark.parametrize("store", [None, Store("shop")], ids=["unknown", "closed"])
-def test_a_store_without_reviews(store: Store | None) -> None:
+def test_store_without_reviews(store: Store | None) -> None:
     assert outcome(store=store) is Skip.REVIEWS_DISABLED
 
 
-def test_an_order_without_a_store() -> None:
-    assert named(outcome(replace(ORDER, store_id=None), store=None)) == (CAMERA, TRIPOD)
+def test_order_without_a_store() -> None:
+    assert named_items(outcome(replace(ORDER, store_id=None), store=None)) == (CAMERA, TRIPOD)
 
 
 @pytest.mark.parametrize("status", ["complete", "COMPLETE"])
-def test_any_letter_case_of_the_status(status: str) -> None:
+def test_status_matches_in_any_letter_case(status: str) -> None:
     assert isinstance(outcome(replace(ORDER, status=status)), Reminder)
     assert isinstance(outcome(settings=replace(SETTINGS, order_status=status)), Reminder)
 
 
-def test_the_limit_of_a_customer() -> None:
+def test_limit_per_customer() -> None:
     assert isinstance(outcome(sent=1), Reminder)
     assert outcome(sent=2) is Skip.CUSTOMER_LIMIT
     assert isinstance(outcome(sent=2, settings=replace(SETTINGS, max_emails_per_customer=3)), Reminder)
 
 
-def test_the_address_is_trimmed() -> None:
+def test_address_is_trimmed() -> None:
     decision = outcome(replace(ORDER, customer=replace(ANNA, email=" anna@example.com ")))
     assert isinstance(decision, Reminder)
     assert decision.to == "anna@example.com"
 
 
-def test_not_more_items_than_anyone_reads() -> None:
+def test_items_are_limited() -> None:
     items = tuple(Item(f"p{number}", "P") for number in range(MOST_ITEMS + 1))
-    assert named(outcome(replace(ORDER, items=items))) == items[:-1]
+    assert named_items(outcome(replace(ORDER, items=items))) == items[:-1]
 
 
-def test_ids_are_stable_and_tell_reminders_apart() -> None:
+def test_ids_are_stable_and_unique_per_reminder() -> None:
     states = [ReminderState(sent=sent) for sent in (0, 0, 1)]
     ids = [d.id for state in states if isinstance(d := outcome(replace(ORDER, reminders=state), sent=1), Reminder)]
     assert len(ids) == 3
@@ -141,13 +141,13 @@ def test_ids_are_stable_and_tell_reminders_apart() -> None:
     assert other.id not in ids
 
 
-# What follows looks at whole histories: a job that runs again and again.
+# The following tests check whole histories: repeated runs of the job.
 
 
 def run(
     orders: list[ReviewableOrder], sent: dict[str, SentReminders], now: datetime, **settings: int
 ) -> list[Reminder]:
-    """One run of the job; `orders` and `sent` are as it leaves them."""
+    """One run of the job, which updates `orders` and `sent`."""
     rules = ReminderSettings(enabled=True, **settings)  # type: ignore[arg-type]
     outcomes = list(decide_in_turn(orders, rules, {"shop": OPEN}, set(), sent, now))
     orders[:] = [each.order for each in outcomes]
@@ -163,7 +163,7 @@ days = st.integers(0, 12)
     days,
     st.integers(0, 4),
 )
-def test_no_history_sends_too_much(made: list[tuple[str, int]], runs: list[int], days: int, limit: int) -> None:
+def test_no_history_exceeds_the_limits(made: list[tuple[str, int]], runs: list[int], days: int, limit: int) -> None:
     orders = [
         replace(ORDER, id=str(number), customer=replace(ANNA, id=customer), status_since=NOON + day * DAY)
         for number, (customer, day) in enumerate(made)
@@ -179,7 +179,7 @@ def test_no_history_sends_too_much(made: list[tuple[str, int]], runs: list[int],
         for order in orders:
             if order.reminders.sent > before[order.id].reminders.sent:
                 reminded.setdefault(order.id, [order.status_since]).append(now)
-        # Again at once: nothing is left to do.
+        # A second run at the same time sends nothing.
         assert run(orders, sent, now, days_in_status=days, max_emails_per_customer=limit) == []
     assert len(ids) == len(set(ids)) == sum(each.count for each in sent.values())
     assert all(each.count <= limit for each in sent.values())
@@ -187,7 +187,7 @@ def test_no_history_sends_too_much(made: list[tuple[str, int]], runs: list[int],
         assert all(later - earlier >= days * DAY for earlier, later in pairwise(moments))
 
 
-def test_of_three_orders_of_one_customer_the_two_that_waited_longest() -> None:
+def test_longest_waiting_orders_of_a_customer_come_first() -> None:
     orders = [replace(ORDER, id=str(day), status_since=NOON + day * DAY) for day in (2, 0, 1)]
     sent: dict[str, SentReminders] = {}
     assert len(run(orders, sent, NOON + 30 * DAY)) == 2
@@ -197,26 +197,26 @@ def test_of_three_orders_of_one_customer_the_two_that_waited_longest() -> None:
 
 
 @given(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
-def test_the_limit_that_stood_in_the_way_is_remembered(sent: int, limit: int, later_limit: int) -> None:
-    """The index relies on it: an order is decided on again only with a higher limit than its customer reached."""
+def test_limiting_count_is_remembered(sent: int, limit: int, later_limit: int) -> None:
+    """The index relies on it: an order is decided again only with a limit above the count that its customer reached."""
     orders, counts = [ORDER], {"anna": sent_at(sent)}
     run(orders, counts, NOON + 20 * DAY, max_emails_per_customer=limit)
     (order,) = orders
-    is_asked_again = order.reminders.sent_to_customer < later_limit
+    is_decided_again = order.reminders.sent_to_customer < later_limit
     decision = outcome(
         order,
         sent=counts["anna"].count,
         after=40 * DAY,
         settings=replace(SETTINGS, max_emails_per_customer=later_limit),
     )
-    assert isinstance(decision, Reminder) is is_asked_again
+    assert isinstance(decision, Reminder) is is_decided_again
 
 
 def an_event(minute: int, status: str = "Complete") -> Order:
     return order_of([OrderLine("1", "camera", "Camera", 1)], status=status, modified=NOON + minute * MINUTE)
 
 
-def test_news_of_an_order_keeps_what_was_sent_and_clears_what_stood_in_the_way() -> None:
+def test_new_event_keeps_sent_reminders_and_clears_the_rest() -> None:
     known = after_event(None, an_event(0), "0")
     known = replace(known, reminders=ReminderState(2, NOON, 2, is_over=True))
     for event, digest in ((an_event(1), "1"), (an_event(0), "other"), (an_event(-1, "New"), "-1")):
@@ -224,24 +224,24 @@ def test_news_of_an_order_keeps_what_was_sent_and_clears_what_stood_in_the_way()
     assert after_event(known, an_event(0), "0") is known
 
 
-def test_the_days_count_from_the_later_of_status_and_reminder() -> None:
+def test_days_count_from_the_later_of_status_and_reminder() -> None:
     state = ReminderState(1, NOON)
     assert state.counted_from(NOON - DAY) == NOON
     assert state.counted_from(NOON + DAY) == NOON + DAY
     assert ReminderState().counted_from(NOON) == NOON
 
 
-def test_reasons_that_last_are_told_from_those_that_pass() -> None:
+def test_final_and_temporary_reasons() -> None:
     kinds = Counter(reason.is_final for reason in Skip)
     assert kinds == {True: 10, False: 4}
 
 
 @pytest.mark.parametrize(("days", "before"), [(10, 10 * DAY), (1, DAY), (0, timedelta(microseconds=1))])
-def test_due_is_what_has_waited_its_days_but_never_what_was_sent_just_now(days: int, before: timedelta) -> None:
+def test_due_date_counts_days_and_excludes_reminders_just_sent(days: int, before: timedelta) -> None:
     assert latest_counted_from(replace(SETTINGS, days_in_status=days), NOON) == NOON - before
 
 
-def test_a_reminder_is_known_by_its_order_and_number() -> None:
+def test_reminder_id_follows_from_order_and_number() -> None:
     ids = UUID("5f0c2f0e-0f3e-5a44-9a35-6d0f3a9a2b71")
     for sent in range(3):
         order = replace(ORDER, reminders=ReminderState(sent=sent))
@@ -258,11 +258,11 @@ def test_a_reminder_is_known_by_its_order_and_number() -> None:
         *((s, ReminderState(1, NOON, 3)) for s in Skip if not s.is_final and s is not Skip.CUSTOMER_LIMIT),
     ],
 )
-def test_what_a_decision_leaves(decision: Reminder | Skip, expected: ReminderState) -> None:
+def test_state_after_a_decision(decision: Reminder | Skip, expected: ReminderState) -> None:
     assert state_after(ReminderState(1, NOON, 3), decision, sent_at(7), SETTINGS, NOON + DAY) == expected
 
 
-def test_an_order_whose_mail_failed_is_as_before_and_over() -> None:
+def test_order_with_failed_mail_is_restored_and_over() -> None:
     before = ReminderState(1, NOON, 1)
     reminder = Reminder("r", "a@b", "anna", (CAMERA,))
     decided = Decided(replace(ORDER, reminders=ReminderState(2, NOON + DAY, 2)), OPEN, reminder, is_changed=False)
@@ -270,8 +270,8 @@ def test_an_order_whose_mail_failed_is_as_before_and_over() -> None:
     assert without_mail(decided, before) == expected
 
 
-def test_a_decision_comes_with_its_order_and_store() -> None:
-    """Each order as it is afterwards, its own store, and whether anything has to be stored."""
+def test_decision_comes_with_its_order_and_store() -> None:
+    """Each with its updated order, the order's own store, and if anything has to be stored."""
     orders = [
         ORDER,
         replace(ORDER, id="o2", customer=replace(ANNA, id=None)),
@@ -282,8 +282,8 @@ def test_a_decision_comes_with_its_order_and_store() -> None:
     closed = Store("closed")
     stores = {"shop": OPEN, "closed": closed}
     now, sent = NOON + 10 * DAY, {"anna": sent_at(1)}
-    told = list(decide_in_turn(orders, SETTINGS, stores, set(), sent, now))
-    assert [(each.order.id, each.store, each.is_changed) for each in told] == [
+    decisions = list(decide_in_turn(orders, SETTINGS, stores, set(), sent, now))
+    assert [(each.order.id, each.store, each.is_changed) for each in decisions] == [
         ("o1", OPEN, True),
         ("o2", OPEN, True),
         ("o3", None, True),
@@ -291,29 +291,29 @@ def test_a_decision_comes_with_its_order_and_store() -> None:
         ("o5", closed, False),
     ]
     assert {customer: each.count for customer, each in sent.items()} == {"anna": 2, "bert": 1}
-    assert told[0].order == replace(ORDER, reminders=ReminderState(1, now, 2, limit_since=NOON - DAY))
-    assert told[1].order.reminders == ReminderState(is_over=True)
+    assert decisions[0].order == replace(ORDER, reminders=ReminderState(1, now, 2, limit_since=NOON - DAY))
+    assert decisions[1].order.reminders == ReminderState(is_over=True)
 
 
-def test_orders_in_turn_are_decided_on_by_what_is_reviewed_and_what_takes_no_reviews() -> None:
+def test_decisions_respect_reviewed_and_closed_products() -> None:
     reviewed, closed = {ReviewedProduct("shop", "anna", "camera")}, {ProductInStore("shop", "tripod")}
     orders = [ORDER, replace(ORDER, id="o2", items=(CAMERA,)), replace(ORDER, id="o3", customer=replace(ANNA, id="b"))]
-    told = decide_in_turn(orders, SETTINGS, {"shop": OPEN}, reviewed, {}, NOON + 10 * DAY, closed)
-    first, second, third = (each.decision for each in told)
+    decisions = decide_in_turn(orders, SETTINGS, {"shop": OPEN}, reviewed, {}, NOON + 10 * DAY, closed)
+    first, second, third = (each.decision for each in decisions)
     assert (first, second) == (Skip.PRODUCTS_DISABLED, Skip.EVERYTHING_REVIEWED)
-    assert named(third) == (CAMERA,)
+    assert named_items(third) == (CAMERA,)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2])
-def test_a_customer_without_reminders_has_none(limit: int) -> None:
+def test_customer_without_reminders(limit: int) -> None:
     rules = replace(SETTINGS, max_emails_per_customer=limit)
-    (told,) = decide_in_turn([ORDER], rules, {"shop": OPEN}, set(), {}, NOON + 10 * DAY)
-    assert isinstance(told.decision, Reminder) is (limit > 0)
-    assert told.order.reminders.sent_to_customer == min(limit, 1)
-    assert told.is_changed is (limit > 0)
+    (decided,) = decide_in_turn([ORDER], rules, {"shop": OPEN}, set(), {}, NOON + 10 * DAY)
+    assert isinstance(decided.decision, Reminder) is (limit > 0)
+    assert decided.order.reminders.sent_to_customer == min(limit, 1)
+    assert decided.is_changed is (limit > 0)
 
 
-def test_reviews_that_would_leave_nothing_to_ask_for() -> None:
+def test_products_of_an_order() -> None:
     assert list(ORDER.products()) == [
         ReviewedProduct("shop", "anna", "camera"),
         ReviewedProduct("shop", "anna", "tripod"),
@@ -325,31 +325,31 @@ def test_reviews_that_would_leave_nothing_to_ask_for() -> None:
     ("store_id", "store", "expected"),
     [(None, None, True), (None, Store("s"), True), ("s", None, False), ("s", Store("s"), False), ("s", OPEN, True)],
 )
-def test_where_reviews_are_taken(store_id: str | None, store: Store | None, expected: bool) -> None:
+def test_stores_that_take_reviews(store_id: str | None, store: Store | None, expected: bool) -> None:
     assert takes_reviews(store_id, store) is expected
 
 
 @pytest.mark.parametrize(("days", "age"), [(10, 30), (0, 30), (3, 0), (0, 0)])
-def test_an_order_that_is_too_old_is_never_asked_about(days: int, age: int) -> None:
+def test_order_over_the_maximum_age_gets_no_reminder(days: int, age: int) -> None:
     settings = replace(SETTINGS, days_in_status=days, max_age_days=age)
     oldest = (days + age) * DAY
     assert earliest_status_since(settings, NOON + oldest) == NOON
     if oldest:
         assert isinstance(outcome(settings=settings, after=oldest), Reminder)
     assert outcome(settings=settings, after=oldest + SECOND) is Skip.TOO_OLD
-    # Its last reminder makes it no younger.
+    # Its last reminder doesn't make it younger.
     reminded = replace(ORDER, reminders=ReminderState(1, NOON + oldest - days * DAY))
     assert outcome(reminded, settings=settings, after=oldest + SECOND) is Skip.TOO_OLD
 
 
 def test_products_that_take_no_reviews_are_not_named() -> None:
-    assert named(outcome(closed=("tripod",))) == (CAMERA,)
+    assert named_items(outcome(closed=("tripod",))) == (CAMERA,)
     assert outcome(closed=("tripod", "camera")) is Skip.PRODUCTS_DISABLED
     assert outcome(closed=("tripod",), reviewed=("camera",)) is Skip.PRODUCTS_DISABLED
     assert list(ORDER.products_in_stores()) == [ProductInStore("shop", "camera"), ProductInStore("shop", "tripod")]
 
 
-def test_nothing_is_before_the_first_moment_of_all() -> None:
+def test_dates_do_not_underflow() -> None:
     first = datetime.min.replace(tzinfo=UTC)
     settings = replace(SETTINGS, days_in_status=10, max_age_days=30, limit_period_days=90)
     assert earliest_status_since(settings, first + 39 * DAY) == first
@@ -359,7 +359,7 @@ def test_nothing_is_before_the_first_moment_of_all() -> None:
     assert SentReminders(2, (first, first)).counted(settings, first + DAY) == 0
 
 
-def test_a_request_that_was_seen_ends_reminders_for_good() -> None:
+def test_viewed_request_ends_reminders_for_good() -> None:
     seen = ReminderState(1, NOON - 20 * DAY).viewed()
     assert seen == ReminderState(1, NOON - 20 * DAY, is_over=True, is_viewed=True)
     assert outcome(replace(ORDER, reminders=seen)) is Skip.VIEWED
@@ -367,22 +367,22 @@ def test_a_request_that_was_seen_ends_reminders_for_good() -> None:
     assert after_event(known, an_event(1), "1").reminders == seen
 
 
-def test_what_is_over_stays_so_until_an_event_changes_the_order() -> None:
-    """Also where the reason has gone since: no run looks at the order. A reason that is there is told."""
+def test_finished_order_stays_so_until_an_event_changes_it() -> None:
+    """Even if the reason has passed: no run reads the order. A reason that still holds is returned."""
     over = replace(ORDER, reminders=ReminderState(is_over=True))
     assert outcome(over) is Skip.OVER
     assert outcome(over, reviewed=("tripod", "camera")) is Skip.EVERYTHING_REVIEWED
     sent: dict[str, SentReminders] = {}
-    (told,) = decide_in_turn([over], SETTINGS, {"shop": OPEN}, set(), sent, NOON + 10 * DAY)
-    assert (told.decision, told.is_changed, sent) == (Skip.OVER, False, {})
+    (decided,) = decide_in_turn([over], SETTINGS, {"shop": OPEN}, set(), sent, NOON + 10 * DAY)
+    assert (decided.decision, decided.is_changed, sent) == (Skip.OVER, False, {})
     assert isinstance(outcome(replace(over, reminders=over.reminders.after_news())), Reminder)
 
 
-def test_the_limit_holds_within_its_period() -> None:
+def test_limit_holds_within_its_period() -> None:
     settings = replace(SETTINGS, limit_period_days=30, max_emails_per_customer=1)
     now = NOON + 10 * DAY
     assert decide(ORDER, settings, OPEN, set(), sent_at(1, -19), now) is Skip.CUSTOMER_LIMIT
-    # A reminder of 30 days ago has left the period.
+    # A reminder sent 30 days ago has left the period.
     assert decide(ORDER, settings, OPEN, set(), sent_at(1, -20), now) == outcome()
     assert decide(ORDER, SETTINGS, OPEN, set(), sent_at(2, -2_000), now) is Skip.CUSTOMER_LIMIT
 
@@ -392,25 +392,25 @@ def test_the_limit_holds_within_its_period() -> None:
     st.integers(1, 4),
     st.integers(1, 40),
 )
-def test_who_waits_for_the_period_is_found_when_it_is_over(sent: list[int], limit: int, period: int) -> None:
-    """The index relies on it: below the limit, or with the time of the reminder that has to leave the period."""
+def test_limited_order_is_found_once_the_period_is_over(sent: list[int], limit: int, period: int) -> None:
+    """The index relies on it: below the limit, or by the time of the reminder that has to leave the period."""
     settings = replace(SETTINGS, limit_period_days=period, max_emails_per_customer=limit)
     counts = {"anna": SentReminders(len(sent), tuple(NOON + day * DAY for day in sorted(sent)))}
     now = NOON + 10 * DAY
-    (told,) = decide_in_turn([ORDER], settings, {"shop": OPEN}, set(), counts, now)
-    state = told.order.reminders
+    (decided,) = decide_in_turn([ORDER], settings, {"shop": OPEN}, set(), counts, now)
+    state = decided.order.reminders
     for day in range(10, 60):
         then = NOON + day * DAY
         is_found = state.sent_to_customer < limit or (state.limit_since or then) <= then - period * DAY
         is_free = counts["anna"].counted(settings, then) < limit
         if is_free:
             assert is_found
-        elif told.decision is Skip.CUSTOMER_LIMIT:
+        elif decided.decision is Skip.CUSTOMER_LIMIT:
             assert not is_found
 
 
 @given(st.lists(st.integers(0, 50), max_size=60))
-def test_the_times_of_reminders_are_in_order_and_bounded(days: list[int]) -> None:
+def test_times_of_reminders_are_sorted_and_bounded(days: list[int]) -> None:
     sent = SentReminders()
     for day in days:
         sent = sent.after(NOON + day * DAY)

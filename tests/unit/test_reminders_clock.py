@@ -1,4 +1,4 @@
-"""The clock of reminders without servers: a run that was cut off is repeated, not left until the next time."""
+"""The reminder clock without servers: an interrupted run is repeated, not left until the next scheduled time."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ LEASE_S = 0.3
 
 @dataclass
 class Leases:
-    """A lease that nobody else wants, in a database that can be away."""
+    """A lease without competitors, in a database that can be unavailable."""
 
     done: datetime
     is_away: bool = False
@@ -58,7 +58,7 @@ class Stores:
 
 @dataclass
 class Job:
-    """A run takes until it is told to end, or may not go on; then it says this."""
+    """A job that runs until `may_end` is set or it may not go on, and returns the given report."""
 
     report: RunReport = field(default_factory=RunReport)
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
@@ -74,7 +74,7 @@ class Job:
         return self.report
 
 
-async def test_a_run_that_is_cut_off_by_an_outage_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_run_interrupted_by_an_outage_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler.clock, "_REPEAT_DELAY", timedelta(seconds=LEASE_S))
     begun = datetime.now(UTC)
     daily = begun - timedelta(minutes=30)
@@ -108,7 +108,7 @@ async def test_a_run_that_is_cut_off_by_an_outage_is_repeated(monkeypatch: pytes
         (RunReport(reminders=1, is_cut=True), False),
     ],
 )
-async def test_a_run_that_failed_is_not_done_and_tells_it(report: RunReport, is_done: bool) -> None:
+async def test_failed_run_is_not_done_and_is_logged(report: RunReport, is_done: bool) -> None:
     now = datetime.now(UTC)
     leases, job = Leases(done=now - timedelta(days=1)), Job(report)
     job.may_end.set()
@@ -117,13 +117,13 @@ async def test_a_run_that_failed_is_not_done_and_tells_it(report: RunReport, is_
     with capture_logs() as logs:
         await clock._run(now)
     assert (leases.done == now) is is_done
-    told = ("info", "reminders sent") if is_done else ("error", "reminder run failed")
-    assert [(entry["log_level"], entry["event"]) for entry in logs] == [told]
+    expected = ("info", "reminders sent") if is_done else ("error", "reminder run failed")
+    assert [(entry["log_level"], entry["event"]) for entry in logs] == [expected]
     assert (logs[0]["failed"], logs[0]["damaged"], logs[0]["is_cut"]) == (report.failed, report.damaged, report.is_cut)
 
 
 def a_time(minutes_ago: float) -> str:
-    """The cron expression of a time of the day that was so long ago."""
+    """The cron expression of the time of day that was this many minutes ago."""
     at = datetime.now(UTC) - timedelta(minutes=minutes_ago)
     return f"{at.minute} {at.hour} * * *"
 
@@ -131,7 +131,7 @@ def a_time(minutes_ago: float) -> str:
 @pytest.mark.parametrize(
     ("since", "noted", "runs"), [(30, None, 1), (None, None, 1), (5, None, 0), (30, "0 0 1 1 *", 0), (30, "", 0)]
 )
-async def test_a_run_is_made_up_for_if_the_schedule_had_it(since: int | None, noted: str | None, runs: int) -> None:
+async def test_missed_run_is_made_up_for_if_it_was_scheduled(since: int | None, noted: str | None, runs: int) -> None:
     now, cron = datetime.now(UTC), a_time(minutes_ago=10)
     leases = Leases(done=now - timedelta(days=1), is_new=True)
     if since is not None:
@@ -145,7 +145,7 @@ async def test_a_run_is_made_up_for_if_the_schedule_had_it(since: int | None, no
     assert job.runs == runs
 
 
-async def test_a_lease_that_was_lost_for_a_while_makes_up_for_nothing_later() -> None:
+async def test_lease_lost_for_a_while_makes_up_for_nothing_later() -> None:
     leases, stores, job = Leases(done=datetime.now(UTC) - timedelta(days=1)), Stores(a_time(minutes_ago=-600)), Job()
     job.may_end.set()
     clock = ReminderClock(cast(Any, job), cast(Any, stores), cast(Any, leases), holder="a", lease_s=LEASE_S)

@@ -34,7 +34,7 @@ Lines = list[tuple[str, int]]
 
 @dataclass(frozen=True)
 class OrderStep:
-    """The order with these quantities from now on, or a late event when `minute` is past."""
+    """The order has these quantities from this minute on; a past minute makes a late event."""
 
     quantities: dict[str, int]
     minute: int
@@ -79,7 +79,7 @@ def change(
 
 @dataclass
 class Model:
-    """The rules, as plainly as they can be said."""
+    """The rules in their simplest form."""
 
     ordered: dict[str, int] = field(default_factory=dict)
     minute: int = -1
@@ -96,34 +96,34 @@ class Model:
     def available(self) -> dict[str, int]:
         return {line: max(0, quantity - self.taken(line)) for line, quantity in self.ordered.items()}
 
-    def take_in(self, step: OrderStep) -> None:
+    def apply_order(self, step: OrderStep) -> None:
         if step.minute >= self.minute:
             self.ordered, self.minute = step.quantities, step.minute
 
-    def accepted(self, step: ReturnStep) -> bool:
-        """Take the step if the rules allow it, and tell whether they do."""
+    def try_return(self, step: ReturnStep) -> bool:
+        """Apply the step if the rules allow it, and return if they do."""
         known = self.returns.get(step.id)
         if (known is None) != (step.kind == "create"):
             return False
         status, lines = known or (ReturnStatus.NEW, [])
-        had = Counter[str]()
+        before = Counter[str]()
         for line, quantity in lines:
-            had[line] += quantity
+            before[line] += quantity
         status, lines = step.status or status, step.lines if step.lines is not None else lines
         for line in {line for line, _ in lines}:
-            named = sum(quantity for name, quantity in lines if name == line)
-            wanted = 0 if status == CANCELED else named
+            requested = sum(quantity for name, quantity in lines if name == line)
+            wanted = 0 if status == CANCELED else requested
             own = self.taken(line) - self.taken(line, without=step.id)
-            keeps = named <= had.get(line, 0) and wanted <= own
+            keeps = requested <= before.get(line, 0) and wanted <= own
             left = max(0, self.ordered.get(line, 0) - self.taken(line, without=step.id))
-            most = max(self.ordered.get(line, 0), had.get(line, 0))
-            if not keeps and (line not in self.ordered or wanted > left or named > most):
+            most = max(self.ordered.get(line, 0), before.get(line, 0))
+            if not keeps and (line not in self.ordered or wanted > left or requested > most):
                 return False
         self.returns[step.id] = (status, lines)
         return True
 
 
-# Close to what was ordered, so that about as much is refused as is taken.
+# Close to the ordered quantities, so that about as many requests are refused as accepted.
 quantities = st.fixed_dictionaries({"a": st.integers(2, 6)}, optional={"b": st.integers(0, 6), "c": st.integers(0, 2)})
 line_ids = st.sampled_from("aaabc")
 some_lines = st.lists(st.tuples(line_ids, st.integers(1, 4)), min_size=1, max_size=3)
@@ -140,21 +140,19 @@ steps = st.lists(
 @pytest.mark.long
 @settings(max_examples=300)
 @given(quantities, steps)
-def test_a_history_leaves_what_a_plain_model_leaves(
-    first: dict[str, int], history: list[OrderStep | ReturnStep]
-) -> None:
+def test_history_matches_a_plain_model(first: dict[str, int], history: list[OrderStep | ReturnStep]) -> None:
     model, returns = Model(first, 0), dict[str, Return]()
     order = after_event(None, order_with(first), "first")
-    told = set[int]()
+    minutes = set[int]()
     for offset, step in enumerate(history):
         if isinstance(step, OrderStep):
-            # No two events of one minute: which of them counts is another test's matter.
-            if step.minute not in told:
-                told.add(step.minute)
-                model.take_in(step)
+            # No two events of the same minute: another test covers which of them counts.
+            if step.minute not in minutes:
+                minutes.add(step.minute)
+                model.apply_order(step)
                 order = after_event(order, order_with(step.quantities, step.minute), repr(step))
         else:
-            accepted = model.accepted(step)
+            accepted = model.try_return(step)
             known, request = returns.get(step.id), a_request(step, offset)
             if (known is None) == request.is_new:
                 after = changed_return(known, request, order) if known else created_return(request, order, step.id)
@@ -167,7 +165,7 @@ def test_a_history_leaves_what_a_plain_model_leaves(
 
 
 @given(quantities, st.lists(return_steps, max_size=30))
-def test_never_more_than_was_ordered(ordered: dict[str, int], history: list[ReturnStep]) -> None:
+def test_returned_quantity_never_exceeds_ordered(ordered: dict[str, int], history: list[ReturnStep]) -> None:
     order, returns = order_with(ordered), dict[str, Return]()
     for offset, step in enumerate(history):
         known, request = returns.get(step.id), a_request(step, offset)
@@ -177,7 +175,7 @@ def test_never_more_than_was_ordered(ordered: dict[str, int], history: list[Retu
         assert all(0 < quantity <= ordered[line] for line, quantity in order.returned.items())
 
 
-def test_the_price_is_that_of_the_order_line_unless_given() -> None:
+def test_price_defaults_to_that_of_the_order_line() -> None:
     request = replace(
         a_request(ReturnStep("create", "r", None, None)),
         lines=(LineRequest("a", 1), LineRequest("b", 1), LineRequest("c", 1, price=0.0)),
@@ -187,7 +185,7 @@ def test_the_price_is_that_of_the_order_line_unless_given() -> None:
     assert [line.price for line in made.lines] == [9.5, None, 0.0]
 
 
-def test_canceled_gives_back_and_raising_checks_again() -> None:
+def test_cancellation_releases_quantities_and_increase_is_checked() -> None:
     known, order = stored(order_with({"a": 3}), ("a", 2))
     assert order.available() == {"a": 1}
     assert isinstance(change(known, order, lines=[("a", 3)]), Return)
@@ -201,7 +199,7 @@ def test_canceled_gives_back_and_raising_checks_again() -> None:
     assert isinstance(change(canceled, order, ReturnStatus.NEW, [("a", 1)]), Return)
 
 
-def test_what_it_has_it_keeps_whatever_becomes_of_the_order() -> None:
+def test_return_keeps_its_quantities_when_the_order_shrinks() -> None:
     known, _ = stored(order_with({"a": 3, "b": 1}), ("a", 2), ("b", 1))
     shrunk = replace(order_with({"a": 1}), returned=known.quantities())
     assert isinstance(change(known, shrunk, ReturnStatus.APPROVED), Return)
@@ -213,7 +211,7 @@ def test_what_it_has_it_keeps_whatever_becomes_of_the_order() -> None:
     assert isinstance(change(canceled, shrunk, ReturnStatus.NEW), list)
 
 
-def test_lines_keep_their_identity_when_they_change() -> None:
+def test_lines_keep_their_ids_when_they_change() -> None:
     known, order = stored(order_with({"a": 5, "b": 5}), ("a", 1), ("b", 1), ("a", 2))
     after = change(known, order, lines=[("b", 2), ("a", 3)])
     assert isinstance(after, Return)
@@ -222,14 +220,14 @@ def test_lines_keep_their_identity_when_they_change() -> None:
     assert len({line.id for line in known.lines}) == 3
 
 
-def test_the_ids_of_many_lines_of_one_order_line_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_of_many_lines_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 
-    def noted(namespace: UUID, name: str) -> UUID:
+    def recording_uuid5(namespace: UUID, name: str) -> UUID:
         made.append(name)
         return uuid5(namespace, name)
 
-    monkeypatch.setattr("domain.returns_lines.uuid5", noted)
+    monkeypatch.setattr("domain.returns_lines.uuid5", recording_uuid5)
     known, order = stored(order_with({"a": 2_000}), *[("a", 1)] * 1_000)
     assert len({line.id for line in known.lines}) == len(made) == 1_000
     after = change(known, order, lines=[("a", 1)] * 1_001)
@@ -239,7 +237,7 @@ def test_the_ids_of_many_lines_of_one_order_line_are_made_once(monkeypatch: pyte
     assert len(made) == 2_001
 
 
-def test_of_twins_the_one_that_is_named_keeps_what_it_has() -> None:
+def test_named_line_of_equal_ones_keeps_its_fields() -> None:
     known, order = stored(order_with({"a": 5, "b": 1}), ("a", 1), ("a", 1))
     first, second = (replace(line, price=price) for line, price in zip(known.lines, (5.0, 7.0), strict=True))
     known = replace(known, lines=(first, second))
@@ -256,7 +254,7 @@ def test_of_twins_the_one_that_is_named_keeps_what_it_has() -> None:
     assert len({line.id for line in twins}) == 3
 
 
-def test_a_line_that_the_return_does_not_have_is_not_taken_for_another() -> None:
+def test_unknown_line_id_is_not_matched_to_another_line() -> None:
     known, order = stored(order_with({"a": 9, "b": 9}), ("a", 1), ("a", 1))
     id, request = known.lines[0].id, a_request(ReturnStep("change", "r", None, None), 1)
     lines = (
@@ -275,7 +273,7 @@ def test_a_line_that_the_return_does_not_have_is_not_taken_for_another() -> None
     ]
 
 
-def test_only_the_line_that_changes_is_marked() -> None:
+def test_only_the_changed_line_gets_a_new_modifier() -> None:
     known, order = stored(order_with({"a": 5, "b": 5}), ("a", 1), ("b", 1))
     request = replace(a_request(ReturnStep("change", "r", None, [("a", 1), ("b", 2)]), 1), at=AT.replace(hour=5))
     after = changed_return(known, replace(request, by="clerk"), order)
@@ -284,7 +282,7 @@ def test_only_the_line_that_changes_is_marked() -> None:
     assert after.lines[0] == known.lines[0]
 
 
-def test_a_new_return_as_it_is_stored() -> None:
+def test_new_return_as_stored() -> None:
     order = replace(order_with({"a": 3, "b": 1}), store_id="shop")
     step = ReturnStep("create", "r", None, [("a", 2), ("b", 1), ("a", 1)])
     request = replace(a_request(step, 7), by="anna", resolution="Refund")
@@ -312,7 +310,7 @@ def test_a_new_return_as_it_is_stored() -> None:
     )
 
 
-def test_a_change_leaves_what_it_does_not_name() -> None:
+def test_change_keeps_fields_it_does_not_name() -> None:
     order = replace(order_with({"a": 5}), store_id="shop")
     first = replace(
         a_request(ReturnStep("create", "r", None, None)),
@@ -324,16 +322,16 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
     assert isinstance(known, Return)
     assert [(line.reason, line.price) for line in known.lines] == [("Broken", 2.5)]
     order, later = with_return(order, None, known), AT.replace(hour=5)
-    nothing = replace(a_request(ReturnStep("change", "r", None, None), 1), at=later, by="clerk")
-    seen = known.seen.after(nothing.position)
+    no_change = replace(a_request(ReturnStep("change", "r", None, None), 1), at=later, by="clerk")
+    seen = known.seen.after(no_change.position)
     touched = replace(known, modified=later, modified_by="clerk", seen=seen)
-    assert changed_return(known, nothing, order) is known
-    again = replace(nothing, lines=(LineRequest("a", 1),), resolution="Refund", status="new")
+    assert changed_return(known, no_change, order) is known
+    again = replace(no_change, lines=(LineRequest("a", 1),), resolution="Refund", status="new")
     assert changed_return(known, again, order) is known
-    some = replace(nothing, lines=(LineRequest("a", 3),))
+    some = replace(no_change, lines=(LineRequest("a", 3),))
     line = replace(known.lines[0], quantity=3, modified=later, modified_by="clerk")
     assert changed_return(known, some, order) == replace(touched, lines=(line,))
-    moved = replace(order, store_id="moved")  # its number is one of the store's in which it was made
+    moved = replace(order, store_id="moved")  # its number belongs to the store of its creation
     assert changed_return(known, some, moved) == replace(touched, lines=(line,))
     everything = replace(
         some, lines=(LineRequest("a", 3, "", 0.0),), resolution="", status=ReturnStatus.COMPLETED, stores=["shop"]
@@ -345,7 +343,7 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
 
 
 @pytest.mark.parametrize("behind", [timedelta(), timedelta(hours=1)])
-def test_a_later_change_has_a_later_time_whatever_its_clock_says(behind: timedelta) -> None:
+def test_later_change_has_a_later_time_even_with_a_slow_clock(behind: timedelta) -> None:
     order, millisecond = order_with({"a": 5}), timedelta(milliseconds=1)
     known, order = stored(order, ("a", 1))
     request = replace(a_request(ReturnStep("change", "r", None, [("a", 2)]), 1), at=AT - behind)
@@ -356,7 +354,7 @@ def test_a_later_change_has_a_later_time_whatever_its_clock_says(behind: timedel
     assert changed.time_of_change(AT) == AT + 2 * millisecond
 
 
-def test_a_change_at_the_end_of_all_time_is_one() -> None:
+def test_change_at_the_maximum_time() -> None:
     end = datetime.max.replace(microsecond=999_000, tzinfo=UTC)
     known, order = stored(order_with({"a": 5}), ("a", 1))
     changed = change(replace(known, modified=end), order, ReturnStatus.APPROVED)
@@ -364,7 +362,7 @@ def test_a_change_at_the_end_of_all_time_is_one() -> None:
     assert (changed.status, changed.modified) == ("Approved", end)
 
 
-def test_the_rule_that_a_request_falls_under() -> None:
+def test_decision_on_each_kind_of_request() -> None:
     order, other = order_with({"a": 2}), order_with({"a": 2}, minute=1)
     known, after = stored(order, ("a", 1))
     new = a_request(ReturnStep("create", "r", None, [("a", 1)]))
@@ -385,7 +383,7 @@ def test_the_rule_that_a_request_falls_under() -> None:
     assert decide(change_of_it, None, after, None) == unknown
 
 
-def test_whose_business_an_order_is() -> None:
+def test_stores_limit_the_orders_that_can_be_returned() -> None:
     order = replace(order_with({"a": 5}), store_id="shop")
     request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), stores=["other"])
     assert created_return(request, order, "RET1") == [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, "Order o is unknown")]
@@ -400,7 +398,7 @@ def test_whose_business_an_order_is() -> None:
     [("o", None, True), ("o", ["other", "shop"], True), ("o", ["other"], False), ("p", None, False)],
     ids=["sender of all stores", "sender of its store", "sender of another store", "another order"],
 )
-def test_a_request_with_a_known_id_repeats_it_or_is_refused(
+def test_request_with_a_known_id_is_a_repeat_or_refused(
     order_id: str, stores: list[str] | None, is_repeat: bool
 ) -> None:
     known, order = stored(replace(order_with({"a": 1}), store_id="shop"), ("a", 1))
@@ -422,14 +420,14 @@ def test_a_request_with_a_known_id_repeats_it_or_is_refused(
     ],
     ids=str,
 )
-def test_another_request_with_a_known_id_is_no_repeat(other: dict[str, Any]) -> None:
+def test_different_request_with_a_known_id_is_no_repeat(other: dict[str, Any]) -> None:
     known, order = stored(order_with({"a": 5, "b": 5}), ("a", 1))
     request = a_request(ReturnStep("create", "r", None, [("a", 1)]), 1)
     refused = decide(replace(request, **other), known, order, "RET2")
     assert isinstance(refused, list)
     assert [reason.code for reason in refused] == [ReturnRefusal.ID_TAKEN]
     assert "created by another request" in refused[0].message
-    # The same one is a repeat, whatever has become of the return; of one from before nobody knows.
+    # The same request is a repeat, whatever has become of the return. Without a stored digest, any request is.
     changed = changed_return(known, replace(request, is_new=False, **other), order)
     assert isinstance(changed, Return)
     assert decide(request, changed, order, "RET2") is changed
@@ -437,25 +435,25 @@ def test_another_request_with_a_known_id_is_no_repeat(other: dict[str, Any]) -> 
     assert decide(replace(request, **other), before, order, "RET2") is before
 
 
-def test_letter_case_of_a_status_makes_no_other_request() -> None:
+def test_letter_case_of_a_status_makes_no_difference_to_a_repeat() -> None:
     known, order = stored(order_with({"a": 5}), ("a", 1), status=ReturnStatus.APPROVED)
     request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), status="aPPROVED")
     assert decide(request, known, order, "RET2") is known
 
 
-def test_what_a_return_has_hides_no_later_fault_nor_does_a_fault() -> None:
+def test_all_faults_are_reported() -> None:
     order = order_with({"a": 2})
     known = create(order, ("a", 1))
     assert isinstance(known, Return)
     lines = (LineRequest("a", 1), LineRequest("x", 1), LineRequest("y", 1))
     request = replace(a_request(ReturnStep("change", "r", None, None)), lines=lines)
-    told = changed_return(known, request, with_return(order, None, known))
-    assert isinstance(told, list)
-    assert [each.message for each in told] == ["Order o has no line x", "Order o has no line y"]
+    reasons = changed_return(known, request, with_return(order, None, known))
+    assert isinstance(reasons, list)
+    assert [each.message for each in reasons] == ["Order o has no line x", "Order o has no line y"]
 
 
 @pytest.mark.parametrize(("first", "last"), [(1, 2), (2, 1)])
-def test_every_reason_says_what_is_wrong_and_where(first: int, last: int) -> None:
+def test_each_reason_has_its_message_and_line(first: int, last: int) -> None:
     assert create(order_with({"a": 2}), ("a", first), ("x", 1), ("a", last)) == [
         RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a requested, 2 available", 0),
         RefusalReason(ReturnRefusal.UNKNOWN_LINE, "Order o has no line x", 1),
@@ -463,7 +461,7 @@ def test_every_reason_says_what_is_wrong_and_where(first: int, last: int) -> Non
     ]
 
 
-def test_a_canceled_return_may_name_as_many_as_were_ordered() -> None:
+def test_canceled_return_may_name_up_to_the_ordered_quantity() -> None:
     assert isinstance(create(order_with({}), status=CANCELED), Return)
     order = replace(order_with({"a": 2}), returned={"a": 2})
     known = create(order, ("a", 1), ("a", 1), status=CANCELED)
@@ -471,7 +469,7 @@ def test_a_canceled_return_may_name_as_many_as_were_ordered() -> None:
     too_many = [RefusalReason(ReturnRefusal.TOO_MANY, "3 of line a requested, 2 ordered", index) for index in (0, 1)]
     assert create(order, ("a", 1), ("a", 2), status=CANCELED) == too_many
     assert change(known, order, lines=[("a", 1), ("a", 2)]) == too_many
-    # As many as it has it may keep, however many are ordered by now.
+    # It may keep its quantity, even if fewer are ordered by now.
     fewer = order_with({"a": 1})
     assert isinstance(change(known, fewer, lines=[("a", 2)]), Return)
     assert change(known, fewer, lines=[("a", 3)]) == [
@@ -482,7 +480,7 @@ def test_a_canceled_return_may_name_as_many_as_were_ordered() -> None:
     ]
 
 
-def test_an_expected_status_that_there_is_not_is_no_change_by_others() -> None:
+def test_unknown_expected_status_is_not_a_change_by_others() -> None:
     known, order = stored(order_with({"a": 1}), ("a", 1))
     request = replace(a_request(ReturnStep("change", "r", CANCELED, None), 1), expected_status="Nwe")
     message = "Nwe is not a status of returns. Use one of: New, Approved, Processing, Completed, Canceled"
@@ -491,19 +489,19 @@ def test_an_expected_status_that_there_is_not_is_no_change_by_others() -> None:
     changed = RefusalReason(ReturnRefusal.STATUS_CHANGED, "The return now has the status New")
     assert changed_return(known, replace(request, expected_status="approved"), order) == [changed]
     assert isinstance(changed_return(known, replace(request, expected_status="NEW"), order), Return)
-    # It has this one, though the settings have dropped it.
+    # The return has this status, although it was removed from the settings.
     old = replace(known, status="Old")
     assert isinstance(changed_return(old, replace(request, expected_status="old"), order), Return)
 
 
-def test_an_order_of_which_too_much_is_returned_has_nothing_left() -> None:
+def test_order_with_excess_returns_has_nothing_left() -> None:
     overdrawn = replace(order_with({"a": 2}), returned={"a": 5})
     assert create(overdrawn, ("a", 1)) == [
         RefusalReason(ReturnRefusal.TOO_MANY, "1 of line a requested, 0 available", 0)
     ]
 
 
-def test_a_canceled_return_holds_nothing_and_can_be_canceled_again() -> None:
+def test_canceled_return_holds_nothing_and_can_be_canceled_again() -> None:
     known, order = stored(order_with({"a": 1}), ("a", 1))
     canceled = change(known, order, CANCELED)
     assert isinstance(canceled, Return)
@@ -511,12 +509,12 @@ def test_a_canceled_return_holds_nothing_and_can_be_canceled_again() -> None:
     _, taken = stored(order, ("a", 1))
     assert isinstance(change(canceled, taken, ReturnStatus.NEW), list)
     assert isinstance(change(canceled, order, ReturnStatus.NEW), Return)
-    # Also when the order has lost the line meanwhile.
+    # Even if the order has lost the line meanwhile.
     assert isinstance(change(canceled, order_with({"b": 1}), CANCELED), Return)
 
 
 @given(quantities, some_lines, some_status)
-def test_deletion_gives_everything_back(ordered: dict[str, int], lines: Lines, status: ReturnStatus | None) -> None:
+def test_deletion_releases_all_quantities(ordered: dict[str, int], lines: Lines, status: ReturnStatus | None) -> None:
     order = order_with(ordered)
     made = create(order, *lines, status=status)
     if isinstance(made, Return):
@@ -526,7 +524,7 @@ def test_deletion_gives_everything_back(ordered: dict[str, int], lines: Lines, s
         assert with_return(with_return(order, None, made), made, None) == order
 
 
-def test_a_deleted_return_stays_away() -> None:
+def test_deleted_return_cannot_be_recreated_or_changed() -> None:
     known, order = stored(order_with({"a": 3}), ("a", 2))
     deletion = ReturnRequest("r", "o", False, RecordPosition(0, 1, 1_001), AT, is_deletion=True)
     gone = decide(deletion, known, order, None)
@@ -544,7 +542,7 @@ def test_a_deleted_return_stays_away() -> None:
         ]
 
 
-def test_others_cannot_delete_it() -> None:
+def test_sender_of_another_store_cannot_delete_it() -> None:
     known, order = stored(replace(order_with({"a": 3}), store_id="shop"), ("a", 2))
     deletion = ReturnRequest("r", "o", False, RecordPosition(0, 1, 1_001), AT, is_deletion=True, stores=["other"])
     refused = decide(deletion, known, order, None)
@@ -554,7 +552,7 @@ def test_others_cannot_delete_it() -> None:
     assert isinstance(decide(deletion, known, None, None), list)
 
 
-def test_statuses_are_those_of_the_settings() -> None:
+def test_statuses_come_from_the_settings() -> None:
     order, statuses = order_with({"a": 3}), ("New", "In transit", "Canceled")
     request = replace(a_request(ReturnStep("create", "r", None, [("a", 1)])), status="in TRANSIT ")
     made = created_return(request, order, "RET1", statuses)
@@ -574,7 +572,7 @@ def test_statuses_are_those_of_the_settings() -> None:
         assert known is not None
         return changed_return(known, change, with_return(order, None, made), statuses)
 
-    # A status that the settings have dropped stays until it is changed.
+    # A status removed from the settings stays until it is changed.
     for status, former, after in (
         (None, "Approved", "Approved"),
         ("approved", "Approved", "Approved"),
@@ -590,7 +588,7 @@ def test_statuses_are_those_of_the_settings() -> None:
     assert DEFAULT_STATUSES == ("New", "Approved", "Processing", "Completed", "Canceled")
 
 
-def test_a_change_of_what_somebody_else_has_changed_is_refused() -> None:
+def test_change_based_on_an_outdated_status_is_refused() -> None:
     order = order_with({"a": 3})
     made = created_return(a_request(ReturnStep("create", "r", None, [("a", 1)])), order, "RET1")
     assert isinstance(made, Return)

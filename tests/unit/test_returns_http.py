@@ -42,11 +42,11 @@ def criteria(**fields: Any) -> ReturnSearch:
         {"unknown": [1], "sort": " ; "},
     ],
 )
-def test_what_is_empty_does_not_restrict(fields: dict[str, Any]) -> None:
+def test_empty_criteria_do_not_restrict(fields: dict[str, Any]) -> None:
     assert criteria(**fields) == ReturnSearch(sort=[])
 
 
-def test_everything_at_once() -> None:
+def test_all_criteria_together() -> None:
     found = criteria(orderId="o", objectIds=["1", "2"], keyword="a.b", sort="Ascending", skip=7, take=0)
     assert found == ReturnSearch("o", ["1", "2"], "a.b", [(NUMBER, Direction.ASC)], skip=7, take=0)
 
@@ -68,12 +68,12 @@ def test_everything_at_once() -> None:
         ("status;number:desc", [(ReturnSortField.STATUS, Direction.ASC), (NUMBER, Direction.DESC)]),
     ],
 )
-def test_sorts_by_a_word_or_by_fields(sort: str, expected: object) -> None:
+def test_sort_by_direction_or_fields(sort: str, expected: object) -> None:
     assert criteria(sort=sort).sort == expected
 
 
 @pytest.mark.parametrize("sort", ["Random", "Ascending:desc", "ascending;number", "price", "number:up"])
-def test_an_unknown_sort_is_a_bad_request(sort: str) -> None:
+def test_unknown_sort_is_a_bad_request(sort: str) -> None:
     with pytest.raises(ProblemError, match="Or use Ascending or Descending") as caught:
         criteria(sort=sort)
     assert caught.value.kind.status == 400
@@ -102,19 +102,19 @@ def test_an_unknown_sort_is_a_bad_request(sort: str) -> None:
         ({"ids": ["a"] * 1_001}, "/ids"),
     ],
 )
-def test_the_place_of_an_error_is_named(fields: dict[str, Any], pointer: str) -> None:
+def test_error_names_its_field(fields: dict[str, Any], pointer: str) -> None:
     assert [place for place, _ in places_in(RETURN_SEARCH, fields)] == [pointer]
 
 
 @pytest.mark.parametrize(
-    ("said", "with_orders"),
+    ("group", "with_orders"),
     [(None, True), ("", True), (" ", True), ("Default", True), ("withorders", True), ("None", False), ("none", False)],
 )
-def test_response_groups(said: str | None, with_orders: bool) -> None:
-    assert parse_json(RETURN_SEARCH, json.dumps({"responseGroup": said}).encode()).with_orders is with_orders
+def test_response_groups(group: str | None, with_orders: bool) -> None:
+    assert parse_json(RETURN_SEARCH, json.dumps({"responseGroup": group}).encode()).with_orders is with_orders
 
 
-def test_ids_and_object_ids_mean_the_same() -> None:
+def test_ids_and_object_ids_are_synonyms() -> None:
     assert criteria(ids=["1"]).ids == criteria(objectIds=["1"]).ids == criteria(ids=["1"], objectIds=["1"]).ids == ["1"]
     with pytest.raises(ProblemError) as caught:
         criteria(ids=["1"], objectIds=["2"])
@@ -124,7 +124,7 @@ def test_ids_and_object_ids_mean_the_same() -> None:
 @pytest.mark.parametrize(
     ("fields", "missing"), [({}, ["/orderId", "/lineItems"]), ({"orderId": "o", "id": ""}, ["/lineItems"])]
 )
-def test_a_new_return_by_put_says_what_it_is_about(fields: dict[str, Any], missing: list[str]) -> None:
+def test_new_return_by_put_needs_order_and_lines(fields: dict[str, Any], missing: list[str]) -> None:
     with pytest.raises(ProblemError) as caught:
         new_return(parse_json(SAVED_RETURN, json.dumps(fields).encode()))
     assert [error["pointer"] for error in caught.value.errors] == missing
@@ -132,14 +132,14 @@ def test_a_new_return_by_put_says_what_it_is_about(fields: dict[str, Any], missi
     assert wanted == parse_json(NEW_RETURN, json.dumps({**RETURN, "status": "New"}).encode())
 
 
-def test_a_new_return_by_put_has_no_status_yet() -> None:
+def test_new_return_by_put_has_no_expected_status() -> None:
     body = {**RETURN, "id": None, "expectedStatus": "Approved"}
     with pytest.raises(ProblemError) as caught:
         new_return(parse_json(SAVED_RETURN, json.dumps(body).encode()))
     assert [(error["pointer"], error["code"]) for error in caught.value.errors] == [("/expectedStatus", "contradicts")]
 
 
-def test_a_new_return_by_put_has_no_lines_yet() -> None:
+def test_new_return_by_put_has_no_line_ids() -> None:
     lines = [{"orderLineItemId": "a", "quantity": 1}, {"orderLineItemId": "a", "quantity": 1, "id": "mine"}]
     with pytest.raises(ProblemError) as caught:
         new_return(parse_json(SAVED_RETURN, json.dumps({**RETURN, "id": None, "lineItems": lines}).encode()))
@@ -147,7 +147,7 @@ def test_a_new_return_by_put_has_no_lines_yet() -> None:
 
 
 @pytest.mark.parametrize("quantity", [0, -1, 1.5, 2**31, 10**30, "1", True, [1], 0.0])
-def test_quantities_that_are_none(quantity: object) -> None:
+def test_invalid_quantities_are_refused(quantity: object) -> None:
     body = {**RETURN, "lineItems": [LINE, {**LINE, "quantity": quantity}]}
     problem = problem_in(NEW_RETURN, json.dumps(body).encode())
     assert problem.kind.status == 422
@@ -174,11 +174,11 @@ def test_quantities_that_are_none(quantity: object) -> None:
         ({"id": "a" * 129}, "/id", "string-too-long"),
     ],
 )
-def test_other_content_is_invalid_and_says_where(fields: dict[str, Any], pointer: str, code: str) -> None:
+def test_invalid_content_is_refused_with_its_place(fields: dict[str, Any], pointer: str, code: str) -> None:
     assert places_in(NEW_RETURN, {**RETURN, **fields}) == [(pointer, code)]
 
 
-def test_the_price_of_a_discount_can_be_sent_back() -> None:
+def test_negative_price_of_a_discount_can_be_returned() -> None:
     order = {"id": "o", "status": "New", "items": [{"id": "a", "quantity": 1, "price": -5}]}
     event, _ = order_event(json.dumps(order).encode())
     (line,) = event.order(b"", AT).lines
@@ -188,14 +188,14 @@ def test_the_price_of_a_discount_can_be_sent_back() -> None:
     assert [each.price for each in parse_json(SAVED_RETURN, body).line_items or ()] == [-5]
 
 
-def test_a_return_and_its_changes_tolerate_more() -> None:
+def test_returns_and_changes_ignore_unknown_fields() -> None:
     wanted = parse_json(NEW_RETURN, json.dumps({**RETURN, "id": "", "status": None, "more": 1}).encode())
     assert (wanted.id, wanted.status, wanted.line_items[0].quantity) == (None, None, 1)
     changes = parse_json(SAVED_RETURN, b'{"id": "r", "status": "Canceled", "number": "RET1"}')
     assert (changes.id, changes.status, changes.line_items) == ("r", ReturnStatus.CANCELED, None)
 
 
-def test_a_row_shows_the_order_as_it_came() -> None:
+def test_row_shows_the_original_order() -> None:
     body = b'{"id": "o", "total": 10.50, "items": [], "extra": {"b": 1, "a": null}}'
     order = order_of([OrderLine("a", None, None, 5, 10)], body=body, returned={"a": 2})
     lines = tuple(ReturnLine(id, id.lower(), 2, 10, None, AT, AT) for id in ("A", "X"))

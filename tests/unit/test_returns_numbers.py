@@ -30,7 +30,7 @@ def test_unusable_templates_are_refused(template: str) -> None:
     [DEFAULT_NUMBER_TEMPLATE, "{date:%y%m%d-}{sequence}", "{sequence}/{date}", "7{date:%Y}9-{sequence:03d}1",
      "{date:%d}{date:%m}N{sequence}"],
 )  # fmt: skip
-def test_a_date_and_a_sequence_that_are_apart(template: str) -> None:
+def test_separated_date_and_sequence_are_accepted(template: str) -> None:
     check_template(template)
 
 
@@ -41,7 +41,7 @@ def test_a_date_and_a_sequence_that_are_apart(template: str) -> None:
      ("{0:yy MM}-{1:0000}", "22 03-0007"), ("{0:yyMMdd}-{1:D}", "220314-7"), ("{0:yyMMdd}-{sequence:02d}", "220314-07"),
      ("{{{0:yy}}}-{1:D10}", "{22}-0000000007")],
 )  # fmt: skip
-def test_templates_of_net(template: str, number: str) -> None:
+def test_dotnet_templates(template: str, number: str) -> None:
     check_template(template)
     assert return_number(template, date(2022, 3, 14), 7) == number
 
@@ -53,12 +53,12 @@ def test_templates_of_net(template: str, number: str) -> None:
      "{0:yyMMdd}-{2}", "{1:yyMMdd}-{0:D5}", "{0:yyMMdd}", "{1:D5}", "{0:%y}-{1}", "{0:yyMMdd}-{1:05d}",
      "{0:yy'x'}-{1}", "{0:'yyMMdd'}-{1}", "{0:yyX}-{1}", "{:yy}-{:D5}"],
 )  # fmt: skip
-def test_templates_of_net_without_sense(template: str) -> None:
+def test_invalid_dotnet_templates_are_refused(template: str) -> None:
     with pytest.raises(InvalidNumberTemplateError):
         check_template(template)
 
 
-def test_both_languages_count_together() -> None:
+def test_both_template_syntaxes_share_a_series() -> None:
     day = date(2022, 3, 14)
     assert return_series("RET{0:yyMMdd}-{1:D3}", day) == return_series(DEFAULT_NUMBER_TEMPLATE, day)
 
@@ -68,12 +68,12 @@ def test_both_languages_count_together() -> None:
     ["{date}{sequence}", "{sequence}{date}", "{date}0{sequence}", "{date:-%y}{sequence}", "{date}-{sequence}{sequence}",
      "{date}-{sequence}12{date}", "{date:-}{sequence}", "{date:. }-{sequence}", "RET", "{date}", "{sequence}"],
 )  # fmt: skip
-def test_a_date_and_a_sequence_that_run_together_or_are_missing(template: str) -> None:
+def test_adjacent_or_missing_date_and_sequence_are_refused(template: str) -> None:
     with pytest.raises(InvalidNumberTemplateError):
         check_template(template)
 
 
-def test_numbers_of_any_width_are_counted_together() -> None:
+def test_numbers_of_any_width_share_a_series() -> None:
     day = date(2022, 3, 14)
     narrow, wide = "R{date:%y%m%d}-{sequence:02d}", "R{date:%y%m%d}-{sequence:05d}"
     assert return_series(narrow, day) == return_series(wide, day) == "R220314-#"
@@ -85,7 +85,7 @@ def test_numbers_of_any_width_are_counted_together() -> None:
     [("{date}-{sequence}", "220314-7", "220314-#"), ("{date:%d/%Y} {sequence:03d}", "14/2022 007", "14/2022 #")],
     ids=["without a format", "with a format"],
 )
-def test_parts_of_a_return_number(template: str, number: str, series: str) -> None:
+def test_number_and_series_of_a_template(template: str, number: str, series: str) -> None:
     assert return_number(template, date(2022, 3, 14), 7) == number
     assert return_series(template, date(2022, 3, 14)) == series
 
@@ -107,6 +107,6 @@ def test_parts_of_a_return_number(template: str, number: str, series: str) -> No
         ),
     ],
 )
-def test_the_message_says_what_is_wrong_with_a_template(template: str, message: str) -> None:
+def test_error_names_the_fault_of_a_template(template: str, message: str) -> None:
     with pytest.raises(InvalidNumberTemplateError, match=message):
         check_template(template)

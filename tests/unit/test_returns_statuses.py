@@ -11,7 +11,7 @@ from domain.returns_statuses import DEFAULT_STATUSES, InvalidStatusesError, stat
         (["New", "Canceled", "approved"], ("New", "Canceled", "Approved")),
     ],
 )
-def test_usable_ones(names: list[str], statuses: tuple[str, ...]) -> None:
+def test_usable_statuses(names: list[str], statuses: tuple[str, ...]) -> None:
     assert usable_statuses(names) == statuses
 
 
@@ -26,12 +26,12 @@ def test_usable_ones(names: list[str], statuses: tuple[str, ...]) -> None:
         (["New", "Canceled", " "], "A status must not be empty"),
     ],
 )
-def test_others_are_refused(names: list[str], reason: str) -> None:
+def test_unusable_statuses_are_refused(names: list[str], reason: str) -> None:
     with pytest.raises(InvalidStatusesError) as refused:
         usable_statuses(names)
     assert str(refused.value) == reason
 
 
-def test_a_status_is_found_in_any_letter_case() -> None:
+def test_status_is_found_in_any_letter_case() -> None:
     assert status_named(" in TRANSIT", ["New", "In transit"]) == "In transit"
     assert status_named("transit", ["New", "In transit"]) is None

@@ -27,7 +27,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 @given(st.none() | texts, texts, texts, texts, texts, st.datetimes(datetime(2020, 1, 1), datetime(2100, 1, 1)))
-def test_what_is_signed_is_read(
+def test_signed_token_round_trips(
     store: str | None, order: str, line: str, product: str, customer: str, expires: datetime
 ) -> None:
     token = ReviewToken(store, order, line, product, customer, expires.replace(microsecond=0, tzinfo=UTC))
@@ -39,7 +39,7 @@ def test_what_is_signed_is_read(
 
 
 @given(st.data())
-def test_no_change_goes_unnoticed(data: st.DataObject) -> None:
+def test_any_change_is_detected(data: st.DataObject) -> None:
     text = sign_token(TOKEN, KEY)
     at = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.characters().filter(lambda character: character != text[at]))
@@ -49,11 +49,11 @@ def test_no_change_goes_unnoticed(data: st.DataObject) -> None:
 
 @given(st.text() | st.binary().map(lambda b: urlsafe_b64encode(b).decode() + "."))
 @example("\ud800.\udfff")
-def test_no_text_is_a_token(text: str) -> None:
+def test_arbitrary_text_is_no_token(text: str) -> None:
     assert verify_token(text, [KEY], NOON) is Refusal.INVALID_PROOF
 
 
-def test_the_text_is_compact() -> None:
+def test_token_is_compact() -> None:
     token = replace(TOKEN, order_id="o" * 32, line_id="l" * 32, product_id="p" * 32, customer_id="c" * 32)
     assert len(sign_token(token, KEY)) < 300
     payload, signature = sign_token(replace(TOKEN, customer_id="zoë"), KEY).split(".")
@@ -61,7 +61,7 @@ def test_the_text_is_compact() -> None:
     assert len(signature) == 43
 
 
-def test_ninety_days() -> None:
+def test_token_expires_after_ninety_days() -> None:
     text = sign_token(TOKEN, KEY)
     assert timedelta(days=90) == VALIDITY
     assert verify_token(text, [KEY], NOON + timedelta(days=90) - SECOND) == TOKEN
@@ -79,7 +79,7 @@ def test_ninety_days() -> None:
     ],
     ids=str,
 )
-def test_a_token_is_for_its_order_line_alone(review: ReviewIdentity) -> None:
+def test_token_is_valid_only_for_its_order_line(review: ReviewIdentity) -> None:
     text = sign_token(TOKEN, KEY)
     assert verify_proof(text, review, [KEY], NOON) is Refusal.MISMATCHED_PROOF
     assert verify_proof(text, review, [OTHER], NOON) is Refusal.INVALID_PROOF
@@ -87,7 +87,7 @@ def test_a_token_is_for_its_order_line_alone(review: ReviewIdentity) -> None:
     assert verify_proof(text, REVIEW._replace(user_id=None), [KEY], NOON) == TOKEN
 
 
-def test_a_submission_has_the_author_of_its_token() -> None:
+def test_submission_has_the_author_of_its_token() -> None:
     given = {"storeId": "shop", "entityId": "camera", "entityType": "Product", "review": "Good", "rating": 5}
     review = ONE_SUBMISSION.validate_python({**given, "token": sign_token(TOKEN, KEY)})
     assert review.by_author([KEY], NOON).user_id == "anna"
@@ -99,7 +99,7 @@ def test_a_submission_has_the_author_of_its_token() -> None:
     assert sign_token(TOKEN, KEY) not in repr(review) + repr(review.accepted("r", NOON))
 
 
-def test_the_tokens_of_a_reminder() -> None:
+def test_tokens_of_a_reminder() -> None:
     anna = Customer("anna", "Anna", "anna@example.com")
     items = (Item("camera", "Camera", "1"), Item("tripod", "Tripod", "7"))
     order = ReviewableOrder("o1", "CO1", "Complete", False, "shop", anna, NOON, items)
@@ -119,7 +119,7 @@ def test_the_tokens_of_a_reminder() -> None:
         *("https://SHOP.example:1/X", "https://s/".ljust(URL_LENGTH, "x")),
     ],
 )
-def test_addresses_that_can_be_used(template: str) -> None:
+def test_valid_review_urls(template: str) -> None:
     check_review_url(template)
 
 
@@ -152,13 +152,13 @@ NAMES = "use {productId}, {token}, {storeId}, {orderId}, {orderLineItemId}, {lan
         ("https://s/".ljust(URL_LENGTH + 1, "x"), "The address has more than 1024 characters"),
     ],
 )
-def test_addresses_that_cannot_are_told_why(template: str, reason: str) -> None:
+def test_invalid_review_urls_are_refused_with_reason(template: str, reason: str) -> None:
     with pytest.raises(InvalidUrlError) as raised:
         check_review_url(template)
     assert str(raised.value).startswith(reason)
 
 
-def test_each_placeholder_stands_for_its_value() -> None:
+def test_placeholders_are_replaced_by_encoded_values() -> None:
     token = replace(TOKEN, store_id="a/b", order_id="c d", line_id="#1", product_id="ö")
     template = "https://s/{storeId}/{orderId}/{orderLineItemId}/{productId}/{languageCode}#{token}"
     assert review_url(template, token, "t.x", "de-AT") == "https://s/a%2Fb/c%20d/%231/%C3%B6/de-AT#t.x"
@@ -168,7 +168,7 @@ def test_each_placeholder_stands_for_its_value() -> None:
 
 
 @given(texts.filter(bool), texts.filter(bool))
-def test_values_stay_in_their_places(product: str, order: str) -> None:
+def test_values_cannot_change_the_structure_of_the_url(product: str, order: str) -> None:
     token = replace(TOKEN, product_id=product, order_id=order, store_id=None)
     text = sign_token(token, KEY)
     url = review_url("https://shop.example/r?p={productId}&o={orderId}&t={token}&s={storeId}", token, text)
@@ -179,7 +179,7 @@ def test_values_stay_in_their_places(product: str, order: str) -> None:
     }
 
 
-def test_keys_of_the_configuration() -> None:
+def test_signing_keys_of_the_configuration() -> None:
     assert ReviewTokenSettings().keys() == []
     first, second = "a" * 32, "b" * 40
     assert ReviewTokenSettings.model_validate({"key": f"{first}, {second}"}).keys() == [first.encode(), second.encode()]

@@ -1,4 +1,4 @@
-"""Reviews: what of them stays; statuses, their words, where actions lead, and what counts."""
+"""Reviews: identity and content, statuses and their names, results of actions, and what counts for ratings."""
 
 from datetime import UTC, datetime
 
@@ -20,7 +20,7 @@ from domain.reviews import (
 from domain.reviews_facts import ReviewImage
 
 
-def test_the_part_of_a_review_that_stays_and_the_part_that_an_edit_can_change() -> None:
+def test_identity_and_content_of_a_review() -> None:
     camera, at = Entity("Product", "camera"), datetime(2026, 3, 14, tzinfo=UTC)
     images = (ReviewImage("i1", is_hidden=True), ReviewImage("i2"))
     review = Review("r", camera, "Camera", "s", "anna", "Anna", "Title", "Good", 450, at, at, images=images)
@@ -38,24 +38,24 @@ def test_the_part_of_a_review_that_stays_and_the_part_that_an_edit_can_change() 
     ],
 )
 @pytest.mark.parametrize("before", ReviewStatus)
-def test_where_an_action_leads(before: ReviewStatus, action: ModerationAction, status: ReviewStatus | None) -> None:
+def test_status_after_an_action(before: ReviewStatus, action: ModerationAction, status: ReviewStatus | None) -> None:
     assert status_after(before, action) is status
     assert status_after(before, ModerationAction.RESTORE) is before
 
 
 @pytest.mark.parametrize("status", [*ReviewStatus, None])
-def test_only_what_is_approved_counts(status: ReviewStatus | None) -> None:
+def test_only_approved_reviews_count(status: ReviewStatus | None) -> None:
     assert counted(status, 425) == (
         RatingTally(1, 425, (0, 0, 0, 1, 0)) if status is ReviewStatus.APPROVED else RatingTally()
     )
 
 
-def test_statuses_have_the_names_and_numbers_of_the_interface() -> None:
+def test_statuses_have_the_names_and_numbers_of_the_api() -> None:
     assert [(int(status), status.label) for status in ReviewStatus] == [(0, "New"), (1, "Approved"), (2, "Rejected")]
 
 
 @pytest.mark.parametrize("status", ReviewStatus)
-def test_words_for_a_status(status: ReviewStatus) -> None:
+def test_names_and_numbers_of_a_status(status: ReviewStatus) -> None:
     words = (status.label, status.label.upper(), f" {status.label.lower()} ", str(status.value))
     assert {review_status(word) for word in (*words, status.value, float(status.value), status)} == {status}
 
@@ -77,7 +77,7 @@ def test_words_that_are_no_status(word: object) -> None:
         "\U000e0041",
     ],
 )
-def test_texts_of_which_nothing_can_be_seen(text: str) -> None:
+def test_invisible_texts_are_blank(text: str) -> None:
     assert is_blank(text)
     assert unless_blank(text) is None
     assert not is_blank(f"{text}.{text}")
@@ -86,8 +86,8 @@ def test_texts_of_which_nothing_can_be_seen(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a", ".", "\u0645", "\u5b57", "\U0001f44d", "\u2764\ufe0f", "\U0001fae9", "\U0001faea", "\u0301", "\ue000"]
 )
-def test_texts_of_which_something_can_be_seen(text: str) -> None:
-    """Also what is newer than this Python's tables of characters: it may be an emoji."""
+def test_visible_texts_are_not_blank(text: str) -> None:
+    """So are characters newer than this Python's Unicode tables: they may be emoji."""
     assert not is_blank(text)
     assert unless_blank(text) == text
     assert unless_blank(None) is None

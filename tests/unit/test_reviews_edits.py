@@ -1,4 +1,4 @@
-"""Edits of reviews: who may, what changes, and that no older text wins."""
+"""Edits of reviews: who may edit, what changes, and that no older text wins."""
 
 from collections import Counter
 from dataclasses import replace
@@ -69,26 +69,26 @@ def edited(review: Review = REVIEW, keeps: bool = False, **fields: Any) -> tuple
     return apply_edit(review, an_edit(**fields), keeps_status=keeps)
 
 
-def test_an_author_changes_what_is_given() -> None:
+def test_author_changes_the_given_fields() -> None:
     after, result = edited()
     assert result == Edited(
         Outcome.APPLIED, None, ("review", "rating"), ReviewStatus.APPROVED, ReviewStatus.NEW, is_repeat=False
     )
     assert after.content == Content("Better", 500, "Title", "Anna", "Camera", ())
-    told = (after.status, after.moderator, after.moderation_reason, after.modified)
-    assert told == (ReviewStatus.NEW, None, None, LATER)
+    moderation = (after.status, after.moderator, after.moderation_reason, after.modified)
+    assert moderation == (ReviewStatus.NEW, None, None, LATER)
     assert after.written == Written(RecordPosition(0, 6, 200), (1, 2))
 
 
 @pytest.mark.parametrize(("right", "keeps"), [(MODERATOR, False), (MODERATOR, True), (AUTHOR, True)])
-def test_the_status_stays(right: EditRight, keeps: bool) -> None:
+def test_status_is_kept(right: EditRight, keeps: bool) -> None:
     after, result = edited(right=right, keeps=keeps)
     assert (after.status, after.moderator, after.modified) == (ReviewStatus.APPROVED, "maria", LATER)
     expected = (Outcome.APPLIED, ("review", "rating"), ReviewStatus.APPROVED, ReviewStatus.APPROVED)
     assert (result.outcome, result.fields, result.before, result.after) == expected
 
 
-def test_the_names_of_fields() -> None:
+def test_names_of_changed_fields() -> None:
     _, result = edited(content=Content("a", 100, "b", "c", "d"))
     assert result.fields == ("review", "rating", "title", "userName", "entityName")
 
@@ -102,26 +102,26 @@ def test_the_names_of_fields() -> None:
         {"message": 1},
     ],
 )
-def test_what_is_old_changes_nothing(fields: dict[str, Any]) -> None:
+def test_old_edit_changes_nothing(fields: dict[str, Any]) -> None:
     after, result = edited(**fields)
     assert after is REVIEW
     assert result == Edited(Outcome.UNCHANGED, is_repeat=True)
 
 
 @pytest.mark.parametrize("right", EditRight)
-def test_what_says_nothing_new_does_not_come_back_over_what_came_behind_it(right: EditRight) -> None:
+def test_edit_without_changes_does_not_overwrite_later_ones_when_repeated(right: EditRight) -> None:
     same = an_edit(content=Content("Good", 400), right=right)
     after, result = apply_edit(REVIEW, same, keeps_status=False)
     assert result == Edited(Outcome.UNCHANGED)
     assert after == replace(REVIEW, written=REVIEW.written.after(same.position, same.message))
     other = an_edit(content=Content("Fair", 300), message=3, position=RecordPosition(0, 7, 300))
     sent_again = replace(same, position=RecordPosition(0, 8, 400))
-    told = edit_reviews([same, other, sent_again], {"r": REVIEW}, (), {"shop"})
-    assert told.reviews["r"].text == "Fair"
-    assert told.results[2] == Edited(Outcome.UNCHANGED, is_repeat=True)
+    batch = edit_reviews([same, other, sent_again], {"r": REVIEW}, (), {"shop"})
+    assert batch.reviews["r"].text == "Fair"
+    assert batch.results[2] == Edited(Outcome.UNCHANGED, is_repeat=True)
 
 
-def test_what_says_nothing_new_by_whoever_may_not_edit_leaves_no_trace() -> None:
+def test_edit_without_changes_or_right_leaves_no_trace() -> None:
     after, result = edited(content=Content("Good", 400), right=None)
     assert after is REVIEW
     assert result == Edited(Outcome.UNCHANGED)
@@ -131,7 +131,7 @@ def test_what_says_nothing_new_by_whoever_may_not_edit_leaves_no_trace() -> None
     "position",
     [RecordPosition(0, 6, 50), RecordPosition(0, 1, 101), RecordPosition(1, 0, 100), RecordPosition(1, 0, 101)],
 )
-def test_what_is_newer_is_applied(position: RecordPosition) -> None:
+def test_newer_edit_is_applied(position: RecordPosition) -> None:
     after, result = edited(position=position)
     assert result.outcome is Outcome.APPLIED
     assert apply_edit(after, an_edit(position=position, message=3), keeps_status=False)[1].is_repeat
@@ -150,13 +150,13 @@ def test_what_is_newer_is_applied(position: RecordPosition) -> None:
         ({"stores": ["other"], "right": MODERATOR}, Refusal.ID_TAKEN),
     ],
 )
-def test_who_may_not(fields: dict[str, Any], reason: Refusal) -> None:
+def test_unauthorized_edit_is_refused(fields: dict[str, Any], reason: Refusal) -> None:
     after, result = edited(**fields)
     assert after is REVIEW
     assert result == Edited(Outcome.REFUSED, reason)
 
 
-def test_rules_of_the_store_bind_authors_alone() -> None:
+def test_store_rules_bind_only_authors() -> None:
     after, result = edited(refusal=Refusal.REVIEWS_DISABLED)
     assert result == Edited(Outcome.REFUSED, Refusal.REVIEWS_DISABLED)
     assert (after.content, after.status) == (REVIEW.content, REVIEW.status)
@@ -168,11 +168,11 @@ def test_rules_of_the_store_bind_authors_alone() -> None:
     ("fields", "is_same"),
     [({}, True), ({"store_id": None}, True), ({"store_id": "x"}, False), ({"user_id": None}, False)],
 )
-def test_what_a_submission_names(fields: dict[str, Any], is_same: bool) -> None:
+def test_submission_names_the_same_review(fields: dict[str, Any], is_same: bool) -> None:
     assert is_same_review(IDENTITY._replace(**fields), IDENTITY, AUTHOR) is is_same
 
 
-def test_a_moderator_may_leave_the_author_out() -> None:
+def test_moderator_may_omit_the_author() -> None:
     assert is_same_review(IDENTITY._replace(user_id=None), IDENTITY, MODERATOR)
     assert an_edit(target=IDENTITY._replace(user_id=None), right=MODERATOR).may_touch(IDENTITY)
     assert not is_same_review(IDENTITY._replace(user_id="bert"), IDENTITY, MODERATOR)
@@ -200,30 +200,30 @@ UPDATE = Permission.MODERATE_REVIEWS
         ("shop", {CREATE}, "anna", "anna", None),
     ],
 )
-def test_the_right_to_edit(
+def test_right_to_edit(
     subject: str, permissions: set[Permission], user: str | None, author: str | None, right: EditRight | None
 ) -> None:
     assert right_to_edit(Caller(subject, frozenset(permissions)), user, author) is right
 
 
-def test_the_right_to_edit_without_authentication() -> None:
+def test_right_to_edit_without_authentication() -> None:
     assert right_to_edit(ANYBODY, "anna", "anna") is AUTHOR
     assert right_to_edit(ANYBODY, None, "anna") is MODERATOR
 
 
-def test_a_command_never_edits_twice() -> None:
+def test_command_never_edits_twice() -> None:
     edits = [an_edit(command_id="c", message=n, position=RecordPosition(0, 5 + n, 200)) for n in (2, 3)]
     changed = [edits[0], replace(edits[1], content=Content("Other", 100))]
-    told = edit_reviews(changed, {"r": REVIEW})
-    assert [result.outcome for result in told.results] == [Outcome.APPLIED, Outcome.UNCHANGED]
-    assert told.reviews["r"].text == "Better"
+    batch = edit_reviews(changed, {"r": REVIEW})
+    assert [result.outcome for result in batch.results] == [Outcome.APPLIED, Outcome.UNCHANGED]
+    assert batch.reviews["r"].text == "Better"
     again = edit_reviews(changed[1:], {"r": REVIEW}, answered={("c", "r")})
     assert (again.reviews, again.results[0].is_repeat) == ({}, True)
     gone = edit_reviews([an_edit()], {})
     assert gone.results == [Edited(Outcome.REFUSED, Refusal.ID_TAKEN)]
 
 
-def test_what_is_not_edited_keeps_nothing_else_from_being_edited() -> None:
+def test_refused_edits_do_not_affect_others() -> None:
     edits = [
         replace(an_edit(), review_id="gone"),
         an_edit(content=Content("Good", 400)),
@@ -231,14 +231,14 @@ def test_what_is_not_edited_keeps_nothing_else_from_being_edited() -> None:
         an_edit(message=3, position=RecordPosition(0, 7, 300)),
         replace(an_edit(content=Content("Fair", 300)), review_id="q"),
     ]
-    told = edit_reviews(edits, {"r": REVIEW, "q": REVIEW}, {("c", "r")}, {"shop"})
+    batch = edit_reviews(edits, {"r": REVIEW, "q": REVIEW}, {("c", "r")}, {"shop"})
     outcomes = [Outcome.REFUSED, Outcome.UNCHANGED, Outcome.UNCHANGED, Outcome.APPLIED, Outcome.APPLIED]
-    assert [result.outcome for result in told.results] == outcomes
-    assert {id: review.rating for id, review in told.reviews.items()} == {"r": 500, "q": 300}
-    assert told.tallies == {TallyKey(CAMERA, "shop"): RatingTally.of([500, 300]) - RatingTally.of([400, 400])}
+    assert [result.outcome for result in batch.results] == outcomes
+    assert {id: review.rating for id, review in batch.reviews.items()} == {"r": 500, "q": 300}
+    assert batch.tallies == {TallyKey(CAMERA, "shop"): RatingTally.of([500, 300]) - RatingTally.of([400, 400])}
 
 
-def test_what_leaves_the_rating_as_it_was_changes_no_tally() -> None:
+def test_unchanged_rating_changes_no_tally() -> None:
     assert edit_reviews([an_edit(content=Content("Better", 400))], {"r": REVIEW}, (), {"shop"}).tallies == {}
 
 
@@ -246,7 +246,7 @@ def test_what_leaves_the_rating_as_it_was_changes_no_tally() -> None:
     st.lists(st.tuples(st.integers(0, 20), st.integers(100, 500), st.sampled_from(EditRight)), max_size=30),
     st.booleans(),
 )
-def test_tallies_are_those_of_a_recount_and_no_older_text_wins(
+def test_tallies_match_a_recount_and_no_older_text_wins(
     deliveries: list[tuple[int, int, EditRight]], keeps: bool
 ) -> None:
     edits = [
@@ -255,17 +255,17 @@ def test_tallies_are_those_of_a_recount_and_no_older_text_wins(
         )
         for n, rating, right in deliveries
     ]
-    told = edit_reviews(edits, {"r": REVIEW}, (), {"shop"} if keeps else ())
-    after = told.reviews.get("r", REVIEW)
+    batch = edit_reviews(edits, {"r": REVIEW}, (), {"shop"} if keeps else ())
+    after = batch.reviews.get("r", REVIEW)
     counted = Counter({after.rating: 1}) if after.status is ReviewStatus.APPROVED else Counter[int]()
     expected = RatingTally.of(counted.elements())
-    change = told.tallies.get(TallyKey(CAMERA, "shop"), RatingTally())
+    change = batch.tallies.get(TallyKey(CAMERA, "shop"), RatingTally())
     assert RatingTally.of([400]) + change == expected
     if deliveries:
         assert after.text == f"text {max(n for n, _, _ in deliveries)}"
 
 
-def test_a_batch_redelivered_changes_nothing() -> None:
+def test_redelivered_batch_changes_nothing() -> None:
     edits = [
         an_edit(position=RecordPosition(0, n, n), message=n, content=Content(f"{n}", 100 + n)) for n in range(200, 300)
     ]
@@ -275,23 +275,23 @@ def test_a_batch_redelivered_changes_nothing() -> None:
     assert all(result.is_repeat for result in again.results)
 
 
-def test_the_first_message_and_the_last_ones_are_remembered() -> None:
+def test_first_and_last_messages_are_remembered() -> None:
     written = Written(RecordPosition(0, 0, 0), (0,))
     for n in range(1, 1_000):
         written = written.after(RecordPosition(0, n, n), n)
     assert written.messages == (0, *range(1_001 - REMEMBERED_MESSAGES, 1_000))
 
 
-def test_marks_of_messages() -> None:
-    marks = {
+def test_digests_of_messages() -> None:
+    digests = {
         message_digest(None, CONTENT),
         message_digest(None, CONTENT._replace(title=None)),
         message_digest("a", CONTENT),
         message_digest("b", CONTENT),
     }
-    assert len(marks) == 4
+    assert len(digests) == 4
     assert message_digest("a", CONTENT) == message_digest("a", Content("x", 100))
-    assert all(0 <= mark < 2**63 for mark in marks)
+    assert all(0 <= digest < 2**63 for digest in digests)
 
 
 @pytest.mark.parametrize(
@@ -304,12 +304,12 @@ def test_marks_of_messages() -> None:
         (None, CONTENT._replace(images=("i1",)), 0x940F8949763BD1F1),
     ],
 )
-def test_marks_are_stored_and_stay_what_they_are(identity: str | None, content: Content, digest: int) -> None:
-    # Computed elsewhere: printf a | b2sum -l 64, printf "('Good', 400, 'Title', 'Anna', 'Camera')" | b2sum -l 64, ...
+def test_stored_digests_are_stable(identity: str | None, content: Content, digest: int) -> None:
+    # Computed independently: printf a | b2sum -l 64, printf "('Good', 400, 'Title', 'Anna', 'Camera')" | b2sum ...
     assert message_digest(identity, content) == digest // 2
 
 
-def test_rules_look_at_a_part_of_an_edited_review() -> None:
+def test_rule_input_of_an_edited_review() -> None:
     review = replace(REVIEW, facts=Facts(True, False, None, "de"))
     expected = RuleInput("Title", "Good", 400, "de", is_verified=True, is_duplicate=True, user_name="Anna")
     assert rule_input(review, is_duplicate=True) == expected
@@ -335,7 +335,9 @@ APPROVES, FLAGS, HOLDS = (a_ruling(each) for each in (RuleOutcome.APPROVE, RuleO
         (None, ReviewStatus.NEW, False),
     ],
 )
-def test_rules_approve_what_is_new_after_an_edit(ruling: Ruling | None, after: ReviewStatus, is_approved: bool) -> None:
+def test_rules_approve_only_new_reviews_after_an_edit(
+    ruling: Ruling | None, after: ReviewStatus, is_approved: bool
+) -> None:
     assert Edited(Outcome.APPLIED, after=after, ruling=ruling).is_approved is is_approved
 
 
@@ -344,7 +346,7 @@ BY_MARIA, BY_NOBODY, BY_RULE = ("maria", "fine"), (None, None), ("rule:approve",
 
 
 @pytest.mark.parametrize(
-    ("before", "keeps", "ruling", "told", "after", "decided"),
+    ("before", "keeps", "ruling", "after_edit", "after", "decided"),
     [
         (APPROVED, False, APPROVES, NEW, APPROVED, BY_RULE),
         (APPROVED, False, FLAGS, NEW, NEW, BY_NOBODY),
@@ -360,33 +362,33 @@ BY_MARIA, BY_NOBODY, BY_RULE = ("maria", "fine"), (None, None), ("rule:approve",
         (NEW, False, HOLDS, NEW, NEW, BY_MARIA),
     ],
 )
-def test_rules_judge_what_an_author_has_changed(
+def test_rules_judge_edits_by_authors(
     before: ReviewStatus,
     keeps: bool,
     ruling: Ruling,
-    told: ReviewStatus,
+    after_edit: ReviewStatus,
     after: ReviewStatus,
     decided: tuple[str | None, str | None],
 ) -> None:
-    asked: list[tuple[str, str]] = []
+    judged: list[tuple[str, str]] = []
 
     def judge(id: str, review: Review) -> Ruling:
-        asked.append((id, review.text))
+        judged.append((id, review.text))
         return ruling
 
     code = ReasonCode.SPAM if before is REJECTED else None
     review = replace(REVIEW, status=before, reason_code=code, flags=("old",), is_held=True)
     edits = edit_reviews([an_edit()], {"r": review}, keeping_status={"shop"} if keeps else (), judge=judge)
     (result,), changed = edits.results, edits.reviews["r"]
-    expected = replace(ruling, was_rejected=before is REJECTED and told is NEW)
-    assert (result.before, result.after, result.ruling) == (before, told, expected)
+    expected = replace(ruling, was_rejected=before is REJECTED and after_edit is NEW)
+    assert (result.before, result.after, result.ruling) == (before, after_edit, expected)
     assert (changed.status, changed.moderator, changed.moderation_reason) == (after, *decided)
     assert changed.reason_code is (code if after is REJECTED else None)
     assert (changed.flags, changed.is_held) == (expected.flags, expected.is_held)
-    assert asked == [("r", "Better")]
+    assert judged == [("r", "Better")]
 
 
-def test_what_was_rejected_is_approved_by_a_moderator_alone_however_often_it_is_edited() -> None:
+def test_rejected_review_needs_a_moderator_however_often_it_is_edited() -> None:
     review = replace(REVIEW, status=REJECTED)
     for number in range(3):
         change = an_edit(
@@ -404,7 +406,7 @@ def test_what_was_rejected_is_approved_by_a_moderator_alone_however_often_it_is_
     assert (without_rules.flags, without_rules.is_held) == (("rejected-before",), True)
 
 
-def test_stars_publish_nothing_in_time_that_was_rejected() -> None:
+def test_rejected_review_gets_no_planned_approval() -> None:
     low = ModerationRule("low", RuleKind.STARS, RuleOutcome.HOLD, below=200, publish_after_hours=24)
     _, result = apply_edit(
         replace(REVIEW, status=REJECTED), an_edit(), keeps_status=False, judge=lambda *_: Ruling((low,))
@@ -413,19 +415,19 @@ def test_stars_publish_nothing_in_time_that_was_rejected() -> None:
     assert (result.ruling.flags, result.ruling.planned_approval) == (("low", "rejected-before"), None)
 
 
-def test_rules_do_not_judge_what_a_moderator_has_changed() -> None:
+def test_rules_do_not_judge_edits_by_moderators() -> None:
     review = replace(REVIEW, flags=("old",), is_held=True)
     edits = edit_reviews([an_edit(right=MODERATOR)], {"r": review}, judge=lambda *_: APPROVES)
     assert edits.results[0].ruling is None
     assert (edits.reviews["r"].flags, edits.reviews["r"].is_held) == (("old",), True)
 
 
-def test_flags_of_before_do_not_count_where_a_store_has_no_rules() -> None:
+def test_old_flags_are_cleared_if_the_store_has_no_rules() -> None:
     after, result = edited(replace(REVIEW, flags=("old",), is_held=True))
     assert (after.flags, after.is_held, result.ruling) == ((), False, None)
 
 
-def test_an_edit_takes_the_language_that_its_words_have_now() -> None:
+def test_edit_sets_the_detected_language() -> None:
     review = replace(REVIEW, facts=Facts(True, language="en"))
     for languages, language in (({"r": "de"}, "de"), ({"r": None}, None), ({"q": "de"}, "en")):
         facts = edit_reviews([an_edit()], {"r": review}, languages=languages).reviews["r"].facts
@@ -433,7 +435,7 @@ def test_an_edit_takes_the_language_that_its_words_have_now() -> None:
     assert edited(review)[0].facts == review.facts
 
 
-def test_an_edit_chooses_images() -> None:
+def test_edit_selects_images() -> None:
     hidden = ReviewImage("a", is_hidden=True)
     review = replace(REVIEW, images=(hidden, ReviewImage("b")))
     after, result = edited(review, content=Content("Good", 400, images=("c", "a", "d")), ready={"c"})
@@ -444,7 +446,7 @@ def test_an_edit_chooses_images() -> None:
 
 
 @pytest.mark.parametrize("right", EditRight)
-def test_wrong_images_are_refused_whoever_sends_them(right: EditRight) -> None:
+def test_invalid_images_are_refused_for_any_editor(right: EditRight) -> None:
     after, result = edited(right=right, image_refusal=Refusal.UNKNOWN_IMAGE)
     assert result == Edited(Outcome.REFUSED, Refusal.UNKNOWN_IMAGE)
     assert after == replace(REVIEW, written=Written(RecordPosition(0, 6, 200), (1, 2)))
@@ -454,12 +456,14 @@ def test_wrong_images_are_refused_whoever_sends_them(right: EditRight) -> None:
 
 @pytest.mark.parametrize(("stores", "may"), [(None, True), (("shop",), True), (("other",), False), ((), False)])
 @pytest.mark.parametrize("right", EditRight)
-def test_whose_business_an_edit_is(stores: tuple[str, ...] | None, may: bool, right: EditRight) -> None:
+def test_stores_limit_the_reviews_that_may_be_edited(
+    stores: tuple[str, ...] | None, may: bool, right: EditRight
+) -> None:
     assert an_edit(stores=stores, right=right).may_touch(IDENTITY) is may
     assert not an_edit(stores=stores, right=right).may_touch(IDENTITY._replace(entity=Entity("Product", "lens")))
 
 
-def test_a_claim_names_nobody() -> None:
+def test_claim_id_has_no_personal_data() -> None:
     others = [
         IDENTITY._replace(user_id="bert"),
         IDENTITY._replace(store_id="s"),
@@ -471,7 +475,7 @@ def test_a_claim_names_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "is_given", "is_untold"),
+    ("words", "is_given", "is_needed"),
     [
         ({"text": "Better"}, False, True),
         ({"title": "Other"}, False, True),
@@ -479,12 +483,12 @@ def test_a_claim_names_nobody() -> None:
         ({"rating": 100, "user_name": "Bert", "entity_name": "Lens"}, False, False),
     ],
 )
-def test_other_words_need_their_language_told_anew(words: dict[str, Any], is_given: bool, is_untold: bool) -> None:
+def test_changed_words_need_language_detection(words: dict[str, Any], is_given: bool, is_needed: bool) -> None:
     before = replace(REVIEW, facts=Facts(is_language_given=is_given))
-    assert needs_language_detection(before, replace(before, **words)) is is_untold
+    assert needs_language_detection(before, replace(before, **words)) is is_needed
 
 
-def test_an_image_that_was_dropped_does_not_come_back_unhidden() -> None:
+def test_dropped_image_cannot_return_unhidden() -> None:
     hidden = ReviewImage("a", is_hidden=True)
     review = replace(REVIEW, images=(hidden,))
     first = an_edit(content=Content("Good", 400, images=()), position=RecordPosition(0, 6, 200), message=2)
@@ -494,7 +498,7 @@ def test_an_image_that_was_dropped_does_not_come_back_unhidden() -> None:
     assert batch.reviews[first.review_id].images == ()
 
 
-def test_an_image_that_another_review_has_dropped_is_no_concern_of_this_one() -> None:
+def test_image_dropped_from_another_review_may_be_used() -> None:
     review = replace(REVIEW, images=(ReviewImage("a"),))
     first = an_edit(content=Content("Good", 400, images=()), position=RecordPosition(0, 6, 200), message=2)
     other = replace(first, review_id="other", content=Content("Better", 400, images=("a",)), ready={"a"})
@@ -503,7 +507,7 @@ def test_an_image_that_another_review_has_dropped_is_no_concern_of_this_one() ->
     assert (batch.reviews[first.review_id].images, batch.reviews["other"].images) == ((), (ReviewImage("a"),))
 
 
-def test_images_that_an_editor_cannot_see_stay_beside_those_of_the_edit() -> None:
+def test_pending_images_are_kept_beside_those_of_the_edit() -> None:
     shown, pending = ReviewImage("shown", ready_at=NOW), ReviewImage("pending", is_pending=True)
     review = replace(REVIEW, images=(shown, pending))
     content = Content("Better", 500, images=("new", "shown"))
@@ -511,10 +515,10 @@ def test_images_that_an_editor_cannot_see_stay_beside_those_of_the_edit() -> Non
     new = ReviewImage("new", ready_at=LATER)
     assert edited(review, **fields, keeps_pending=True)[0].images == (new, shown, pending)
     assert edited(review, **fields)[0].images == (new, shown)
-    assert edited(review, keeps_pending=True)[0].images == (shown, pending), "the edit names none"
+    assert edited(review, keeps_pending=True)[0].images == (shown, pending), "the edit names no images"
 
 
-def test_an_edit_keeps_the_images_that_are_pending_as_the_edits_before_left_it() -> None:
+def test_pending_images_are_kept_as_earlier_edits_left_them() -> None:
     pending = ReviewImage("a", is_pending=True)
     review = replace(REVIEW, images=(pending,))
     other = an_edit(content=Content("Good", 400, images=("b",)))
@@ -527,7 +531,7 @@ def test_an_edit_keeps_the_images_that_are_pending_as_the_edits_before_left_it()
 
 
 @pytest.mark.parametrize(("title", "flags"), [("Title", ("low", "verdict:ai")), ("Other", ("low",))])
-def test_an_objection_to_a_text_stands_while_the_text_does(title: str, flags: tuple[str, ...]) -> None:
+def test_verdict_flag_lasts_as_long_as_the_text(title: str, flags: tuple[str, ...]) -> None:
     low = ModerationRule("low", RuleKind.STARS, RuleOutcome.HOLD, below=200, publish_after_hours=24)
     review = replace(REVIEW, status=ReviewStatus.NEW, flags=("low", "verdict:ai"), is_held=True)
     content = review.content._replace(rating=150, title=title)
@@ -544,7 +548,7 @@ def test_an_objection_to_a_text_stands_while_the_text_does(title: str, flags: tu
 @pytest.mark.parametrize(
     ("held", "flags", "may_be_planned"), [(False, (), False), (True, (), True), (False, ("low",), True)]
 )
-def test_the_approval_of_what_rules_hold_back_or_flag_may_be_planned(
+def test_approval_of_held_or_flagged_review_may_be_planned(
     held: bool, flags: tuple[str, ...], may_be_planned: bool
 ) -> None:
     assert replace(REVIEW, is_held=held, flags=flags).may_be_planned is may_be_planned

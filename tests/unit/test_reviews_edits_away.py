@@ -1,4 +1,4 @@
-"""Edits while the database is away, so that nobody knows whether they are any."""
+"""Submissions with a known id while the database is unavailable, so that it isn't known if they are edits."""
 
 import pytest
 
@@ -22,7 +22,7 @@ CREATE, OTHERS, MODERATE = (
 
 
 async def status_of(caller: Caller, id: str | None = "r") -> int:
-    """The status of the refusal of a submission; 202 where it is taken."""
+    """The status of the refusal of a submission; 202 if it is accepted."""
     review = SubmittedReview.model_validate({**REVIEW, "id": id, "userId": "anna"})
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
     async with client:
@@ -46,10 +46,12 @@ async def status_of(caller: Caller, id: str | None = "r") -> int:
         ({OTHERS}, 403),
     ],
 )
-async def test_a_refusal_that_a_look_up_could_spare_is_none(permissions: set[Permission], status: int) -> None:
+async def test_permission_is_refused_only_if_no_look_up_could_allow_it(
+    permissions: set[Permission], status: int
+) -> None:
     assert await status_of(Caller("eve", frozenset(permissions))) == status
 
 
-async def test_who_needs_no_look_up_is_answered() -> None:
+async def test_submission_that_needs_no_look_up_is_answered() -> None:
     assert await status_of(ANYBODY) == 202
     assert await status_of(Caller("eve", frozenset({MODERATE})), id=None) == 403

@@ -1,4 +1,4 @@
-"""The facts about a review."""
+"""Facts about a review."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from domain.reviews_facts import Facts, Source
 
 @pytest.mark.parametrize("source", Source)
 @pytest.mark.parametrize("is_given", [True, False])
-def test_no_shop_vouches_for_the_language_that_a_page_names(source: Source, is_given: bool) -> None:
+def test_language_given_by_widget_or_reminder_is_a_strangers(source: Source, is_given: bool) -> None:
     facts = Facts(source=source, is_language_given=is_given)
     assert facts.is_language_of_stranger is (is_given and source in {Source.WIDGET, Source.REMINDER})

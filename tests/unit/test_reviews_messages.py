@@ -1,4 +1,4 @@
-"""Messages of submitted reviews: what they tell the consumer of who sends them."""
+"""Messages of submitted reviews: the sender's rights that the consumer reads from them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,13 +21,13 @@ from tests.support.facade import REVIEWS, once
 
 
 @pytest.fixture(autouse=True)
-def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the database, which isn't there."""
+def _short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the unavailable database."""
     monkeypatch.setattr(storage_database, "SOON_S", 0.01)
 
 
 class Published(Publisher):
-    """Keeps what is published."""
+    """Records the published messages."""
 
     def __init__(self) -> None:
         super().__init__(KafkaConnection(NOWHERE))
@@ -38,7 +38,7 @@ class Published(Publisher):
 
 
 async def editor_of(**fields: Any) -> dict[str, str]:
-    """What the message of a review tells of its sender, without authentication."""
+    """The editor in the message of a review that is sent without authentication."""
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
     published = Published()
     app = create_app(Services(database, published, TopicNames("test."), version="1.2.3"))
@@ -53,12 +53,12 @@ async def editor_of(**fields: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("user", [None, "anna"])
-async def test_a_key_is_no_right_to_edit(user: str | None) -> None:
-    """The id that is made of it can be that of a review by now, whose outcome is forgotten."""
+async def test_idempotency_key_is_no_right_to_edit(user: str | None) -> None:
+    """The id derived from it may by now be that of a review whose outcome is no longer stored."""
     assert await editor_of(userId=user) == {}
 
 
-async def test_an_id_is_one_where_nobody_has_to_say_who_they_are() -> None:
+async def test_id_gives_a_right_to_edit_without_authentication() -> None:
     assert await editor_of(id="r", userId="anna") == {"right": "author"}
     assert await editor_of(id="r") == {"right": "moderator"}
 
@@ -67,7 +67,7 @@ IMAGE = "00000000-0000-4000-8000-000000000001"
 
 
 @pytest.mark.parametrize("image", [IMAGE, {"id": IMAGE, "hidden": True}])
-def test_the_schema_has_images_as_a_row_has_them(image: object) -> None:
+def test_schema_accepts_images_as_rows_have_them(image: object) -> None:
     review = {**REVIEW, "images": [image]}
     assert READ_ONE(orjson.dumps(review)).images == (IMAGE,)
     assert Draft202012Validator(ONE_SUBMISSION.json_schema()).is_valid(review)

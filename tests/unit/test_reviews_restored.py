@@ -1,4 +1,4 @@
-"""Moderation that an import brings along."""
+"""Moderation history that comes with an import."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -41,7 +41,7 @@ def command(offset: int = 0, status: ReviewStatus = ReviewStatus.APPROVED, at: d
 
 
 @pytest.mark.parametrize("status", ReviewStatus)
-def test_a_review_becomes_what_it_was(status: ReviewStatus) -> None:
+def test_review_gets_its_imported_state(status: ReviewStatus) -> None:
     code = ReasonCode.SPAM if status is ReviewStatus.REJECTED else None
     moderated = moderate([command(status=status)._replace(reason_code=code)], {"a": IMPORTED})
     after = moderated.reviews["a"]
@@ -55,7 +55,7 @@ def test_a_review_becomes_what_it_was(status: ReviewStatus) -> None:
     assert moderated.outcomes == [Outcome.UNCHANGED if status is ReviewStatus.NEW else Outcome.APPLIED]
 
 
-def test_a_repeat_changes_nothing() -> None:
+def test_repeat_changes_nothing() -> None:
     first = moderate([command()], {"a": IMPORTED}).reviews["a"]
     again = moderate([command(1)], {"a": first})
     assert again.outcomes == [Outcome.UNCHANGED]
@@ -64,17 +64,17 @@ def test_a_repeat_changes_nothing() -> None:
     assert moderate([command(0)], {"a": first}).results == [None]
 
 
-def test_what_was_decided_here_since_then_stays() -> None:
+def test_local_decision_since_the_import_is_kept() -> None:
     here = IMPORTED._replace(status=ReviewStatus.REJECTED, modified=WRITTEN + timedelta(milliseconds=1))
     moderated = moderate([command()], {"a": here})
     assert moderated.outcomes == [Outcome.UNCHANGED]
     assert moderated.reviews["a"]._replace(seen=here.seen) == here
     assert moderated.reviews["a"].seen.covers(command().position)
-    # Also where it was changed later at where it comes from.
+    # Even if the source system changed it later.
     assert moderate([command(at=NOW)], {"a": here}).reviews["a"].status is ReviewStatus.REJECTED
 
 
-def test_an_import_is_a_change_that_comes_before_its_past() -> None:
+def test_import_precedes_the_history_it_brings() -> None:
     late = IMPORTED._replace(modified=NOW, imported=NOW)
     assert moderate([command()], {"a": late}).reviews["a"].modified == DECIDED
     changed = late._replace(modified=NOW + timedelta(milliseconds=1))
@@ -83,7 +83,7 @@ def test_an_import_is_a_change_that_comes_before_its_past() -> None:
 
 @pytest.mark.parametrize("source", [None, Source.IMPORT, Source.API])
 @pytest.mark.parametrize("later", [-1, 0, 1])
-def test_of_two_pasts_the_newer_one_counts(source: Source | None, later: int) -> None:
+def test_newer_one_of_two_histories_wins(source: Source | None, later: int) -> None:
     past = Restored(ReviewStatus.APPROVED, DECIDED, source=source)
     after = moderate([command()._replace(restored=past)], {"a": IMPORTED}).reviews["a"]
     assert after.restored_at == DECIDED
@@ -91,7 +91,7 @@ def test_of_two_pasts_the_newer_one_counts(source: Source | None, later: int) ->
     again = moderate([command(1, ReviewStatus.REJECTED, at)], {"a": after}).reviews["a"]
     assert again.status is (ReviewStatus.REJECTED if later > 0 else ReviewStatus.APPROVED)
     assert again.restored_at == again.modified == max(at, DECIDED)
-    # Nothing that was decided here since is older than a past.
+    # A local decision made since then wins over any imported history.
     rejection = Moderation("a", ModerationAction.REJECT, RecordPosition(0, 1, 9), DECIDED + timedelta(milliseconds=1))
     here = moderate([rejection], {"a": after}).reviews["a"]
     newest = command(2, at=NOW)
@@ -100,7 +100,7 @@ def test_of_two_pasts_the_newer_one_counts(source: Source | None, later: int) ->
     assert moderate([newest], {"a": by_verdict}).reviews["a"].status is ReviewStatus.APPROVED
 
 
-def test_a_review_that_was_restored_before_its_past_was_noted() -> None:
+def test_review_restored_before_restorations_were_stored() -> None:
     document: Document = {
         **{"_id": "a", "entityType": "Product", "entityId": "p1", "storeId": "s", "userId": None, "title": None},
         **{"review": "Good", "ratingHundredths": 400, "status": 1, "createdDate": WRITTEN, "modifiedDate": DECIDED},
@@ -113,8 +113,8 @@ def test_a_review_that_was_restored_before_its_past_was_noted() -> None:
 
 
 @given(st.lists(pasts, min_size=1, max_size=4))
-def test_pasts_come_to_the_same_in_one_batch_as_in_several(told: list[Restored]) -> None:
-    commands = [command(place)._replace(restored=past) for place, past in enumerate(told)]
+def test_histories_give_the_same_result_in_one_batch_or_several(restorations: list[Restored]) -> None:
+    commands = [command(place)._replace(restored=past) for place, past in enumerate(restorations)]
     present, stored = IMPORTED, restored_fields(Restored(ReviewStatus.NEW, WRITTEN))
     for each in commands:
         present = moderate([each], {"a": present._replace(restored=None)}).reviews["a"]
@@ -125,20 +125,20 @@ def test_pasts_come_to_the_same_in_one_batch_as_in_several(told: list[Restored])
     assert at_once._replace(restored=None) == present._replace(restored=None)
 
 
-def test_no_decision_is_from_the_future() -> None:
+def test_imported_decision_is_not_dated_in_the_future() -> None:
     after = moderate([command(at=NOW + timedelta(days=1))], {"a": IMPORTED}).reviews["a"]
     assert after.modified == NOW
 
 
-def test_a_review_that_began_here_was_not_changed_before() -> None:
+def test_review_written_here_has_no_earlier_history() -> None:
     undated = IMPORTED._replace(modified=NOW, imported=NOW, created=NOW)
     assert moderate([command()], {"a": undated}).outcomes == [Outcome.UNCHANGED]
-    # Its date was ahead of our clock.
+    # The source's date was ahead of our clock.
     assert moderate([command(at=NOW)], {"a": undated}).outcomes == [Outcome.APPLIED]
     assert moderate([command()], {"a": undated._replace(created=WRITTEN)}).outcomes == [Outcome.APPLIED]
 
 
-def test_only_an_imported_review_is_restored() -> None:
+def test_only_imported_reviews_are_restored() -> None:
     for other in (IMPORTED._replace(imported=None), IMPORTED._replace(modified=None)):
         moderated = moderate([command()], {"a": other})
         assert moderated.outcomes == [Outcome.UNCHANGED]
@@ -154,13 +154,13 @@ def test_only_an_imported_review_is_restored() -> None:
         IMPORTED._replace(modified=NOW),
     ],
 )
-def test_a_past_that_changes_nothing_was_taken_into_account(kept: ModeratedReview) -> None:
+def test_restoration_without_effect_counts_as_processed(kept: ModeratedReview) -> None:
     moderated = moderate([command()], {"a": kept})
     assert moderated.outcomes == [Outcome.UNCHANGED]
     assert moderated.reviews["a"].seen.covers(command().position)
 
 
-def test_a_review_of_another_store_is_not_restored() -> None:
+def test_review_of_another_store_is_not_restored() -> None:
     bound = command()._replace(stores=["t"])
     assert moderate([bound], {"a": IMPORTED}).results == [
         ModerationResult(Outcome.REFUSED, ModerationRefusal.OTHER_STORE)
@@ -168,7 +168,7 @@ def test_a_review_of_another_store_is_not_restored() -> None:
 
 
 @given(st.lists(st.sampled_from([ModerationAction.APPROVE, ModerationAction.REJECT, ModerationAction.RESET])))
-def test_decisions_here_win_wherever_the_import_comes(actions: list[ModerationAction]) -> None:
+def test_local_decisions_win_whenever_the_import_arrives(actions: list[ModerationAction]) -> None:
     here = [
         Moderation("a", action, RecordPosition(0, 10 + n, 2_000 + n), NOW + timedelta(seconds=n))
         for n, action in enumerate(actions)
@@ -189,17 +189,17 @@ def test_decisions_here_win_wherever_the_import_comes(actions: list[ModerationAc
         (None, "ReviewDeleted"),
     ],
 )
-def test_the_event_follows_the_status(status: ReviewStatus | None, event: str) -> None:
+def test_event_follows_the_status(status: ReviewStatus | None, event: str) -> None:
     assert moderation_event(status) == event
 
 
-def test_the_author_of_a_rejected_review_is_told_why() -> None:
+def test_statement_of_reasons_for_the_author_of_a_rejected_review() -> None:
     position = RecordPosition(0, 0, 1_000)
     rejection = Moderation("a", ModerationAction.REJECT, position, NOW, moderator="eve", reason="Why")
     statement = statement_of_reasons(rejection._replace(reason_code=ReasonCode.SPAM), "anna")
     assert statement is not None
-    told = (statement["userId"], statement["reasonCode"], statement["reason"], statement["decidedBy"])
-    assert told == ("anna", "spam", "Why", "moderator")
+    shown = (statement["userId"], statement["reasonCode"], statement["reason"], statement["decidedBy"])
+    assert shown == ("anna", "spam", "Why", "moderator")
     assert "Write to the store" in statement["contest"]
     nameless = statement_of_reasons(rejection._replace(moderator=None), "anna")
     assert nameless is not None
@@ -210,7 +210,7 @@ def test_the_author_of_a_rejected_review_is_told_why() -> None:
 
 
 @pytest.mark.parametrize("status", ReviewStatus)
-def test_a_classifier_does_not_decide_against_what_was_decided_there(status: ReviewStatus) -> None:
+def test_imported_decision_wins_over_a_classifiers(status: ReviewStatus) -> None:
     approved = IMPORTED._replace(
         status=ReviewStatus.APPROVED, modified=NOW, moderator="verdict:ai", flags=("verdict:b", "old")
     )
@@ -224,5 +224,7 @@ def test_a_classifier_does_not_decide_against_what_was_decided_there(status: Rev
 
 
 @pytest.mark.parametrize(("flags", "held"), [(("links",), True), (("verdict:ai",), False), ((), False), (None, None)])
-def test_what_a_rule_held_there_waits_for_a_moderator_here(flags: tuple[str, ...] | None, held: bool | None) -> None:
+def test_review_held_by_an_imported_rule_waits_for_a_moderator(
+    flags: tuple[str, ...] | None, held: bool | None
+) -> None:
     assert restored_fields(Restored(ReviewStatus.NEW, DECIDED, flags)).get("held") is held

@@ -43,11 +43,11 @@ def refusal_of(**fields: Any) -> ProblemError:
         {"reviewStatus": [], "entityIds": None, "startDate": None, "endRating": None, "unknown": 1},
     ],
 )
-def test_what_is_empty_does_not_restrict(fields: dict[str, Any]) -> None:
+def test_empty_criteria_do_not_restrict(fields: dict[str, Any]) -> None:
     assert criteria(**fields) == ReviewSearch(sort=[])
 
 
-def test_everything_at_once() -> None:
+def test_all_criteria_together() -> None:
     found = criteria(
         reviewStatus=["new", "APPROVED"],
         entityType="Product",
@@ -93,14 +93,14 @@ def test_filters_by_facts() -> None:
     assert filtered(verifiedPurchase=True, language="") == {"verifiedPurchase": True, "language": None}
     found = filtered(verifiedPurchase=False, language="de")
     assert found == {"verifiedPurchase": {"$ne": True}, "language": {"$regex": "^de(-|$)"}}
-    # Tallies don't count them.
+    # Tallies have no counts by these facts.
     approved: dict[str, Any] = {"reviewStatus": "Approved", "entityIds": ["1"]}
     assert tallied(criteria(**approved)) is not None
     for fact in ({"verifiedPurchase": False}, {"verifiedPurchase": True}, {"language": "de"}):
         assert tallied(criteria(**approved, **fact)) is None
 
 
-def test_rating_bounds_far_off_stay_numbers() -> None:
+def test_extreme_rating_bounds_stay_within_range() -> None:
     found = criteria(startRating=-1e300, endRating=1e300)
     assert (found.lowest_rating, found.highest_rating) == (0, 600)
 
@@ -136,12 +136,12 @@ def test_rating_bounds_far_off_stay_numbers() -> None:
         ({"entityIds": ["1"] * 1_001}, "/entityIds"),
     ],
 )
-def test_the_place_of_an_error_is_named(fields: dict[str, Any], pointer: str) -> None:
+def test_error_names_its_field(fields: dict[str, Any], pointer: str) -> None:
     assert [place for place, _ in places_in(REVIEW_SEARCH, fields)] == [pointer]
 
 
 @pytest.mark.parametrize(
-    ("said", "statuses"),
+    ("value", "statuses"),
     [
         (0, [ReviewStatus.NEW]),
         (2.0, [ReviewStatus.REJECTED]),
@@ -150,8 +150,8 @@ def test_the_place_of_an_error_is_named(fields: dict[str, Any], pointer: str) ->
         ([0, "rejected"], [ReviewStatus.NEW, ReviewStatus.REJECTED]),
     ],
 )
-def test_statuses_by_name_or_number(said: Any, statuses: list[ReviewStatus]) -> None:
-    assert criteria(reviewStatus=said).statuses == statuses
+def test_statuses_by_name_or_number(value: Any, statuses: list[ReviewStatus]) -> None:
+    assert criteria(reviewStatus=value).statuses == statuses
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_statuses_by_name_or_number(said: Any, statuses: list[ReviewStatus]) -> 
         ({"ids": ["1"], "objectIds": []}, {"ids": ["1"]}),
     ],
 )
-def test_fields_that_mean_the_same(fields: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_synonymous_fields(fields: dict[str, Any], expected: dict[str, Any]) -> None:
     assert criteria(**fields) == ReviewSearch(sort=[], **expected)
 
 
@@ -176,7 +176,7 @@ def test_fields_that_mean_the_same(fields: dict[str, Any], expected: dict[str, A
         ({"after": "x", "skip": 1}, "/skip"),
     ],
 )
-def test_fields_that_contradict_each_other(fields: dict[str, Any], pointer: str) -> None:
+def test_contradicting_fields_are_refused(fields: dict[str, Any], pointer: str) -> None:
     with pytest.raises(ProblemError) as caught:
         criteria(**fields)
     assert [(error["pointer"], error["code"]) for error in caught.value.errors] == [(pointer, "contradicts")]
@@ -187,7 +187,7 @@ REVIEW = Review("r", Entity("Product", "1"), None, "s", "u", None, None, "text",
 
 
 @pytest.mark.parametrize("sort", ["", *ReviewSortField, "storeName;storeId:desc;title", "rating;id:desc;userName"])
-def test_a_page_begins_behind_the_last_review_of_the_page_before(sort: str) -> None:
+def test_next_page_begins_after_the_last_review(sort: str) -> None:
     request = request_of(sort=sort, reviewStatus=["New"], entityIds=["1"])
     search = request.criteria()
     position = position_of(document_of(REVIEW), order(search))
@@ -198,7 +198,7 @@ def test_a_page_begins_behind_the_last_review_of_the_page_before(sort: str) -> N
 
 
 @pytest.mark.parametrize("changed", [{"sort": "rating"}, {"reviewStatus": 1}, {"userId": "u"}, {"keyword": "a"}])
-def test_a_page_of_another_list_is_refused(changed: dict[str, Any]) -> None:
+def test_page_of_another_list_is_refused(changed: dict[str, Any]) -> None:
     request = request_of(sort="")
     search = request.criteria()
     after = request.next_page(search, ReviewPage([REVIEW], {}, position_of(document_of(REVIEW), order(search))))
@@ -207,10 +207,10 @@ def test_a_page_of_another_list_is_refused(changed: dict[str, Any]) -> None:
     assert [(error["pointer"], error["code"]) for error in refused.errors] == [("/after", "unknown-page")]
 
 
-MARK: Any = [{}, [["createdDate", -1], ["_id", -1]]]
+LIST: Any = [{}, [["createdDate", -1], ["_id", -1]]]
 
 
-PLACES: list[list[Any]] = [
+POSITIONS: list[list[Any]] = [
     *([], [AT], ["2022", "r"], [AT, None], [AT, 1], [1, "r"], [AT, "r", "r"], [True, "r"]),
     *([[2**63], "r"], [["a"], "r"], [[1, 2], "r"], [{"$gt": 1}, "r"], [2**60, "r"], [[2**52], "r"]),
 ]
@@ -220,20 +220,20 @@ PLACES: list[list[Any]] = [
     "after",
     [
         *("x", "é", "=", "null", "e30", "W10", "WzFd"),
-        *(cursor(place, MARK) for place in PLACES),
-        cursor([AT, "r"], MARK)[:-4],
+        *(cursor(place, LIST) for place in POSITIONS),
+        cursor([AT, "r"], LIST)[:-4],
     ],
 )
-def test_a_forged_place_is_refused(after: str) -> None:
+def test_invalid_position_is_refused(after: str) -> None:
     assert [error["pointer"] for error in refusal_of(after=after).errors] == ["/after"]
 
 
-def test_a_place_may_be_written_by_hand() -> None:
-    assert criteria(after=cursor([AT, "r"], MARK)).after == [AT, "r"]
+def test_handwritten_position_is_accepted() -> None:
+    assert criteria(after=cursor([AT, "r"], LIST)).after == [AT, "r"]
 
 
 @pytest.mark.parametrize("sort", ["color", "rating:up", "rating;;color"])
-def test_an_unknown_sort_is_a_bad_request(sort: str) -> None:
+def test_unknown_sort_is_a_bad_request(sort: str) -> None:
     with pytest.raises(ProblemError) as caught:
         criteria(sort=sort)
     assert caught.value.kind.status == 400

@@ -1,4 +1,4 @@
-"""Submissions as they come in: what their records say of them, and what becomes of one whose id is taken."""
+"""Submissions in records of the topic: their fields, their positions, and what happens if the id is taken."""
 
 import json
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ REVIEW = {"id": "r", "EntityType": "Product", "EntityId": "camera", "userId": "a
 
 
 def received(offset: int, reviews: list[dict[str, Any]]) -> Received[Sequence[SubmittedReview]]:
-    """A record with reviews, of which it is told what they say of their own."""
+    """A record with these reviews, decoded as submissions."""
     value = json.dumps([REVIEW | each for each in reviews]).encode()
     return Received(Record(offset, timestamp=offset, value=value), submissions_in(value))
 
@@ -31,19 +31,19 @@ def submissions(*batch: Received[Sequence[SubmittedReview]]) -> list[Submission]
     return list(submissions_of(batch, (), has_places=True).values())
 
 
-def test_purchases_are_looked_up_for_a_stored_review_whether_it_was_told_or_not() -> None:
-    """They are looked up once it is stored and told, and a worker may be killed between."""
+def test_purchases_are_looked_up_for_a_stored_review_announced_or_not() -> None:
+    """The look-up follows the storing and the announcement, and a worker may be killed in between."""
     (submission,) = submissions(received(0, [{}]))
-    for is_told in (False, True):
-        decision = submission.decide_at(replace(submission.holder(None), is_announced=is_told))
+    for is_announced in (False, True):
+        decision = submission.decide_at(replace(submission.holder(None), is_announced=is_announced))
         assert decision is not None
-        assert (decision.outcome, decision.is_repeat, decision.is_announced) == (Outcome.APPLIED, True, is_told)
+        assert (decision.outcome, decision.is_repeat, decision.is_announced) == (Outcome.APPLIED, True, is_announced)
         verifiable = submission.verifiable(decision)
         assert verifiable is not None
         assert verifiable.is_verified is None
 
 
-def test_a_refusal_knows_all_of_its_records_in_whatever_order_they_are_told() -> None:
+def test_refusal_covers_all_its_records_in_any_order() -> None:
     (submission,) = submissions(received(0, [{}]))
     records = [RecordPosition(0, 9, 900), RecordPosition(1, 2, 100), RecordPosition(0, 7, 950)]
     refused = submission._replace(positions=tuple(records)).refused(Refusal.REVIEWS_DISABLED)
@@ -51,8 +51,8 @@ def test_a_refusal_knows_all_of_its_records_in_whatever_order_they_are_told() ->
     assert not refused.seen.covers(RecordPosition(0, 10, 960))
 
 
-def test_of_two_of_one_moment_that_counts_which_wrote_the_review() -> None:
-    """The other one was refused by the rules of its store, or came too late."""
+def test_of_two_simultaneous_submissions_the_stored_one_is_applied() -> None:
+    """The other one was refused by its store's rules, or arrived too late."""
     one, two = submissions(received(0, [{"review": "one"}]), received(0, [{"review": "two"}]))
     decisions = [each.decide_at(two.holder(None)) for each in (one, two)]
     assert [(each.outcome, each.is_stored) for each in decisions if each] == [
@@ -61,8 +61,8 @@ def test_of_two_of_one_moment_that_counts_which_wrote_the_review() -> None:
     ]
 
 
-def told(time: int, text: str, first_published: int | None = None, *, offset: int | None = None) -> Submission:
-    """A submission of a record of this time; of a replay, when it was first published."""
+def submitted(time: int, text: str, first_published: int | None = None, *, offset: int | None = None) -> Submission:
+    """A submission in a record with this timestamp; `first_published` makes it a replay of that time."""
     headers = [] if first_published is None else [("x-first-published", str(first_published).encode())]
     value = json.dumps([REVIEW | {"review": text}]).encode()
     record = Record(time if offset is None else offset, headers, timestamp=time, value=value)
@@ -70,9 +70,9 @@ def told(time: int, text: str, first_published: int | None = None, *, offset: in
     return submission
 
 
-def text_after(*told_in_turn: Submission) -> str:
-    """The text of a review of the first submission once the others have come, one by one."""
-    first, *others = told_in_turn
+def text_after(*submissions_in_turn: Submission) -> str:
+    """The text of the first submission's review after the others have been applied one by one."""
+    first, *others = submissions_in_turn
     kept = first.accepted()
     for each in others:
         holder = replace(first.holder(None), written=kept.written)
@@ -81,24 +81,27 @@ def text_after(*told_in_turn: Submission) -> str:
     return kept.text
 
 
-def test_a_replay_overwrites_no_newer_text() -> None:
-    stored, edit, replay = told(10, "stored"), told(30, "newer"), told(90, "replayed", 20)
+def test_replay_does_not_overwrite_newer_text() -> None:
+    stored, edit, replay = submitted(10, "stored"), submitted(30, "newer"), submitted(90, "replayed", 20)
     assert text_after(stored, edit, replay) == "newer"
-    assert text_after(stored, replay, told(95, "later")) == "later"
+    assert text_after(stored, replay, submitted(95, "later")) == "later"
     assert text_after(edit, replay) == "newer"
-    assert text_after(stored, told(91, "replayed first", 25), replay) == "replayed first"
+    assert text_after(stored, submitted(91, "replayed first", 25), replay) == "replayed first"
 
 
-def test_a_replay_is_taken_where_it_is_the_newest() -> None:
-    stored, replays = told(10, "stored"), [told(90, "first", 20), told(91, "second", 20), told(92, "third", 25)]
+def test_newest_replay_is_applied() -> None:
+    stored, replays = (
+        submitted(10, "stored"),
+        [submitted(90, "first", 20), submitted(91, "second", 20), submitted(92, "third", 25)],
+    )
     assert text_after(stored, *replays[:1]) == "first"
     assert text_after(stored, *replays) == "third"
-    # A review that a replay has stored is no newer than its message was.
+    # A review stored by a replay is no newer than the original message.
     assert text_after(*replays[:2]) == "second"
-    # Delivered again, it is known.
+    # A redelivered replay is recognized.
     assert text_after(stored, *replays[:2], replays[0]) == "second"
-    # What stands behind the last record of the partition is newer, whatever the clock of its sender says.
-    assert text_after(stored, told(90, "replayed", 50), told(40, "later", offset=91)) == "later"
+    # A record after the last one of the partition is newer, whatever its sender's clock shows.
+    assert text_after(stored, submitted(90, "replayed", 50), submitted(40, "later", offset=91)) == "later"
 
 
 SOME_REVIEWS = st.lists(
@@ -109,27 +112,27 @@ SOME_REVIEWS = st.lists(
 @given(st.lists(SOME_REVIEWS, max_size=4))
 @example([[{"review": "A"}], [{"review": "B"}, {"review": "A"}]])
 @example([[{"review": "A"}], [{"review": "A"}, {"review": "B"}], [{"review": "B"}, {"review": "C"}, {"review": "A"}]])
-def test_what_counts_in_a_record_does_not_depend_on_those_beside_it(records: list[list[dict[str, Any]]]) -> None:
+def test_result_of_a_record_is_independent_of_its_batch(records: list[list[dict[str, Any]]]) -> None:
     batch = [received(offset, reviews) for offset, reviews in enumerate(records)]
-    apart: dict[Key, tuple[RecordPosition, ...]] = {}
+    one_by_one: dict[Key, tuple[RecordPosition, ...]] = {}
     for each in batch:
         for submission in submissions(each):
-            apart[submission.key] = (*apart.get(submission.key, ()), *submission.positions)
-    assert [(each.key, each.positions) for each in submissions(*batch)] == list(apart.items())
+            one_by_one[submission.key] = (*one_by_one.get(submission.key, ()), *submission.positions)
+    assert [(each.key, each.positions) for each in submissions(*batch)] == list(one_by_one.items())
 
 
-def test_the_last_one_in_a_record_counts_and_has_what_it_leaves_out_from_the_one_before() -> None:
+def test_last_submission_in_a_record_counts_and_inherits_omitted_fields() -> None:
     first, last = {"title": "Title", "review": "B", "commandId": "c"}, {"review": "A"}
     (submission,) = submissions(received(0, [first, last]))
     assert (submission.review.review, submission.review.title) == ("A", "Title")
-    # A command counts once, where it comes first.
+    # A command counts once, at its first occurrence.
     (submission,) = submissions(received(0, [first, {**last, "commandId": "c"}]))
     assert (submission.review.review, submission.review.title) == ("B", "Title")
 
 
-def test_the_last_one_in_a_record_keeps_images_unless_it_says_which_it_has() -> None:
+def test_last_submission_in_a_record_inherits_images_unless_it_names_them() -> None:
     first = {"images": [str(UUID(int=1))], "hiddenImages": [str(UUID(int=1))], "source": "import"}
-    for said, expected in (({}, (str(UUID(int=1)),)), ({"images": []}, ()), ({"images": None}, (str(UUID(int=1)),))):
-        (submission,) = submissions(received(0, [first, {"review": "B", "source": "import", **said}]))
+    for fields, expected in (({}, (str(UUID(int=1)),)), ({"images": []}, ()), ({"images": None}, (str(UUID(int=1)),))):
+        (submission,) = submissions(received(0, [first, {"review": "B", "source": "import", **fields}]))
         assert submission.review.images == expected
         assert submission.review.hidden_images == (expected or None)

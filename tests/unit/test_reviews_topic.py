@@ -1,4 +1,4 @@
-"""The records of the topic of reviews, its settings, and the errors that end a change stream for good."""
+"""The records of the topic of reviews, its settings, and the errors that make a change stream unrecoverable."""
 
 import json
 from dataclasses import replace
@@ -32,7 +32,7 @@ REVIEW = Review(
 NAMES = TopicNames("p.")
 
 
-def test_a_record_has_the_whole_review() -> None:
+def test_record_has_the_whole_review() -> None:
     record = state_record("p.reviews", review_state(REVIEW))
     assert record.key == b"r-1"
     assert json.loads(record.value or b"") == {
@@ -71,19 +71,19 @@ def test_a_record_has_the_whole_review() -> None:
     }
 
 
-def test_what_is_stored_is_what_was_there() -> None:
+def test_stored_review_round_trips() -> None:
     assert review_from(document_of(REVIEW) | {"moderator": "Mo", "moderationReason": "Not about the lens"}) == REVIEW
     plain = replace(REVIEW, reply=None, facts=NO_FACTS, responses=NO_RESPONSES, flags=(), images=(), reason_code=None)
     assert not set(STORED_FACTS) & document_of(plain).keys()
 
 
-def test_a_tombstone_has_no_value() -> None:
+def test_tombstone_has_no_value() -> None:
     record = tombstone("p.reviews", "r-1")
     assert (record.topic, record.key, record.value) == ("p.reviews", b"r-1", None)
     assert dict(record.headers)["ce_type"] == b"plaudit.ReviewGone"
 
 
-def test_the_topic_is_compacted_within_a_day_and_others_are_not() -> None:
+def test_only_the_topic_of_reviews_is_compacted() -> None:
     settings = {topic: topic_settings(NAMES.name(topic), NAMES, TopicLayout()) for topic in Topic}
     compacted = settings.pop(Topic.REVIEWS)
     assert (compacted["cleanup.policy"], compacted["max.compaction.lag.ms"]) == ("compact", "86400000")
@@ -99,6 +99,6 @@ def test_the_topic_is_compacted_within_a_day_and_others_are_not() -> None:
         (AutoReconnect("connection closed"), False),
     ],
 )
-def test_errors_that_no_retry_overcomes(error: PyMongoError, is_lost: bool) -> None:
+def test_lost_history_is_distinguished_from_temporary_errors(error: PyMongoError, is_lost: bool) -> None:
     assert isinstance(stream_error(error), HistoryLostError) is is_lost
     assert is_lost or stream_error(error) is error

@@ -1,4 +1,4 @@
-"""The rooms of the code: no MongoDB document leaves `storage/`, and nothing grows beyond what one reads at a time."""
+"""Code layout: no MongoDB document leaves `storage/`, and files, functions and handlers stay short."""
 
 import ast
 import inspect
@@ -19,14 +19,14 @@ from tests.support.rooms import ROOMS as PRODUCT
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("api", "console", "storefront", "consumers", "scheduler", "plaudit")
-# Connections are typed by the documents behind them; of a task, nobody reads the result.
+# Connections have the document type as a parameter; the result of a task is not read.
 OPAQUE = (AsyncDatabase, AsyncMongoClient, Task)
 
 
-def what_others_can_reach() -> list[tuple[str, str]]:
-    """Each module and name of `storage` that another room imports, and every class, which may come with another one."""
+def reachable_names() -> list[tuple[str, str]]:
+    """Each module and name of `storage` that another room imports, and each class, since results may contain it."""
     found = set()
-    # The shapes of documents are for `storage` alone, unless somebody imports them.
+    # The shapes of documents are internal to `storage` unless another room imports them.
     own = {"storage.shapes"}
     for room in (*ROOMS, "storage"):
         for file in (ROOT / room).rglob("*.py"):
@@ -51,7 +51,7 @@ def document_types(hint: Any) -> Iterator[str]:
 
 
 def signatures(name: str, thing: object) -> Iterator[tuple[str, Any]]:
-    """The types of results, parameters and fields, each with the place where it stands."""
+    """The types of results, parameters and fields, each with its place."""
     if inspect.isclass(thing):
         if is_dataclass(thing):
             hints = get_type_hints(thing)
@@ -74,12 +74,12 @@ def signatures(name: str, thing: object) -> Iterator[tuple[str, Any]]:
 
 
 def leaks(name: str, thing: object) -> list[str]:
-    """Places where a type of `thing` lets a document through."""
+    """Places whose types let a document out."""
     return [f"{place}: {leak}" for place, hint in signatures(name, thing) for leak in document_types(hint)]
 
 
-@pytest.mark.parametrize(("module", "name"), what_others_can_reach())
-def test_what_other_rooms_use_of_storage_has_no_documents(module: str, name: str) -> None:
+@pytest.mark.parametrize(("module", "name"), reachable_names())
+def test_storage_exposes_no_documents(module: str, name: str) -> None:
     assert name != "Document"
     parent = import_module(module)
     thing = getattr(parent, name, None) or import_module(f"{module}.{name}")
@@ -133,14 +133,14 @@ class AsMethod:
     [as_result, as_results, as_parameter, as_callback, as_anything, AsField, AsPart, AsClassMethod, AsMethod],
     ids=lambda each: each.__name__,
 )
-def test_a_document_that_leaves_is_found(leaky: object) -> None:
+def test_leaking_document_is_found(leaky: object) -> None:
     assert leaks("here", leaky)
 
 
 MOST_LINES_OF_A_FILE = 300
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_HANDLER = 25
-# Shops embed it, and what it shows at once comes as one file: what comes later has modules of its own.
+# Shops embed it, and everything shown at once comes in one file; parts loaded later have their own modules.
 LONGER_SCRIPTS = {"storefront/static/plaudit-reviews.js"}
 
 
@@ -161,8 +161,8 @@ def test_files_functions_and_handlers_stay_short(room: str) -> None:
     assert not too_long
 
 
-def test_scripts_stay_short() -> None:
-    """Of those that are written here."""
+def test_own_scripts_stay_short() -> None:
+    """Vendored scripts are excluded."""
     vendored = {name for path in ROOT.glob("*/static/vendored.json") for name in json.loads(path.read_text())}
     own = {
         path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines())

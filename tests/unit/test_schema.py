@@ -1,4 +1,4 @@
-"""Versions that may run on a database, before, during and after a step."""
+"""Versions that may run on a database before, during and after a migration step."""
 
 from functools import reduce
 
@@ -36,13 +36,13 @@ EXPAND, CONTRACT = Step(5, "Add a field.", 4), Step(5, "Remove a field.", 5)
         (SchemaMark(), 1, Compatibility.BEHIND),
     ],
 )
-def test_a_version_runs_on_its_schema_and_its_neighbours(mark: SchemaMark, known: int, expected: Compatibility) -> None:
+def test_version_runs_on_its_schema_and_neighbours(mark: SchemaMark, known: int, expected: Compatibility) -> None:
     found = compatibility(mark, known)
     assert found is expected
     assert (found in REFUSED) is (refusal(mark, known) is not None)
 
 
-def test_a_rolling_upgrade_and_a_rollback_by_one_version() -> None:
+def test_rolling_upgrade_and_rollback_by_one_version() -> None:
     before = SchemaMark(4, 3)
     for mark in (before, mark_when_begun(before, EXPAND), mark_when_done(before, EXPAND)):
         assert compatibility(mark, 4) not in REFUSED
@@ -50,7 +50,7 @@ def test_a_rolling_upgrade_and_a_rollback_by_one_version() -> None:
     assert mark_when_done(before, EXPAND) == SchemaMark(5, 4)
 
 
-def test_a_step_that_contracts_shuts_older_versions_out_from_its_beginning() -> None:
+def test_contracting_step_excludes_older_versions_from_its_start() -> None:
     before = SchemaMark(4, 3)
     assert compatibility(before, 4) not in REFUSED
     for mark in (mark_when_begun(before, CONTRACT), mark_when_done(before, CONTRACT)):
@@ -58,7 +58,7 @@ def test_a_step_that_contracts_shuts_older_versions_out_from_its_beginning() -> 
         assert compatibility(mark, 5) not in REFUSED
 
 
-def test_a_refusal_says_what_to_do() -> None:
+def test_refusal_says_what_to_do() -> None:
     assert refusal(SchemaMark(9, 8), 4) == (
         "The database has schema 9, which requires a version of Plaudit that knows at least schema 8; this one "
         "knows 4. Run a newer version."
@@ -69,7 +69,7 @@ def test_a_refusal_says_what_to_do() -> None:
     )
 
 
-def test_the_steps_are_numbered_in_their_order_and_have_their_work() -> None:
+def test_steps_are_numbered_in_order_and_have_their_work() -> None:
     assert [step.number for step in STEPS] == list(range(1, NEWEST + 1))
     assert {step.number for step in STEPS} - set(WORK) == {2}  # it changes no document
     assert missing_steps(SchemaMark()) == STEPS
@@ -79,17 +79,17 @@ def test_the_steps_are_numbered_in_their_order_and_have_their_work() -> None:
     assert all(step.least in (step.number - 1, step.number) for step in STEPS)
 
 
-def test_a_fresh_database_is_marked_as_if_all_steps_had_been_made() -> None:
+def test_fresh_database_is_marked_as_fully_migrated() -> None:
     assert fresh_mark() == reduce(mark_when_done, STEPS, SchemaMark())
 
 
 @pytest.mark.parametrize(("version", "places", "queue"), [(1, False, False), (2, True, False), (3, True, True)])
-def test_what_a_schema_has(version: int, places: bool, queue: bool) -> None:
+def test_features_of_a_schema(version: int, places: bool, queue: bool) -> None:
     mark = SchemaMark(version, version)
     assert (mark.has_places, mark.has_queue) == (places, queue)
 
 
-def test_a_step_that_is_made_again_takes_nothing_back() -> None:
+def test_repeated_step_does_not_lower_the_mark() -> None:
     later = SchemaMark(7, 6)
     for step in (EXPAND, CONTRACT):
         assert mark_when_begun(later, step) == mark_when_done(later, step) == later

@@ -1,4 +1,4 @@
-"""Sealed cookies of the console, and the rules about who may use them."""
+"""Sealed cookies of the console, and the rules for their use."""
 
 import os
 from base64 import b64encode, urlsafe_b64encode
@@ -29,15 +29,15 @@ OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 ANNA = Session("s-1", f"plaudit_0123456789ab_{'s' * 43}", "anna", NOW)
 
 
-def test_a_session_comes_back_as_it_was() -> None:
+def test_session_round_trips() -> None:
     value = sealed_session(ANNA, [NEW])
     assert opened_session(value, [NEW], NOW) == ANNA
     assert ANNA.credential not in value
-    # The same twice tells nothing.
+    # Sealing the same session twice gives different cookies.
     assert sealed_session(ANNA, [NEW]) != value
 
 
-def test_no_byte_can_be_changed_left_out_or_added() -> None:
+def test_any_change_of_the_cookie_is_detected() -> None:
     value = sealed_session(ANNA, [NEW])
     sealed = base64url.decoded(value)
     for place in range(len(sealed)):
@@ -49,12 +49,12 @@ def test_no_byte_can_be_changed_left_out_or_added() -> None:
         assert opened_session(urlsafe_b64encode(sealed[:place]).rstrip(b"=").decode(), [NEW], NOW) is None, place
     for other in ("", "A", "=", f"{value}A", f"{value}=", f"{value} ", f" {value}", "é", value[:-1] + "é"):
         assert opened_session(other, [NEW], NOW) is None, other
-    # The last character of base64 has bits that belong to no byte: another spelling is another cookie.
+    # The last base64 character has bits that belong to no byte: other spellings of it are refused.
     spellings = [value[:-1] + last for last in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"]
     assert [each for each in spellings if opened_session(each, [NEW], NOW)] == [value]
 
 
-def test_keys_take_turns() -> None:
+def test_keys_can_be_rotated() -> None:
     before = sealed_session(ANNA, [OLD])
     assert opened_session(before, [NEW, OLD], NOW) == ANNA
     after = sealed_session(ANNA, [NEW, OLD])
@@ -63,13 +63,13 @@ def test_keys_take_turns() -> None:
     assert opened_session(after, [OLD], NOW) is None
 
 
-def test_a_session_is_over_after_eight_hours() -> None:
+def test_session_expires_after_eight_hours() -> None:
     value = sealed_session(ANNA, [NEW])
     assert opened_session(value, [NEW], NOW + LIFETIME - timedelta(milliseconds=1))
     assert opened_session(value, [NEW], NOW + LIFETIME) is None
 
 
-def test_a_cookie_is_good_under_its_own_name_alone() -> None:
+def test_cookie_is_valid_only_under_its_own_name() -> None:
     attempt = Attempt.begin("/console", NOW)
     sealed = attempt.sealed([NEW])
     assert opened_attempt(sealed, [NEW], NOW) == attempt
@@ -80,13 +80,13 @@ def test_a_cookie_is_good_under_its_own_name_alone() -> None:
     assert opened_session(ATTEMPT.seal(content, [NEW]), [NEW], NOW) is None
 
 
-def test_a_sign_in_that_has_begun_waits_for_ten_minutes() -> None:
+def test_sign_in_attempt_expires_after_ten_minutes() -> None:
     sealed = Attempt.begin("/console", NOW).sealed([NEW])
     assert opened_attempt(sealed, [NEW], NOW + timedelta(minutes=9))
     assert opened_attempt(sealed, [NEW], NOW + timedelta(minutes=10)) is None
 
 
-def test_a_large_token_fits_and_one_that_would_be_dropped_is_refused() -> None:
+def test_large_token_fits_and_oversized_one_is_refused() -> None:
     issuer = Issuer({"first": rsa_key()})
     roles = [f"role-{number}-of-the-organisation" for number in range(62)]
     token = issuer.token(["customerReviews:read"], roles=roles)
@@ -101,18 +101,18 @@ def test_a_large_token_fits_and_one_that_would_be_dropped_is_refused() -> None:
 
 
 @pytest.mark.parametrize("cookie", [SESSION, ATTEMPT])
-def test_browsers_keep_it_from_scripts_other_sites_and_listeners(cookie: SealedCookie) -> None:
-    given, taken = Response(), Response()
-    cookie.put(given, "v")
-    cookie.remove(taken)
-    for response in (given, taken):
+def test_cookies_are_kept_from_scripts_other_sites_and_networks(cookie: SealedCookie) -> None:
+    added, removed = Response(), Response()
+    cookie.put(added, "v")
+    cookie.remove(removed)
+    for response in (added, removed):
         name, *attributes = response.headers["set-cookie"].split("; ")
         assert name.startswith("__Host-plaudit")
-        # What `__Host-` asks for, or the browser doesn't listen.
+        # The `__Host-` prefix requires these; otherwise the browser ignores the cookie.
         assert {"Path=/", "Secure", "HttpOnly", "SameSite=lax"} <= set(attributes)
         assert not [each for each in attributes if each.startswith("Domain")]
-    assert f"Max-Age={int(cookie.lifetime.total_seconds())}" in given.headers["set-cookie"]
-    assert "Max-Age=0" in taken.headers["set-cookie"]
+    assert f"Max-Age={int(cookie.lifetime.total_seconds())}" in added.headers["set-cookie"]
+    assert "Max-Age=0" in removed.headers["set-cookie"]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_browsers_keep_it_from_scripts_other_sites_and_listeners(cookie: SealedC
         ("anything", None, False),
     ],
 )
-def test_whose_page_asks(method: str, site: str | None, is_own: bool) -> None:
+def test_own_requests_are_recognized(method: str, site: str | None, is_own: bool) -> None:
     assert is_own_request(method, site) is is_own
 
 
@@ -149,7 +149,7 @@ def test_whose_page_asks(method: str, site: str | None, is_own: bool) -> None:
         "/console/stores/..x%2F%3F/rules",
     ],
 )
-def test_the_way_back_is_kept(wanted: str) -> None:
+def test_return_path_is_kept(wanted: str) -> None:
     assert way_back(wanted) == wanted
 
 
@@ -173,7 +173,7 @@ def test_the_way_back_is_kept(wanted: str) -> None:
         *("/console/sign-in", "/console/sign-in?next=/console", "/console/sign-in/start", "/console/sign-out"),
     ],
 )
-def test_nobody_is_sent_elsewhere(wanted: str | None) -> None:
+def test_foreign_return_path_is_replaced(wanted: str | None) -> None:
     assert way_back(wanted) == HOME
 
 
@@ -191,12 +191,12 @@ def test_nobody_is_sent_elsewhere(wanted: str | None) -> None:
         ("http", "", False),
     ],
 )
-def test_where_others_can_listen(scheme: str, host: str, expected: bool) -> None:
+def test_confidential_origins(scheme: str, host: str, expected: bool) -> None:
     assert is_confidential(scheme, host) is keeps_cookies(scheme, host) is expected
 
 
-def test_to_browsers_names_below_localhost_are_this_machine() -> None:
-    """To a resolver they may be anybody's."""
+def test_names_below_localhost_keep_cookies_but_are_not_confidential() -> None:
+    """Browsers resolve them to this machine; other resolvers may not."""
     assert keeps_cookies("http", "plaudit.localhost")
     assert not is_confidential("http", "plaudit.localhost")
     assert not keeps_cookies("http", "plaudit.localhost.example")
@@ -217,7 +217,7 @@ def test_keys_of_cookies() -> None:
         assert url not in str(refused.value.json(include_input=False))
 
 
-def test_a_key_with_more_behind_it_is_none() -> None:
+def test_key_with_trailing_characters_is_refused() -> None:
     key = urlsafe_b64encode(NEW).decode().rstrip("=")
     assert cookie_key(f" {key}=\n") == NEW
     for more in ("X", "A", "==X"):
@@ -233,12 +233,12 @@ def test_a_key_with_more_behind_it_is_none() -> None:
         ({"authorize_url": "https://issuer.test/a"}, "set both or neither"),
     ],
 )
-def test_settings_of_a_client_that_could_not_work(given: dict[str, object], named: str) -> None:
+def test_unusable_client_settings_are_refused(given: dict[str, object], named: str) -> None:
     with pytest.raises(ValidationError, match=named):
         OpenIdSettings.model_validate(given)
 
 
-def test_what_the_pages_show_is_configured() -> None:
+def test_settings_of_the_pages() -> None:
     given = ConsoleSettings.model_validate({"target_hours": 0.5, "image_origins": ["https://images.example.com:8443"]})
     assert given.target == timedelta(minutes=30)
     for bad in (

@@ -1,4 +1,4 @@
-"""Addresses of a running `plaudit up`, and what else is configured beside it."""
+"""Addresses of a running `plaudit up` in combination with other configured servers."""
 
 import fcntl
 import json
@@ -39,7 +39,7 @@ def settings(
 
 
 @pytest.mark.parametrize(
-    ("variable", "mongo", "kafka", "ask"),
+    ("variable", "mongo", "kafka", "read"),
     [
         ("MONGO__URI", "mongodb://real.example", None, Settings.kafka_connection),
         ("MONGO__URI", "mongodb://real.example", None, Settings.http_address),
@@ -47,29 +47,29 @@ def settings(
         ("KAFKA__BOOTSTRAP_SERVERS", MONGO, "real.example:9092", Settings.http_address),
     ],
 )
-def test_another_server_beside_those_of_what_runs_here(
-    data: Path, variable: str, mongo: str | None, kafka: str | None, ask: Callable[[Settings], object]
+def test_one_server_other_than_the_running_ones_is_refused(
+    data: Path, variable: str, mongo: str | None, kafka: str | None, read: Callable[[Settings], object]
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"PLAUDIT_{variable} is not the server of") as caught:
-        ask(settings(data, mongo=mongo, kafka=kafka))
+        read(settings(data, mongo=mongo, kafka=kafka))
     assert "pass-of" not in str(caught.value)
 
 
-def test_the_servers_of_what_runs_here_may_be_configured(data: Path) -> None:
+def test_running_servers_may_be_configured(data: Path) -> None:
     for each in (settings(data), settings(data, mongo=MONGO), settings(data, kafka=KAFKA)):
         assert each.mongo_uri() == MONGO
         assert each.kafka_connection().bootstrap_servers == KAFKA
         assert each.http_address() == "http://127.0.0.1:8123"
 
 
-def test_servers_that_are_all_configured_are_taken(data: Path) -> None:
+def test_fully_configured_servers_are_used(data: Path) -> None:
     others = settings(data, mongo="mongodb://real.example", kafka="real.example:9092")
     assert others.mongo_uri() == "mongodb://real.example"
     assert others.kafka_connection().bootstrap_servers == "real.example:9092"
 
 
 @pytest.mark.parametrize("mongo", [None, MONGO])
-def test_another_database_on_the_server_of_what_runs_here(data: Path, mongo: str | None) -> None:
+def test_another_database_on_the_running_server_is_refused(data: Path, mongo: str | None) -> None:
     named = SecretStr(mongo) if mongo else None
     here = settings(data, mongo=mongo).model_copy(update={"mongo": MongoSettings(uri=named, database="other")})
     with pytest.raises(ConfigurationError, match=r"PLAUDIT_MONGO__DATABASE is other, but .* has the database plaudit"):
@@ -79,12 +79,12 @@ def test_another_database_on_the_server_of_what_runs_here(data: Path, mongo: str
     assert settings(data, mongo=mongo).mongo_database() == "shop"
 
 
-def test_a_database_on_servers_that_are_all_configured_is_taken(data: Path) -> None:
+def test_another_database_on_fully_configured_servers_is_used(data: Path) -> None:
     chosen = MongoSettings(uri=SecretStr(MONGO), database="other")
     assert settings(data, kafka=KAFKA).model_copy(update={"mongo": chosen}).mongo_database() == "other"
 
 
-def test_another_host_than_that_of_what_runs_here(data: Path) -> None:
+def test_another_host_than_the_running_one_is_refused(data: Path) -> None:
     assert settings(data, http=HttpSettings(host="127.0.0.1")).http_address() == "http://127.0.0.1:8123"
     with pytest.raises(ConfigurationError, match=r"PLAUDIT_HTTP__HOST is real\.example, but .* listens on"):
         settings(data, http=HttpSettings(host="real.example")).http_address()

@@ -1,4 +1,4 @@
-"""The page of settings is that of the models."""
+"""The page of settings matches the models."""
 
 import runpy
 
@@ -7,8 +7,8 @@ from tests.support.documents import ROOT
 from tests.support.variables import variables
 
 
-def test_the_page_of_settings_is_new() -> None:
-    """After a change of settings: `make docs`."""
+def test_page_of_settings_is_up_to_date() -> None:
+    """Run `make docs` after a change of settings."""
     page = (ROOT / "docs" / "settings.md").read_text()
     assert page == runpy.run_path(str(ROOT / "docs" / "write_settings.py"))["settings_page"]()
     assert [name for name, _ in variables(Settings) if f"`{name}`" not in page] == []

@@ -1,4 +1,4 @@
-"""Stored documents with damaged fields, as lists show them."""
+"""Lists show stored documents with damaged fields."""
 
 from datetime import UTC, datetime
 
@@ -42,7 +42,7 @@ RETURN: Document = {
 
 
 @pytest.mark.parametrize("status", [3, -1, 7, 2**40])
-def test_a_status_that_there_is_not_is_shown_as_a_lost_one(status: int) -> None:
+def test_unknown_status_is_shown_as_missing(status: int) -> None:
     damaged = {**REVIEW, "status": status}
     shown = review_from(damaged)
     assert (shown.status, shown.text, shown.entity) == (ReviewStatus.NEW, "Good.", Entity("Product", "p"))
@@ -51,6 +51,6 @@ def test_a_status_that_there_is_not_is_shown_as_a_lost_one(status: int) -> None:
 
 
 @pytest.mark.parametrize("lines", [[5], [{"quantity": "two"}]])
-def test_a_field_whose_content_is_unusable_is_shown_as_a_lost_one(lines: list[object]) -> None:
+def test_unusable_field_is_shown_as_missing(lines: list[object]) -> None:
     shown = shown_from({**RETURN, "lines": lines})
     assert (shown.number, shown.status, tuple(shown.lines)) == ("RET260101-00001", "Approved", ())

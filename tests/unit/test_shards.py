@@ -1,4 +1,4 @@
-"""Shard keys: what a sharded cluster asks of indexes and writes, and what would go to every shard."""
+"""Shard keys: requirements of a sharded cluster for indexes and writes, and operations that go to every shard."""
 
 from importlib import import_module
 from typing import Any
@@ -13,7 +13,7 @@ from tests.support.targeting import untargeted
 TALLY = {"entityType": "Product", "entityId": "a", "storeId": None}
 
 
-def test_unique_indexes_of_what_is_spread_begin_with_its_key() -> None:
+def test_unique_indexes_begin_with_the_shard_key() -> None:
     for collection, models in all_indexes(remember_days=1).items():
         unique = [model.document for model in models if model.document.get("unique")]
         key = list(SHARD_KEYS.get(collection, ()))
@@ -21,7 +21,7 @@ def test_unique_indexes_of_what_is_spread_begin_with_its_key() -> None:
 
 
 @pytest.mark.parametrize("function", SCATTERING)
-def test_what_may_ask_every_shard_exists(function: str) -> None:
+def test_listed_scattering_functions_exist(function: str) -> None:
     module, *names = function.split(".")
     found: Any = import_module(f"storage.{module}")
     for name in names:
@@ -43,11 +43,11 @@ def test_what_may_ask_every_shard_exists(function: str) -> None:
         ("update", {"update": "reviews", "updates": [{"q": {"_id": {"$in": ["a", "b"]}}, "u": {}, "multi": True}]}),
         ("delete", {"delete": "outbox", "deletes": [{"q": {"_id": 1}, "limit": 1}]}),
         ("insert", {"insert": "reviews", "documents": [{"_id": "a"}]}),
-        ("find", {"find": "mails", "filter": {"dueAt": 1}}),  # it stays on one shard
+        ("find", {"find": "mails", "filter": {"dueAt": 1}}),  # this collection is not sharded
         ("getMore", {"getMore": 1, "collection": "reviews"}),
     ],
 )
-def test_what_goes_to_its_place(name: str, command: dict[str, Any]) -> None:
+def test_targeted_operations(name: str, command: dict[str, Any]) -> None:
     assert not [*untargeted(name, command)]
 
 
@@ -72,5 +72,5 @@ def test_what_goes_to_its_place(name: str, command: dict[str, Any]) -> None:
         ("findAndModify", {"findAndModify": "orders", "query": {"storeId": "a"}}, True),
     ],
 )
-def test_what_would_go_to_every_shard(name: str, command: dict[str, Any], *, is_refused: bool) -> None:
+def test_operations_that_go_to_every_shard(name: str, command: dict[str, Any], *, is_refused: bool) -> None:
     assert [found.is_refused for found in untargeted(name, command)] == [is_refused]

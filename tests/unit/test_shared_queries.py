@@ -1,4 +1,4 @@
-"""Look-ups that come at the same time."""
+"""Concurrent look-ups that share queries."""
 
 import asyncio
 from collections.abc import Collection
@@ -10,148 +10,148 @@ from api.web.shared_queries import CachedQueries, SharedQueries
 from storage.database import result_or_default
 
 LIMIT_S: ContextVar[float | None] = ContextVar("LIMIT_S", default=None)
-"""As PyMongo keeps its own."""
+"""A context variable, as PyMongo uses for its own timeout."""
 
 
-class Shelf:
-    """Tells what stands on it, when it is let; notes what it was asked."""
+class GatedSource:
+    """A source of values that waits for a gate and records its queries."""
 
     def __init__(self) -> None:
         self.things = {"a": 1, "b": 2}
-        self.asked: list[set[str]] = []
-        self.is_asked: asyncio.Queue[None] = asyncio.Queue()
-        self.go_on = asyncio.Event()
+        self.queries: list[set[str]] = []
+        self.started: asyncio.Queue[None] = asyncio.Queue()
+        self.gate = asyncio.Event()
 
     async def __call__(self, keys: Collection[str]) -> dict[str, int]:
-        self.asked.append(set(keys))
-        self.is_asked.put_nowait(None)
+        self.queries.append(set(keys))
+        self.started.put_nowait(None)
         found = {key: self.things[key] for key in keys if key in self.things}
-        await self.go_on.wait()
+        await self.gate.wait()
         return found
 
 
-async def test_those_who_ask_meanwhile_are_answered_by_one_query_and_each_gets_its_own() -> None:
-    shelf = Shelf()
-    together = SharedQueries(shelf)
-    first = asyncio.create_task(together.of(["a"]))
-    await shelf.is_asked.get()
-    second = asyncio.create_task(together.of(["b"]))
-    await shelf.is_asked.get()
-    later = [asyncio.create_task(together.of(keys)) for keys in (["a"], ["b", "c"], ["a", "b"])]
+async def test_concurrent_callers_share_one_query_and_get_their_own_results() -> None:
+    source = GatedSource()
+    shared = SharedQueries(source)
+    first = asyncio.create_task(shared.of(["a"]))
+    await source.started.get()
+    second = asyncio.create_task(shared.of(["b"]))
+    await source.started.get()
+    later = [asyncio.create_task(shared.of(keys)) for keys in (["a"], ["b", "c"], ["a", "b"])]
     await asyncio.sleep(0)
-    shelf.go_on.set()
+    source.gate.set()
     assert await asyncio.gather(first, second, *later) == [{"a": 1}, {"b": 2}, {"a": 1}, {"b": 2}, {"a": 1, "b": 2}]
-    assert shelf.asked == [{"a"}, {"b"}, {"a", "b", "c"}]
+    assert source.queries == [{"a"}, {"b"}, {"a", "b", "c"}]
 
 
 async def test_no_answer_is_older_than_its_question() -> None:
-    shelf = Shelf()
-    together = SharedQueries(shelf)
-    early = asyncio.create_task(together.of(["a"]))
-    await shelf.is_asked.get()
-    shelf.things["a"] = 7
-    late = asyncio.create_task(together.of(["a"]))
+    source = GatedSource()
+    shared = SharedQueries(source)
+    early = asyncio.create_task(shared.of(["a"]))
+    await source.started.get()
+    source.things["a"] = 7
+    late = asyncio.create_task(shared.of(["a"]))
     await asyncio.sleep(0)
-    shelf.go_on.set()
+    source.gate.set()
     assert list(await asyncio.gather(early, late)) == [{"a": 1}, {"a": 7}]
 
 
-async def test_a_failure_is_told_to_all_and_forgotten() -> None:
+async def test_failure_reaches_all_callers_and_is_not_cached() -> None:
     failing = True
 
-    async def ask(keys: Collection[str]) -> dict[str, int]:
+    async def fail_or_answer(keys: Collection[str]) -> dict[str, int]:
         if failing:
             raise ConnectionError("away")
         return dict.fromkeys(keys, 1)
 
-    together = SharedQueries(ask)
-    told = await asyncio.gather(*(together.of(["a"]) for _ in range(3)), return_exceptions=True)
-    assert [type(each) for each in told] == [ConnectionError] * 3
+    shared = SharedQueries(fail_or_answer)
+    results = await asyncio.gather(*(shared.of(["a"]) for _ in range(3)), return_exceptions=True)
+    assert [type(each) for each in results] == [ConnectionError] * 3
     failing = False
-    assert await together.of(["a"]) == {"a": 1}
+    assert await shared.of(["a"]) == {"a": 1}
 
 
-async def test_one_who_gives_up_spoils_nothing_for_the_others() -> None:
-    shelf = Shelf()
-    together = SharedQueries(shelf)
-    asking = [asyncio.create_task(together.of(["a"])) for _ in range(2)]
-    await shelf.is_asked.get()
-    asking[0].cancel()
-    shelf.go_on.set()
+async def test_cancelled_caller_does_not_affect_the_others() -> None:
+    source = GatedSource()
+    shared = SharedQueries(source)
+    callers = [asyncio.create_task(shared.of(["a"])) for _ in range(2)]
+    await source.started.get()
+    callers[0].cancel()
+    source.gate.set()
     with pytest.raises(asyncio.CancelledError):
-        await asking[0]
-    assert await asking[1] == {"a": 1}
+        await callers[0]
+    assert await callers[1] == {"a": 1}
 
 
-async def test_the_limit_of_who_asks_first_is_not_that_of_the_others() -> None:
+async def test_query_does_not_inherit_the_first_callers_timeout() -> None:
     limits = []
 
-    async def ask(keys: Collection[str]) -> dict[str, int]:
+    async def note_limit(keys: Collection[str]) -> dict[str, int]:
         limits.append(LIMIT_S.get())
         return {}
 
     LIMIT_S.set(1)
-    await SharedQueries(ask).of(["a"])
+    await SharedQueries(note_limit).of(["a"])
     assert limits == [None]
 
 
-async def test_nothing_is_asked_for_nothing() -> None:
-    shelf = Shelf()
-    assert await SharedQueries(shelf).of([]) == {}
-    assert shelf.asked == []
+async def test_no_keys_need_no_query() -> None:
+    source = GatedSource()
+    assert await SharedQueries(source).of([]) == {}
+    assert source.queries == []
 
 
-async def test_an_answer_is_kept_for_its_time_and_none_is_not() -> None:
-    shelf = Shelf()
-    shelf.go_on.set()
-    kept = CachedQueries(shelf, age_s=60)
+async def test_answers_are_cached_and_misses_are_not() -> None:
+    source = GatedSource()
+    source.gate.set()
+    kept = CachedQueries(source, age_s=60)
     assert await kept.of(["a", "c"]) == {"a": 1}
-    shelf.things = {"a": 2, "b": 3, "c": 4}
+    source.things = {"a": 2, "b": 3, "c": 4}
     assert await kept.of(["a", "b", "c"]) == {"a": 1, "b": 3, "c": 4}
-    assert shelf.asked == [{"a", "c"}, {"b", "c"}]
+    assert source.queries == [{"a", "c"}, {"b", "c"}]
 
 
-async def test_an_old_answer_is_asked_for_again() -> None:
-    shelf = Shelf()
-    shelf.go_on.set()
-    kept = CachedQueries(shelf, age_s=0)
+async def test_expired_answer_is_queried_again() -> None:
+    source = GatedSource()
+    source.gate.set()
+    kept = CachedQueries(source, age_s=0)
     await kept.of(["a"])
-    shelf.things["a"] = 7
+    source.things["a"] = 7
     assert await kept.of(["a"]) == {"a": 7}
 
 
-async def test_what_is_forgotten_is_asked_for_anew_and_remembered_all_the_same() -> None:
-    shelf = Shelf()
-    shelf.go_on.set()
-    kept = CachedQueries(shelf, age_s=60)
+async def test_forgotten_answer_is_queried_again_but_still_remembered() -> None:
+    source = GatedSource()
+    source.gate.set()
+    kept = CachedQueries(source, age_s=60)
     await kept.of(["a", "b"])
     kept.forget()
     assert kept.remembered(["a", "c"]) == {"a": 1}
-    shelf.things["a"] = 7
+    source.things["a"] = 7
     assert await kept.of(["a"]) == {"a": 7}
     assert kept.remembered(["a", "b"]) == {"a": 7, "b": 2}
-    assert shelf.asked == [{"a", "b"}, {"a"}]
+    assert source.queries == [{"a", "b"}, {"a"}]
 
 
-async def test_what_is_forgotten_while_it_is_asked_for_is_not_kept() -> None:
-    shelf = Shelf()
-    kept = CachedQueries(shelf, age_s=60)
+async def test_answer_forgotten_during_its_query_is_not_cached() -> None:
+    source = GatedSource()
+    kept = CachedQueries(source, age_s=60)
     early = asyncio.create_task(kept.of(["a"]))
-    await shelf.is_asked.get()
-    shelf.things["a"] = 7
+    await source.started.get()
+    source.things["a"] = 7
     kept.forget()
-    shelf.go_on.set()
+    source.gate.set()
     assert await early == {"a": 1}
     assert await kept.of(["a"]) == {"a": 7}
 
 
-async def test_who_waits_for_a_moment_alone_gives_up_and_the_others_are_answered() -> None:
-    """The query doesn't know the limit of one of those who ask, and goes on for the others."""
-    shelf = Shelf()
-    together = SharedQueries(shelf)
-    patient = asyncio.create_task(together.of(["b"]))
+async def test_impatient_caller_gives_up_while_the_others_are_answered() -> None:
+    """The query doesn't inherit one caller's timeout, and goes on for the others."""
+    source = GatedSource()
+    shared = SharedQueries(source)
+    patient = asyncio.create_task(shared.of(["b"]))
     async with asyncio.timeout(60):
-        assert await result_or_default(together.of(["a"]), {"a": 0}) == {"a": 0}
-    shelf.go_on.set()
+        assert await result_or_default(shared.of(["a"]), {"a": 0}) == {"a": 0}
+    source.gate.set()
     assert await patient == {"b": 2}
-    assert shelf.asked == [{"a", "b"}]
+    assert source.queries == [{"a", "b"}]

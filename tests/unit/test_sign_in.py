@@ -1,4 +1,4 @@
-"""Signing in to the console without servers: whatever nobody has to say who they are for is counted by address."""
+"""Sign-in to the console without servers: requests that need no authentication are limited by address."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -25,26 +25,28 @@ AUTHENTICATOR = Tokens(
 )
 
 
-class Asked(Provider):
-    """A provider that knows one code."""
+class OneCodeProvider(Provider):
+    """A provider that accepts one code and counts attempts."""
 
     def __init__(self) -> None:
-        self.times = 0
+        self.exchanges = 0
 
     async def address(self, attempt: Attempt, redirect_uri: str) -> str:
         return "https://provider.test/authorize"
 
     async def access_token(self, attempt: Attempt, answer: Mapping[str, str], redirect_uri: str) -> str:
-        self.times += 1
+        self.exchanges += 1
         if answer["code"] != "right":
             raise forbidden("The code isn't valid.")
         return ISSUER_OF_ALL.token(["customerReviews:read"])
 
 
 @asynccontextmanager
-async def begun(rate_limit: RateLimit | None = None) -> AsyncIterator[tuple[httpx.AsyncClient, Asked]]:
-    """A browser that was sent to the provider, which will see it come back."""
-    provider = Asked()
+async def begin_sign_in(
+    rate_limit: RateLimit | None = None,
+) -> AsyncIterator[tuple[httpx.AsyncClient, OneCodeProvider]]:
+    """A browser that has been redirected to the provider, with the provider."""
+    provider = OneCodeProvider()
     async with app_without_servers(app={"rate_limit": rate_limit}, authenticator=AUTHENTICATOR) as app:
         services = app.state.services
         keys = CookieKeys([bytes(range(32))], GeneratedKey(services.database, "none"))
@@ -54,33 +56,33 @@ async def begun(rate_limit: RateLimit | None = None) -> AsyncIterator[tuple[http
             yield http, provider
 
 
-async def come_back(http: httpx.AsyncClient, times: int, code: str = "made-up") -> list[int]:
-    """The answers to the same address, as whoever keeps the cookie of the attempt can ask for it."""
+async def callbacks(http: httpx.AsyncClient, exchanges: int, code: str = "made-up") -> list[int]:
+    """The statuses of repeated callbacks with the same attempt cookie, as a client that keeps it can send them."""
     kept = dict(http.cookies)
     answers = []
-    for _ in range(times):
+    for _ in range(exchanges):
         http.cookies = httpx.Cookies(kept)
         answers.append((await http.get(f"{SITE}/callback", params={"code": code})).status_code)
     return answers
 
 
-async def test_answers_count_as_requests_do() -> None:
-    async with begun(RateLimit(0.0001, 3)) as (http, provider):
-        assert await come_back(http, 5) == [403, 403, 429, 429, 429]
-        assert provider.times == 2
+async def test_callbacks_count_as_requests() -> None:
+    async with begin_sign_in(RateLimit(0.0001, 3)) as (http, provider):
+        assert await callbacks(http, 5) == [403, 403, 429, 429, 429]
+        assert provider.exchanges == 2
 
 
-async def test_the_provider_is_asked_about_a_few_made_up_codes_alone() -> None:
-    async with begun() as (http, provider):
-        assert await come_back(http, 40, "right") == [303] * 40
-        assert await come_back(http, 40) == [403] * 30 + [429] * 10
-        assert provider.times == 70
+async def test_invalid_codes_sent_to_the_provider_are_limited() -> None:
+    async with begin_sign_in() as (http, provider):
+        assert await callbacks(http, 40, "right") == [303] * 40
+        assert await callbacks(http, 40) == [403] * 30 + [429] * 10
+        assert provider.exchanges == 70
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", ""), ("POST", ""), ("GET", "/start"), ("GET", "/callback")])
 @pytest.mark.long
-async def test_pages_of_the_sign_in_count(method: str, path: str) -> None:
-    async with begun(RateLimit(0.0001, 3)) as (http, _):
+async def test_sign_in_pages_count_as_requests(method: str, path: str) -> None:
+    async with begin_sign_in(RateLimit(0.0001, 3)) as (http, _):
         answers = [await http.request(method, SITE + path, data={"key": ""}) for _ in range(3)]
     assert [answer.status_code == 429 for answer in answers] == [False, False, True]
     assert int(answers[-1].headers["retry-after"]) >= 1

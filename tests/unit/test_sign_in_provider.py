@@ -1,4 +1,4 @@
-"""The endpoints of an OpenID provider: requested once for all who wait, and rarely while it is away."""
+"""The endpoints of an OpenID provider: fetched once for all waiting visitors, and rarely while it is unavailable."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ VISITORS = 10
 
 @dataclass
 class Publisher(Issuer):
-    """Publishes its endpoints."""
+    """An issuer that publishes its endpoints."""
 
     @property
     def address(self) -> str:
@@ -50,13 +50,13 @@ def provider(publisher: Publisher) -> OpenIdProvider:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(1_000)
     monkeypatch.setattr(openid, "monotonic", clock)
-    # A provider that is there answers in time, however busy the machine is.
+    # Long enough for a provider that is up, however busy the machine is.
     monkeypatch.setattr(openid, "_TIMEOUT_S", 60.0)
     return clock
 
 
 async def addresses(provider: OpenIdProvider) -> list[str | BaseException]:
-    """The address that each of several visitors who come at once is sent to, or why there is none."""
+    """The address to which each of several simultaneous visitors is redirected, or the error."""
     attempt = Attempt.begin("/console", datetime.now(UTC))
     begun = (provider.address(attempt, "https://plaudit.test/callback") for _ in range(VISITORS))
     return await asyncio.gather(*begun, return_exceptions=True)
@@ -72,7 +72,7 @@ async def test_one_request_serves_all_visitors(publisher: Publisher, provider: O
     assert publisher.asked == 2
 
 
-async def test_a_provider_that_is_away_is_left_alone_for_a_while(
+async def test_unavailable_provider_is_not_requested_for_a_while(
     publisher: Publisher, provider: OpenIdProvider, clock: Clock
 ) -> None:
     publisher.mood = "fails"

@@ -22,14 +22,14 @@ class Field(StrEnum):
         ("rating:descend;createddate-", [(Field.RATING, Direction.DESC), (Field.CREATED, Direction.ASC)]),
     ],
 )
-def test_expressions(expression: str, expected: list[tuple[Field, Direction]]) -> None:
+def test_sort_expressions(expression: str, expected: list[tuple[Field, Direction]]) -> None:
     assert parse_sort(expression, Field) == expected
 
 
 @pytest.mark.parametrize(
     "expression", ["price", "rating:up", "rating:asc:x", "$where", ":desc", "-rating", "rating desc", "rating-xdesc"]
 )
-def test_unknown_ones_are_named(expression: str) -> None:
+def test_unknown_fields_and_directions_are_refused(expression: str) -> None:
     with pytest.raises(UnknownSortError):
         parse_sort(expression, Field)
 
@@ -38,7 +38,7 @@ def test_unknown_ones_are_named(expression: str) -> None:
     ("word", "direction"),
     [("Ascending", Direction.ASC), (" desc ", Direction.DESC), ("", None), ("as", None), ("xdesc", None)],
 )
-def test_words_of_directions(word: str, direction: Direction | None) -> None:
+def test_words_for_directions(word: str, direction: Direction | None) -> None:
     assert parse_direction(word) is direction
 
 
@@ -51,7 +51,7 @@ def test_words_of_directions(word: str, direction: Direction | None) -> None:
         ("rating:" + "y" * 65, f"Unknown sort direction in 'rating:{'y' * 57}'. Use `field:asc` or `field:desc`."),
     ],
 )
-def test_the_message_says_what_there_is(expression: str, message: str) -> None:
+def test_error_names_the_known_fields_and_directions(expression: str, message: str) -> None:
     with pytest.raises(UnknownSortError) as refused:
         parse_sort(expression, Field)
     assert str(refused.value) == message

@@ -1,4 +1,4 @@
-"""Partitions with a backlog that make no progress."""
+"""Partitions that have a backlog and make no progress."""
 
 from messaging.kafka.lag import Lag, Unread
 from messaging.kafka.standstill import STANDS_AFTER_S, Standstill
@@ -11,7 +11,7 @@ def lag(flowing_at: int) -> Lag:
     return {STUCK: Unread(3, 17), FLOWING: Unread(1_000, flowing_at), EMPTY: Unread(0, 5)}
 
 
-def test_a_partition_that_stands_beside_others_that_flow_is_told() -> None:
+def test_stuck_partition_beside_flowing_ones_is_reported() -> None:
     standstill = Standstill()
     for step in range(7):
         assert standstill.describe() == []
@@ -20,7 +20,7 @@ def test_a_partition_that_stands_beside_others_that_flow_is_told() -> None:
     assert standstill.seconds() == {STUCK: STANDS_AFTER_S, FLOWING: 0}
 
 
-def test_only_partitions_that_are_asked_for_are_told() -> None:
+def test_only_requested_partitions_are_reported() -> None:
     standstill = Standstill()
     standstill.observe(lag(0), 0)
     standstill.observe(lag(0), STANDS_AFTER_S)
@@ -29,7 +29,7 @@ def test_only_partitions_that_are_asked_for_are_told() -> None:
     assert standstill.describe([EMPTY]) == []
 
 
-def test_progress_and_the_end_of_a_backlog_end_a_standstill() -> None:
+def test_progress_or_end_of_backlog_ends_a_standstill() -> None:
     standstill = Standstill()
     standstill.observe(lag(0), 0)
     standstill.observe({STUCK: Unread(2, 18), FLOWING: Unread(0, 1_000)}, STANDS_AFTER_S)

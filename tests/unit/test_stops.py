@@ -1,4 +1,4 @@
-"""A process ends when it is asked to."""
+"""Processes end on a stop signal."""
 
 import asyncio
 import signal
@@ -31,7 +31,7 @@ def _running(hang: str, at_most: float) -> subprocess.Popen[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("hang", ["time.sleep(600)", "await asyncio.sleep(600)"])
-def test_one_that_hangs_is_ended(hang: str) -> None:
+def test_hanging_process_is_killed(hang: str) -> None:
     with _running(hang, at_most=3) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
@@ -43,7 +43,7 @@ def test_one_that_hangs_is_ended(hang: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_one_that_does_not_ends_by_itself(number: signal.Signals) -> None:
+def test_process_ends_on_its_own_after_a_signal(number: signal.Signals) -> None:
     with _running("pass", at_most=600) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "running\n"
@@ -51,7 +51,7 @@ def test_one_that_does_not_ends_by_itself(number: signal.Signals) -> None:
         assert process.wait(60) == 0
 
 
-async def test_a_closed_terminal_is_ignored_under_nohup() -> None:
+async def test_sighup_stays_ignored_under_nohup() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         watch_stop_signals().cancel()
@@ -60,7 +60,7 @@ async def test_a_closed_terminal_is_ignored_under_nohup() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-async def test_work_ends_with_the_one_who_waits_for_it() -> None:
+async def test_work_is_cancelled_with_its_caller() -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:

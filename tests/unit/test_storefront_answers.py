@@ -1,4 +1,4 @@
-"""Public answers in memory: how old they get, who loads them, and how many there are."""
+"""The cache of public answers: their maximum age, shared loads, and the memory limit."""
 
 import asyncio
 import tracemalloc
@@ -14,17 +14,17 @@ PAGE = b"/page"
 
 @dataclass
 class Source:
-    """Where answers come from: the number of times it was asked, and a gate that loads wait for."""
+    """A source of answers with a count of loads and an optional gate that they wait for."""
 
-    asked: int = 0
+    loads: int = 0
     gate: asyncio.Event | None = None
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     error: Exception | None = None
 
     async def load(self) -> Answer:
-        self.asked += 1
+        self.loads += 1
         self.begun.set()
-        body = str(self.asked).encode()
+        body = str(self.loads).encode()
         if self.gate:
             await self.gate.wait()
         if self.error:
@@ -40,7 +40,7 @@ class Clock:
         return self.now
 
 
-async def test_nothing_is_older_than_it_may_be() -> None:
+async def test_answers_expire_at_their_maximum_age() -> None:
     clock, source = Clock(), Source()
     answers = Answers(clock=clock)
     assert answers.fresh(PAGE) is None
@@ -50,7 +50,7 @@ async def test_nothing_is_older_than_it_may_be() -> None:
     assert (await answers.of(PAGE, source.load)).body == b"2"
 
 
-async def test_age_counts_from_before_the_question() -> None:
+async def test_age_counts_from_the_start_of_the_load() -> None:
     clock, source = Clock(), Source(gate=asyncio.Event())
     answers = Answers(clock=clock)
     loading = asyncio.create_task(answers.of(PAGE, source.load))
@@ -62,21 +62,21 @@ async def test_age_counts_from_before_the_question() -> None:
     assert answers.fresh(PAGE) is None
 
 
-async def test_those_who_come_together_share_one_load() -> None:
+async def test_concurrent_requests_share_one_load() -> None:
     source = Source(gate=asyncio.Event())
     answers = Answers(clock=Clock())
-    asking = [asyncio.create_task(answers.of(PAGE, source.load)) for _ in range(20)]
+    requests = [asyncio.create_task(answers.of(PAGE, source.load)) for _ in range(20)]
     await asyncio.sleep(0)
-    asking[0].cancel()  # the others still want it
+    requests[0].cancel()  # the others still wait
     assert source.gate
     source.gate.set()
-    assert {(await each).body for each in asking[1:]} == {b"1"}
-    assert source.asked == 1
+    assert {(await each).body for each in requests[1:]} == {b"1"}
+    assert source.loads == 1
 
 
-async def test_nobody_joins_a_load_that_began_too_long_ago() -> None:
-    """It may have read the database before what they know of, and ends behind the load of theirs."""
-    clock, slow, quick = Clock(), Source(gate=asyncio.Event()), Source(asked=1)
+async def test_stale_load_is_not_joined() -> None:
+    """That load may have read the database before changes the caller knows of, and may end after the newer load."""
+    clock, slow, quick = Clock(), Source(gate=asyncio.Event()), Source(loads=1)
     answers = Answers(clock=clock)
     early = asyncio.create_task(answers.of(PAGE, slow.load))
     await slow.begun.wait()
@@ -92,7 +92,7 @@ async def test_nobody_joins_a_load_that_began_too_long_ago() -> None:
     assert (await answers.of(PAGE, quick.load)).body == b"3"
 
 
-async def test_an_answer_that_is_asked_for_is_renewed_beside_it() -> None:
+async def test_requested_answer_is_renewed_in_the_background() -> None:
     clock, source = Clock(), Source()
     answers = Answers(clock=clock)
     await answers.of(PAGE, source.load)
@@ -102,17 +102,17 @@ async def test_an_answer_that_is_asked_for_is_renewed_beside_it() -> None:
         await asyncio.sleep(0)
     clock.now += AGE_S * 0.4
     assert answers.fresh(PAGE) == Answer(b"2")
-    assert source.asked == 2
+    assert source.loads == 2
 
 
-async def test_errors_reach_those_who_wait_and_are_not_kept() -> None:
+async def test_errors_reach_the_waiting_and_are_not_cached() -> None:
     clock, source = Clock(), Source(error=OSError("away"))
     answers = Answers(clock=clock)
     with pytest.raises(OSError, match="away"):
         await answers.of(PAGE, source.load)
     source.error = None
     assert (await answers.of(PAGE, source.load)).body == b"2"
-    # In the background nobody hears it; what was there stays as long as it may.
+    # An error in the background isn't raised; the cached answer stays until it expires.
     source.error = OSError("away")
     clock.now += AGE_S * 0.9
     assert answers.fresh(PAGE)
@@ -123,11 +123,11 @@ async def test_errors_reach_those_who_wait_and_are_not_kept() -> None:
     assert answers.fresh(PAGE) is None
 
 
-async def test_the_least_used_go_first() -> None:
+async def test_least_used_answers_are_evicted_first() -> None:
     async def load() -> Answer:
         return Answer(b"x" * 400)
 
-    with_address = (await load()).size + 5  # of one byte, and what it asks for
+    with_address = (await load()).size + 5  # an address of one byte, and its load function
     answers = Answers(most_bytes=3 * with_address, clock=Clock())
     for name in (b"a", b"b", b"c"):
         await answers.of(name, load)
@@ -139,8 +139,8 @@ async def test_the_least_used_go_first() -> None:
     assert answers.fresh(b"a")
 
 
-async def test_addresses_and_what_they_ask_for_count_as_well() -> None:
-    """A query can be far larger than what it is answered with, and is kept to ask for that again."""
+async def test_addresses_and_load_arguments_count_towards_the_limit() -> None:
+    """A query can be far larger than its answer, and is kept to renew it."""
     tracemalloc.start()
     try:
         answers = Answers(most_bytes=1_000_000, clock=Clock())

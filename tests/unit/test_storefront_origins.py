@@ -1,4 +1,4 @@
-"""Pages of other origins at the storefront: their preflights, and whose pages may read an answer."""
+"""Cross-origin requests at the storefront: preflights, and which origins may read an answer."""
 
 from collections.abc import Collection
 from typing import NoReturn
@@ -22,8 +22,8 @@ async def stores_there(ids: Collection[str]) -> dict[str, Store]:
 
 
 @pytest.mark.parametrize("configured", ["https://admin.example", "*"])
-async def test_the_store_alone_says_whose_pages_may_read(configured: str) -> None:
-    """Those that the facade's setting names could read what was loaded, and not what came from memory."""
+async def test_only_the_store_decides_which_origins_may_read(configured: str) -> None:
+    """Origins of the API's own setting could read freshly loaded answers, but not cached ones."""
     origin = {"origin": "https://admin.example"}
     rules = WebRules(cors_origins=(configured,))
     async with app_without_servers(app={"web": rules}) as app:
@@ -32,16 +32,16 @@ async def test_the_store_alone_says_whose_pages_may_read(configured: str) -> Non
         async with client_of(app) as http:
             for path in (SUMMARY, f"{SUMMARY}?no=such", "/storefront/v1/S/nowhere"):
                 assert "access-control-allow-origin" not in (await http.get(path, headers=origin)).headers, path
-            told = await http.get(SUMMARY, headers={"origin": SHOP})
-            assert told.headers["access-control-allow-origin"] == SHOP
+            own = await http.get(SUMMARY, headers={"origin": SHOP})
+            assert own.headers["access-control-allow-origin"] == SHOP
             modules = await http.get("/storefront/v1/plaudit-reviews.js", headers=origin)
             assert modules.headers["access-control-allow-origin"] == "*"
             interface = await http.get("/api/me", headers=origin)
             assert interface.headers["access-control-allow-origin"] == configured
 
 
-async def test_every_page_reads_that_it_was_too_much_or_that_the_service_is_away() -> None:
-    """Without the store's origins, which aren't known yet: without the status a page says that something failed."""
+async def test_any_origin_may_read_that_the_service_is_busy_or_unavailable() -> None:
+    """The store's origins aren't known yet; without the status, a page could only report a failure."""
     async with app_without_servers(app={"rate_limit": RateLimit(0.0001, 1)}) as app:
         add_storefront(app)
         async with client_of(app) as http:
@@ -68,7 +68,7 @@ async def test_preflights_count_as_requests() -> None:
     assert int(answers[-1].headers["retry-after"]) >= 1
 
 
-async def test_a_preflight_that_fails_is_answered_by_a_problem() -> None:
+async def test_failed_preflight_is_answered_with_a_problem() -> None:
     async def fail(ids: Collection[str]) -> NoReturn:
         raise RuntimeError("a defect")
 

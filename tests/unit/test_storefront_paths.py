@@ -1,4 +1,4 @@
-"""Requests for the storefront whose paths name nothing that can be."""
+"""Storefront requests with impossible paths."""
 
 from urllib.parse import unquote
 
@@ -13,14 +13,14 @@ WRITES = [("POST", "votes"), ("DELETE", "votes"), ("POST", "reports"), ("POST", 
 BAD = {"%20": "blank", "%00": "string-pattern-mismatch", "x" * 129: "string-too-long"}
 
 
-@pytest.mark.parametrize(("method", "what"), [*WRITES, ("GET", "reviews"), ("GET", "summary"), ("GET", "form")])
+@pytest.mark.parametrize(("method", "resource"), [*WRITES, ("GET", "reviews"), ("GET", "summary"), ("GET", "form")])
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: str(bad)[:5])
 @pytest.mark.parametrize("place", ["storeId", "entityType", "entityId"])
-async def test_they_are_refused_before_anything_is_read_and_counted(
-    method: str, what: str, bad: str, place: str
+async def test_impossible_paths_are_refused_before_any_read_and_counted(
+    method: str, resource: str, bad: str, place: str
 ) -> None:
     parts = {"storeId": "S", "entityType": "Product", "entityId": "1"} | {place: bad}
-    path = f"/storefront/v1/{'/'.join(parts.values())}/{what}"
+    path = f"/storefront/v1/{'/'.join(parts.values())}/{resource}"
     async with app_without_servers(app={"rate_limit": RateLimit(0.001, 2)}) as app:
         add_storefront(app)
         async with client_of(app) as http:

@@ -1,4 +1,4 @@
-"""The files that pages of shops load: small, typed, the same words in each language, and readable from everywhere."""
+"""The storefront's static files: small, typed, equally translated, and readable from every origin."""
 
 import gzip
 import json
@@ -23,16 +23,16 @@ def packed(name: str) -> int:
     return len(static_file(FOLDER / name).compressed)
 
 
-def test_the_widget_is_small() -> None:
+def test_widget_is_small() -> None:
     assert packed("plaudit-stars.js") <= 2_048
     assert sum(map(packed, SHOWN_AT_ONCE)) <= 8 * 1_024
-    # Loaded once somebody opens them.
+    # Loaded when a visitor opens them.
     assert packed("plaudit-form.js") + packed("plaudit-dialogs.js") <= 5_250
     text = static_file(FOLDER / "plaudit-reviews.js").body.decode()
     assert re.findall(r"^import .* from '(.*)\?v=\w+';$", text, re.MULTILINE) == ["./plaudit-stars.js"]
 
 
-def test_modules_are_sent_without_comments_alone() -> None:
+def test_modules_lose_only_their_comments() -> None:
     for path in FOLDER.glob("*.js"):
         source, sent = path.read_text(), static_file(path).body.decode()
         without = re.sub(r"/\*\*.*?\*/\s*", "", source, flags=re.DOTALL)
@@ -40,14 +40,14 @@ def test_modules_are_sent_without_comments_alone() -> None:
 
 
 def shape(words: dict[str, Any]) -> dict[str, set[str]]:
-    """The names that the text of each key takes, over all plural forms."""
+    """The placeholders in the text of each key, over all plural forms."""
     return {
         key: set(re.findall(r"{(\w+)}", " ".join(text.values()) if isinstance(text, dict) else text))
         for key, text in words.items()
     }
 
 
-def test_every_language_says_the_same() -> None:
+def test_languages_have_the_same_keys_and_placeholders() -> None:
     words = {path.stem: json.loads(path.read_text()) for path in FOLDER.glob("languages/*.json")}
     assert sorted(words) == LANGUAGES
     for language, found in words.items():
@@ -86,8 +86,8 @@ async def test_every_origin_may_read_them() -> None:
         assert (await http.get("/storefront/v1/languages/../app.py")).status_code == 404
 
 
-async def test_modules_name_the_versions_that_fit() -> None:
-    """A browser may have others in its cache."""
+async def test_modules_import_the_matching_versions() -> None:
+    """A browser may have other versions in its cache."""
     transport = httpx.ASGITransport(app=Starlette(routes=list(routes())))
     async with httpx.AsyncClient(transport=transport, base_url="https://reviews.test/storefront/v1/") as http:
         named = {
@@ -108,8 +108,8 @@ async def test_modules_name_the_versions_that_fit() -> None:
                 assert (another.content, another.headers["cache-control"]) == (answer.content, caching)
 
 
-async def test_words_fit_the_script_that_asks_for_them() -> None:
-    """A browser may have those of another version in its cache, without what this script says."""
+async def test_words_match_the_version_of_the_script() -> None:
+    """A browser may have another version's words in its cache, which lack texts of this script."""
     transport = httpx.ASGITransport(app=Starlette(routes=list(routes())))
     script = static_file(FOLDER / "plaudit-reviews.js").body.decode()
     (version,) = re.findall(r"`languages/\$\{.*\}\.json\?v=(\w{8})`", script)
@@ -121,14 +121,14 @@ async def test_words_fit_the_script_that_asks_for_them() -> None:
                 assert answer.json()["title"]
 
 
-def test_gzip_is_what_it_says() -> None:
+def test_gzip_body_matches() -> None:
     file = static_file(FOLDER / "plaudit-form.js")
     assert gzip.decompress(file.compressed) == file.body
 
 
 @pytest.mark.slow
-def test_types_hold() -> None:
-    """By `tsc --checkJs --strict`, with the service's answers as `types.d.ts` has them."""
+def test_types_are_correct() -> None:
+    """Checked by `tsc --checkJs --strict`, with the answer types of `types.d.ts`."""
     locked = [CLIENT / "package.json", CLIENT / "package-lock.json"]
     installed = npm_installed("typescript", locked, needed_for="the TypeScript compiler")
     compiler = installed / "node_modules" / ".bin" / "tsc"

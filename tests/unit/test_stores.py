@@ -36,16 +36,16 @@ ONE_EACH = StoreSettings(True, True, False, one_review_per_customer=True)
         (ONE_EACH, None, False, True, None),
     ],
 )
-def test_who_may_review(
+def test_refusal_of_a_review(
     settings: StoreSettings | None, user: str | None, bought: bool, reviewed: bool, expected: Refusal | None
 ) -> None:
     store = Store("s", settings=settings) if settings else None
-    told = refusal(store, user_id=user, has_purchased=lambda: bought, has_reviewed=lambda: reviewed)
-    assert told is expected
+    found = refusal(store, user_id=user, has_purchased=lambda: bought, has_reviewed=lambda: reviewed)
+    assert found is expected
 
 
 @pytest.mark.parametrize("own", [None, "{date}-{sequence}"])
-def test_a_stores_own_template_goes_before_the_general_one(own: str | None) -> None:
+def test_own_number_template_overrides_the_general_one(own: str | None) -> None:
     general = GeneralSettings(return_number_template="R{0:yy}-{1}")
     store = Store("s", settings=StoreSettings(return_number_template=own))
     assert return_number_template(general, store) == (own or "R{0:yy}-{1}")
@@ -55,7 +55,7 @@ def test_a_stores_own_template_goes_before_the_general_one(own: str | None) -> N
 
 @pytest.mark.parametrize("general", RatingMethod)
 @pytest.mark.parametrize("own", [None, *RatingMethod])
-def test_a_stores_own_method_goes_before_the_general_one(general: RatingMethod, own: RatingMethod | None) -> None:
+def test_own_rating_method_overrides_the_general_one(general: RatingMethod, own: RatingMethod | None) -> None:
     store = Store("s", settings=StoreSettings(rating_calculation_method=own))
     assert rating_method(GeneralSettings(general), store) is (own or general)
     assert rating_method(GeneralSettings(general), None) is general
@@ -64,22 +64,22 @@ def test_a_stores_own_method_goes_before_the_general_one(general: RatingMethod, 
 @pytest.mark.parametrize(
     ("store_id", "name"), [("s", "Shop"), ("nameless", "nameless"), ("gone", "gone"), (None, None)]
 )
-def test_a_store_is_shown_by_its_name_or_its_id(store_id: str | None, name: str | None) -> None:
+def test_store_is_shown_by_name_or_id(store_id: str | None, name: str | None) -> None:
     assert store_name(store_id, {"s": Store("s", name="Shop"), "nameless": Store("nameless")}) == name
 
 
-def test_every_reason_is_told_and_says_what_to_do() -> None:
+def test_each_reason_occurs_and_has_a_helpful_message() -> None:
     strict = Store("s", settings=StoreSettings(one_review_per_customer=True))
-    told = {
+    found = {
         reason
         for store, user in ((strict, "u"), (strict, None), (None, "u"))
         for reason in refusals(store, user_id=user, has_purchased=lambda: False, has_reviewed=lambda: True)
     }
     of_tokens = {reason for reason in Refusal if reason.value.startswith("token-")}
     of_images = {reason for reason in Refusal if "image" in reason.value}
-    assert told == set(Refusal) - {Refusal.ID_TAKEN} - of_tokens - of_images
+    assert found == set(Refusal) - {Refusal.ID_TAKEN} - of_tokens - of_images
     assert Refusal.REVIEWS_DISABLED.message.startswith("Reviews are disabled")
-    others = told - {Refusal.UNKNOWN_STORE, Refusal.REVIEWS_DISABLED}
+    others = found - {Refusal.UNKNOWN_STORE, Refusal.REVIEWS_DISABLED}
     assert all(reason.message.startswith("The store accepts ") for reason in others)
     assert Refusal.UNKNOWN_STORE.message.startswith("No store is registered")
     assert Refusal.ID_TAKEN.message.startswith("The id is taken")
@@ -88,7 +88,7 @@ def test_every_reason_is_told_and_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("has_reviewed", [True, False])
-def test_an_import_was_taken_under_other_rules(has_reviewed: bool) -> None:
+def test_imports_need_only_registration_and_uniqueness(has_reviewed: bool) -> None:
     settings = StoreSettings(one_review_per_customer=True)
     duplicate = Refusal.DUPLICATE_REVIEW if has_reviewed else None
     cases = [(Store("s", settings=settings), "anna", duplicate), (Store("s", settings=settings), None, None)]
@@ -104,7 +104,7 @@ def test_an_import_was_taken_under_other_rules(has_reviewed: bool) -> None:
 
 
 @pytest.mark.parametrize("switches", [*product((False, True), repeat=4)])
-def test_a_store_is_open_to_customers_that_refuses_none_of_them(switches: tuple[bool, bool, bool, bool]) -> None:
+def test_store_open_to_customers_refuses_none_of_them(switches: tuple[bool, bool, bool, bool]) -> None:
     store = Store("s", settings=StoreSettings(*switches))
     found = refusal(store, user_id="u", has_purchased=lambda: False, has_reviewed=lambda: True)
     assert is_open_to_customers(store) is (found is None)

@@ -1,4 +1,4 @@
-"""Packages are locked by their hashes, and actions by their commits."""
+"""Packages are locked by hash, and actions by commit."""
 
 import json
 import re
@@ -21,7 +21,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 ROOMS = PROJECT["tool"]["importlinter"]["root_packages"]
 IMPORT = re.compile(r"^ *(?:import (\w+)[\w.]*(?: as \w+)?(?:  #.+)?$|from (\w+)[\w.]* import )", re.MULTILINE)
 ABSENT = {"faust": "faust-streaming"}
-"""The package of a module that isn't installed here, where it has another name."""
+"""The package names of modules that aren't installed here, if they differ from the module's."""
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
@@ -34,7 +34,7 @@ def test_packages_are_locked_by_hash(lock: Path) -> None:
 
 
 @pytest.mark.parametrize("lock", NPM_LOCKS, ids=lambda lock: lock.parent.name)
-def test_packages_of_npm_are_locked_by_hash_wherever_they_come_from(lock: Path) -> None:
+def test_npm_packages_are_locked_by_hash_for_any_registry(lock: Path) -> None:
     _, *packages = json.loads(lock.read_text())["packages"].values()
     assert [each for each in packages if not each["integrity"].startswith("sha512-") or "resolved" in each] == []
     wanted = json.loads(lock.with_name("package.json").read_text())
@@ -53,22 +53,22 @@ def test_actions_are_pinned_to_commits(workflow: Path) -> None:
 
 def test_secrets_of_a_checkout_are_not_committed() -> None:
     ignored = (ROOT / ".gitignore").read_text().split()
-    assert {".env", ".plaudit/"} <= set(ignored)  # passwords and keys of the configuration; data, and their passwords
+    assert {".env", ".plaudit/"} <= set(ignored)  # secrets of the configuration; data and its passwords
 
 
-def test_the_security_rules_of_the_lint_are_on() -> None:
+def test_security_lint_rules_are_on() -> None:
     assert re.search(r'^select = \[.*"S".*\]$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
 
 
 def declared(*groups: str) -> set[str]:
-    """Names of the packages that the service declares, its extras, and those of groups."""
+    """Names of the packages that the service, its extras and these dependency groups declare."""
     project, named = PROJECT["project"], PROJECT["dependency-groups"]
     listed = [project["dependencies"], *project["optional-dependencies"].values(), *(named[group] for group in groups)]
     return {re.split(r"[^\w.-]", requirement)[0] for each in listed for requirement in each}
 
 
 def imported(folders: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The outermost module of every import in folders, with the file; but for our own, and those of Python."""
+    """The top-level module of each import in these folders, with its file, without our own and Python's modules."""
     own = {*ROOMS, "tests", "benchmarks", *sys.stdlib_module_names}
     for file in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
         for names in IMPORT.findall(file.read_text()):
@@ -76,7 +76,7 @@ def imported(folders: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def packages_of(module: str, installed: Mapping[str, Sequence[str]]) -> set[str]:
-    """The packages that a module may come from, as they are written in pyproject.toml."""
+    """The packages that a module may come from, as spelled in pyproject.toml."""
     return {name.lower().replace("_", "-") for name in installed.get(module, [ABSENT.get(module, module)])}
 
 
@@ -85,8 +85,8 @@ def packages_of(module: str, installed: Mapping[str, Sequence[str]]) -> set[str]
     [(ROOMS, ()), (["tests", "docs"], ("dev", "build")), (["benchmarks"], ("dev", "bench", "peer"))],
     ids=["product", "tests", "benchmarks"],
 )
-def test_what_is_imported_is_declared(folders: Sequence[str], groups: Sequence[str]) -> None:
-    """And so bounded: what another package brings along may leave with its next version."""
+def test_imported_packages_are_declared(folders: Sequence[str], groups: Sequence[str]) -> None:
+    """Declared packages have version bounds; a transitive dependency may disappear with its parent's next version."""
     installed, known = packages_distributions(), declared(*groups)
     missing = {each for each in imported(folders) if known.isdisjoint(packages_of(each[0], installed))}
     assert sorted(missing) == []

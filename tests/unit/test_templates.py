@@ -25,7 +25,7 @@ from tests.support.hostile_templates import ENDS, HOSTILE
 SCRIPT = "<script>alert(1)</script>"
 
 
-def named(name: str) -> MailTemplate:
+def named_template(name: str) -> MailTemplate:
     return MailTemplate(name, name, name)
 
 
@@ -52,26 +52,26 @@ def best(
         ([], "de", None),
     ],
 )
-def test_the_order_of_fallbacks(
+def test_order_of_fallbacks(
     saved: list[tuple[str | None, str | None]], language: str | None, expected: tuple[str | None, str | None] | None
 ) -> None:
-    templates = {scope: named(str(scope)) for scope in saved}
-    assert best(templates, "store", language) == ((expected, named(str(expected))) if expected else None)
+    templates = {scope: named_template(str(scope)) for scope in saved}
+    assert best(templates, "store", language) == ((expected, named_template(str(expected))) if expected else None)
 
 
-def test_without_a_store_only_templates_for_all_count() -> None:
-    assert best({("store", None): named("store")}, None, "de") is None
-    assert best({(None, None): named("all")}, None, "de") == ((None, None), named("all"))
+def test_only_shared_templates_apply_without_a_store() -> None:
+    assert best({("store", None): named_template("store")}, None, "de") is None
+    assert best({(None, None): named_template("all")}, None, "de") == ((None, None), named_template("all"))
 
 
 @given(st.text(max_size=20) | st.none(), st.from_regex(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{2,8})?", fullmatch=True))
-def test_ids_are_different_for_different_places(store: str | None, language: str) -> None:
+def test_ids_differ_by_scope(store: str | None, language: str) -> None:
     ids = {template_id("T", store, language), template_id("T", store, None), template_id("T", None, None)}
     assert len(ids) == (3 if store else 2)
     assert canonical_language(canonical_language(language)) == canonical_language(language)
 
 
-def test_the_built_in_template_is_usable() -> None:
+def test_built_in_template_is_usable() -> None:
     check(DEFAULT_ORDER_REVIEW_REQUEST)
     mail = render(DEFAULT_ORDER_REVIEW_REQUEST, SAMPLE_CONTEXT)
     assert mail.subject == "How do you like what you bought at Electronics?"
@@ -79,7 +79,7 @@ def test_the_built_in_template_is_usable() -> None:
     assert '<li><a href="https://shop.example/review?token=WyJGbGFzaGxp">Camera</a></li>' in mail.html
 
 
-def test_data_stay_text() -> None:
+def test_data_is_escaped() -> None:
     context = order_review_context(
         order_id="1",
         customer_name=SCRIPT,
@@ -107,7 +107,7 @@ def test_any_name_can_be_rendered(name: str) -> None:
         assert mail.html.count("<") == render(DEFAULT_ORDER_REVIEW_REQUEST, context).html.count("<")
 
 
-def test_what_is_missing_is_empty() -> None:
+def test_missing_values_are_empty() -> None:
     text = "[{{ customer.name }}{{ order.number | upcase }}{{ items[3].name }}]"
     template = replace(DEFAULT_ORDER_REVIEW_REQUEST, text=text)
     data: dict[str, Any] = {"customer": {"name": None}, "items": []}
@@ -115,7 +115,7 @@ def test_what_is_missing_is_empty() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_mail_of_which_nothing_is_left_is_not_written(part: Part) -> None:
+def test_empty_part_is_an_error(part: Part) -> None:
     template = replace(DEFAULT_ORDER_REVIEW_REQUEST, **{part: "{% case languageCode %}{% when 'de' %}x{% endcase %}"})
     assert render(template, SAMPLE_CONTEXT | {"languageCode": "de"})
     with pytest.raises(TemplateError, match=f"{part}, line 1: it comes out empty"):
@@ -123,7 +123,7 @@ def test_a_mail_of_which_nothing_is_left_is_not_written(part: Part) -> None:
 
 
 @pytest.mark.parametrize("source", ["{{ store.name }}", "{{ languageCode }}"])
-def test_what_all_mails_of_a_template_have_is_enough(source: str) -> None:
+def test_values_of_all_mails_suffice(source: str) -> None:
     check_part("subject", source)
 
 
@@ -218,7 +218,7 @@ def test_unusable_sources(source: str, line: int, reason: str) -> None:
         "{{ range(10) }}",
     ],
 )
-def test_what_only_jinja_understands_is_an_error_and_never_text(source: str) -> None:
+def test_jinja_syntax_is_an_error(source: str) -> None:
     with pytest.raises(TemplateError):
         check_part("text", source)
 
@@ -241,11 +241,11 @@ def test_output_is_bounded() -> None:
         ("", None, [(None, None)]),
     ],
 )
-def test_where_a_template_is_looked_for(store: str | None, language: str | None, scopes: list[Any]) -> None:
+def test_scopes_in_which_a_template_is_looked_up(store: str | None, language: str | None, scopes: list[Any]) -> None:
     assert list(fallbacks(store, language)) == scopes
     for scope in scopes:
-        assert best({scope: named("it")}, store, language) == (scope, named("it"))
-    assert best({("other", None): named("it")}, store, language) is None
+        assert best({scope: named_template("it")}, store, language) == (scope, named_template("it"))
+    assert best({("other", None): named_template("it")}, store, language) is None
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_language_codes(code: str | None, canonical: str | None) -> None:
     assert canonical_language(code) == canonical
 
 
-def test_an_id_is_the_address_of_a_template() -> None:
+def test_template_id_is_its_path_and_query() -> None:
     assert template_id("T", None, None) == "T"
     assert template_id("T", "a&b", "DE_at") == "T?storeId=a%26b&languageCode=de-AT"
     assert template_id("T", None, "de") == "T?languageCode=de"
@@ -280,8 +280,8 @@ LARGEST = order_review_context(
 @pytest.mark.long
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("part", ["text", "html"])
-def test_no_template_takes_long_or_writes_much(name: str, part: Literal["text", "html"]) -> None:
-    """Fails by hanging, or by memory, where a bound doesn't hold; `python -m benchmarks.templates` measures."""
+def test_hostile_templates_are_bounded_in_time_and_output(name: str, part: Literal["text", "html"]) -> None:
+    """Hangs or runs out of memory if a bound doesn't hold; `python -m benchmarks.templates` measures the time."""
     template = replace(DEFAULT_ORDER_REVIEW_REQUEST, **{part: HOSTILE[name]})
     if end := ENDS[name]:
         with pytest.raises(TemplateError, match=re.escape(end)):
@@ -290,13 +290,13 @@ def test_no_template_takes_long_or_writes_much(name: str, part: Literal["text", 
         assert len(getattr(render(template, LARGEST), part).encode()) <= MAX_OUTPUT_BYTES
 
 
-def test_the_built_in_template_can_write_any_order() -> None:
+def test_built_in_template_can_render_any_order() -> None:
     mail = render(DEFAULT_ORDER_REVIEW_REQUEST, LARGEST)
     assert mail.text.count("\n- ") == 100
     assert f"{('&' + chr(39) + chr(34) + ' ö😀') * 200}"[: LONGEST_NAME - 1] + "…" in mail.text
 
 
-def test_a_usual_template_with_all_items_is_far_from_the_bounds() -> None:
+def test_ordinary_template_with_all_items_stays_within_the_bounds() -> None:
     row = (
         '<tr style=\'background: {% cycle "#fff", "#eee" %}\'><td>{{ forloop.index }}</td><td>{{ item.name | escape }}'
         "</td><td><a href='https://shop.example/p/{{ item.productId | url_encode }}?o={{ order.id }}'>"
@@ -309,8 +309,8 @@ def test_a_usual_template_with_all_items_is_far_from_the_bounds() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", FILTERS)
-def test_no_filter_lets_data_become_html(name: str) -> None:
-    """Each filter on the data, with the data as arguments, and after another one."""
+def test_filters_keep_data_escaped(name: str) -> None:
+    """Each filter is applied to data, with data as arguments, and before another filter."""
     context = order_review_context(
         order_id="1",
         customer_name=SCRIPT,
@@ -331,8 +331,8 @@ def test_no_filter_lets_data_become_html(name: str) -> None:
     assert written or name in ("concat", "where")
 
 
-async def test_work_on_templates_leaves_the_event_loop_free() -> None:
-    """Deadlocks, and so fails, where the work is done in the loop."""
+async def test_template_work_leaves_the_event_loop_free() -> None:
+    """Blocks, and so fails, if the work is done on the event loop."""
     answered = threading.Event()
     waiting = asyncio.ensure_future(in_template_thread(answered.wait, 30))
     await asyncio.sleep(0)
@@ -341,6 +341,6 @@ async def test_work_on_templates_leaves_the_event_loop_free() -> None:
 
 
 @pytest.mark.long
-def test_there_is_no_way_to_load_templates_or_to_run_code() -> None:
+def test_templates_cannot_load_others_or_run_code() -> None:
     assert {"include", "render", "liquid", "echo", "tablerow", "extends", "import"}.isdisjoint(TAGS)
     assert {"safe", "date", "uniq", "strip_html", "url_decode", "base64_decode", "escape_once"}.isdisjoint(FILTERS)

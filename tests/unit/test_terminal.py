@@ -1,4 +1,4 @@
-"""Text from outside does nothing on a terminal."""
+"""External text cannot control the terminal."""
 
 import io
 import json
@@ -26,7 +26,7 @@ def is_harmless(text: str) -> bool:
 
 
 @given(TEXTS)
-def test_what_is_shown_is_harmless_and_as_long(text: str) -> None:
+def test_shown_text_is_harmless_and_keeps_its_length(text: str) -> None:
     assert shown(text).isprintable()
     assert len(shown(text)) == len(shown_lines(text)) == len(text)
     assert is_harmless(shown_lines(text))
@@ -35,7 +35,7 @@ def test_what_is_shown_is_harmless_and_as_long(text: str) -> None:
 
 
 @given(TEXTS, st.sampled_from([None, 2]))
-def test_json_stays_the_same(text: str, indent: int | None) -> None:
+def test_shown_json_keeps_its_value(text: str, indent: int | None) -> None:
     written = shown_json(json.dumps({text: [text]}, ensure_ascii=False, indent=indent))
     assert is_harmless(written)
     assert json.loads(written) == {text: [text]}
@@ -57,15 +57,13 @@ def test_markup_is_text(text: str) -> None:
 
 
 @given(TEXTS)
-def test_a_terminal_prints_what_is_harmless(text: str) -> None:
+def test_terminal_prints_harmless_text(text: str) -> None:
     assert is_harmless(printed(text))
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_json_is_harmless_and_in_colours_on_a_terminal_alone(
-    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
-) -> None:
-    """Also where others want colours: it is read by programs."""
+def test_json_is_harmless_and_coloured_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch, is_terminal: bool) -> None:
+    """Even with FORCE_COLOR, since programs read it."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     file = io.StringIO()
     monkeypatch.setattr(file, "isatty", lambda: is_terminal)
@@ -79,7 +77,7 @@ def test_json_is_harmless_and_in_colours_on_a_terminal_alone(
 
 
 @given(TEXTS.filter(lambda text: "\ud800" not in text and text.isprintable() is False))
-def test_an_export_as_json_lines(text: str) -> None:
+def test_exported_json_lines_are_harmless(text: str) -> None:
     storable = text.encode(errors="ignore").decode()
     file = io.BytesIO()
     review: Any = {"review": storable}
@@ -88,7 +86,7 @@ def test_an_export_as_json_lines(text: str) -> None:
     assert json.loads(file.getvalue()) == review
 
 
-def test_the_log_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_on_a_terminal_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()
     handlers, level, before = root.handlers, root.level, structlog.get_config()
     try:
@@ -102,7 +100,7 @@ def test_the_log_of_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
         root.handlers = handlers
         root.setLevel(level)
         structlog.configure(**before)
-    said = capsys.readouterr().err
-    assert "said\ufffd31m" in said
-    assert "ValueError: \ufffd[2J" in said
-    assert is_harmless(said)
+    log_output = capsys.readouterr().err
+    assert "said\ufffd31m" in log_output
+    assert "ValueError: \ufffd[2J" in log_output
+    assert is_harmless(log_output)

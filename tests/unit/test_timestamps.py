@@ -25,18 +25,18 @@ from domain.timestamps import (
         (datetime(2022, 10, 4, 5, 46, tzinfo=timezone(timedelta(hours=2))), "2022-10-04T03:46:00.000Z"),
     ],
 )
-def test_as_the_interface_writes_them(moment: datetime, written: str) -> None:
+def test_timestamps_in_the_format_of_the_api(moment: datetime, written: str) -> None:
     assert timestamp(moment) == written
 
 
 @given(st.datetimes(timezones=st.just(UTC), max_value=datetime(9999, 1, 1)))
-def test_what_is_stored_since_a_moment_has_its_first_millisecond_or_a_later_one(moment: datetime) -> None:
+def test_first_millisecond_is_not_before_the_moment(moment: datetime) -> None:
     first = first_millisecond(moment)
     assert first.microsecond % 1000 == 0
     assert timedelta() <= first - moment < timedelta(milliseconds=1)
 
 
-def test_the_last_moment_of_all_has_no_millisecond_behind_it() -> None:
+def test_milliseconds_near_the_maximum_time() -> None:
     last = datetime.max.replace(tzinfo=UTC)
     assert first_millisecond(last) == last.replace(microsecond=999_000)
     assert first_millisecond(last.replace(microsecond=998_500)) == last.replace(microsecond=999_000)
@@ -64,7 +64,7 @@ def test_milliseconds_of_a_moment(moment: datetime, number: int) -> None:
 
 
 @given(st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)))
-def test_what_is_written_is_the_same_moment_to_the_millisecond(moment: datetime) -> None:
+def test_timestamp_round_trips_to_the_millisecond(moment: datetime) -> None:
     read = datetime.fromisoformat(timestamp(moment))
     assert timedelta() <= moment - read < timedelta(milliseconds=1)
 
@@ -79,7 +79,7 @@ def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("in_tokyo")
-def test_where_the_machine_stands_makes_no_difference() -> None:
+def test_time_zone_of_the_machine_makes_no_difference() -> None:
     assert timestamp(datetime(2022, 10, 4, 3, tzinfo=UTC)) == "2022-10-04T03:00:00.000Z"
     elsewhere = timezone(timedelta(hours=2))
     assert timestamp(datetime(2022, 10, 4, 5, tzinfo=elsewhere)) == "2022-10-04T03:00:00.000Z"
@@ -95,7 +95,7 @@ def test_where_the_machine_stands_makes_no_difference() -> None:
     ],
 )
 @pytest.mark.usefixtures("in_tokyo")
-def test_a_moment_is_read_in_utc_unless_it_says_otherwise(text: str, moment: datetime) -> None:
+def test_text_without_time_zone_is_read_as_utc(text: str, moment: datetime) -> None:
     assert moment_in(text) == moment
     assert moment_in(text).tzinfo is UTC
 

@@ -1,4 +1,4 @@
-"""The progress of tools goes to standard error: standard output holds the result alone."""
+"""Tools show their progress on standard error; standard output has only the result."""
 
 import re
 from collections.abc import AsyncIterator
@@ -16,17 +16,17 @@ from plaudit.terminal import JsonTerminal, Terminal
 from plaudit.tools import privacy
 
 
-def test_no_tool_shows_its_progress_where_its_result_goes() -> None:
+def test_tools_show_progress_only_on_standard_error() -> None:
     (folder,) = map(Path, plaudit.tools.__path__)
     shown_by = {name for file in folder.rglob("*.py") for name in re.findall(r"(\w+)\.status\(", file.read_text())}
     assert shown_by == {"progress"}
 
 
 class EndedError(Exception):
-    """The test has seen enough."""
+    """Raised once the test has seen enough."""
 
 
-async def test_an_erasure_says_beside_its_result_that_it_cannot_wait(
+async def test_erasure_without_idempotence_warns_on_standard_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Topics that can't be made: what passes by itself, and what somebody has to mend."""
+"""Topics that can't be created: temporary errors are retried, others are reported."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,8 +13,8 @@ FACTOR = InvalidReplicationFactorError.errno
 REFUSED = "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached"
 
 
-async def made(code: int, detail: str) -> list[str]:
-    """What comes of topics that Kafka answers with this error."""
+async def create_with_error(code: int, detail: str) -> list[str]:
+    """Run `create_topics` with a broker that answers with this error."""
     names = TopicNames("p.")
 
     async def list_topics() -> list[str]:
@@ -27,14 +27,16 @@ async def made(code: int, detail: str) -> list[str]:
     return await create_topics(cast(Any, admin), names, TopicLayout(), {})
 
 
-async def test_brokers_that_are_fenced_are_waited_for() -> None:
-    """As one is whose machine stood still for a while: it is let in again with its next heartbeat."""
+async def test_fenced_brokers_are_waited_for() -> None:
+    """A broker is fenced after a pause of its machine, and is unfenced with its next heartbeat."""
     with pytest.raises(BrokerAwayError, match="fenced") as refused:
-        await made(FACTOR, "Unable to replicate the partition 1 time(s): All brokers are currently fenced.")
+        await create_with_error(
+            FACTOR, "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+        )
     assert is_broker_away(refused.value)
 
 
-async def test_brokers_that_are_too_few_are_not() -> None:
+async def test_missing_brokers_are_an_error() -> None:
     with pytest.raises(TopicNotMadeError, match="cannot be reached"):
-        await made(FACTOR, REFUSED)
-    assert len(await made(0, "")) == 1
+        await create_with_error(FACTOR, REFUSED)
+    assert len(await create_with_error(0, "")) == 1

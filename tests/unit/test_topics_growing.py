@@ -1,4 +1,4 @@
-"""The growth of topics where something goes wrong: all moderation may wait for it."""
+"""Failures while topics grow, when all moderation may have to wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
@@ -24,7 +24,7 @@ GROWTH = {Topic.REVIEW_CHANGES: Growth(12)}
 
 
 class Failing(Grower):
-    """A growth that ends in its first step, by an error, or because somebody ends it."""
+    """A growth that fails in its first step with `error`, or hangs there until it is cancelled."""
 
     error: BaseException | None = None
 
@@ -56,7 +56,9 @@ def failing(database: Database) -> Failing:
     return Failing(Settings(), database, cast(Any, None), cast(Any, None), progress, mine)
 
 
-async def test_who_cannot_let_moderation_go_on_says_so(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_growth_that_cannot_resume_moderation_says_so(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(topics, "_GIVE_UP_S", 0.1)
     first = AutoReconnect("away")
     monkeypatch.setattr(Failing, "error", first)
@@ -65,7 +67,7 @@ async def test_who_cannot_let_moderation_go_on_says_so(database: Database, monke
     assert raised.value.__cause__ is first
 
 
-async def test_who_has_lost_the_turn_says_what_may_stand(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_growth_that_lost_its_lease_says_so(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     async def lost(self: MigrationLease) -> bool:
         return False
 
@@ -76,13 +78,13 @@ async def test_who_has_lost_the_turn_says_what_may_stand(database: Database, mon
     assert raised.value.__cause__ is first
 
 
-async def test_who_ends_it_twice_does_not_leave_moderation_waiting(
+async def test_growth_cancelled_twice_still_resumes_moderation(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given_up, is_asked, is_back = list[Topic](), asyncio.Event(), asyncio.Event()
+    given_up, was_checked, is_back = list[Topic](), asyncio.Event(), asyncio.Event()
 
     async def still_mine(self: MigrationLease) -> bool:
-        is_asked.set()
+        was_checked.set()
         await is_back.wait()
         return True
 
@@ -98,19 +100,17 @@ async def test_who_ends_it_twice_does_not_leave_moderation_waiting(
     growing = asyncio.create_task(failing(database).grow(24, 0))
     await asyncio.sleep(0)
     growing.cancel()
-    await is_asked.wait()
+    await was_checked.wait()
     for _ in range(2):
         growing.cancel()
-        await asyncio.sleep(0)  # so that it comes
+        await asyncio.sleep(0)  # delivers the cancellation
     is_back.set()
     with pytest.raises(asyncio.CancelledError):
         await growing
     assert given_up == [Topic.REVIEW_CHANGES]
 
 
-async def test_a_lease_that_cannot_be_given_back_hides_no_error(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_release_of_a_lease_hides_no_error(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MigrationLease, "hold", AsyncMock(return_value=True))
     with pytest.raises(CommandError, match="stands still"):
         async with migration_lease(database, Terminal(stderr=True)):
@@ -118,7 +118,7 @@ async def test_a_lease_that_cannot_be_given_back_hides_no_error(
 
 
 @pytest.mark.parametrize("is_mine", [True, False])
-async def test_what_is_noted_is_tried_again_while_nobody_else_may_have_gone_on(
+async def test_note_is_retried_only_while_the_lease_is_held(
     database: Database, monkeypatch: pytest.MonkeyPatch, is_mine: bool
 ) -> None:
     written = list[str]()

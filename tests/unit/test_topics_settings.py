@@ -1,4 +1,4 @@
-"""What `plaudit doctor` says of topics whose settings were changed by hand."""
+"""Findings of `plaudit doctor` about topics whose settings were changed by hand."""
 
 import pytest
 
@@ -15,13 +15,13 @@ def problems(topic: str, **changed: str) -> list[str]:
     return [f"{each.text} {each.advice}" for each in settings_problems(AS_MADE | {topic: settings}, EXPECTED)]
 
 
-def test_nothing_is_wrong_with_topics_as_they_are_made_or_whose_settings_are_hidden() -> None:
+def test_default_or_hidden_settings_are_no_problem() -> None:
     assert list(settings_problems(AS_MADE, EXPECTED)) == list(settings_problems({}, EXPECTED)) == []
     assert list(settings_problems({name: {} for name in AS_MADE}, EXPECTED)) == []
 
 
 @pytest.mark.parametrize(
-    ("topic", "name", "value", "told"),
+    ("topic", "name", "value", "advice"),
     [
         ("p.reviews", "cleanup_policy", "delete", "reviews that haven't changed for a long time disappear"),
         ("p.reviews", "cleanup_policy", "compact,delete", "reviews that haven't changed for a long time disappear"),
@@ -34,11 +34,11 @@ def test_nothing_is_wrong_with_topics_as_they_are_made_or_whose_settings_are_hid
         ("p.order-events.dlq", "max_message_bytes", "8388608", "or 8454144 for dead letters"),
     ],
 )
-def test_what_is_changed_is_told(topic: str, name: str, value: str, told: str) -> None:
+def test_changed_setting_is_reported(topic: str, name: str, value: str, advice: str) -> None:
     (problem,) = problems(topic, **{name: value})
     assert topic in problem
-    assert told in problem
+    assert advice in problem
 
 
-def test_what_others_read_may_be_kept_for_less() -> None:
+def test_events_may_have_a_shorter_retention() -> None:
     assert problems("p.events", retention_ms="3600000") == []

@@ -1,4 +1,4 @@
-"""Trace contexts on their way through Kafka."""
+"""Trace contexts in Kafka records."""
 
 from collections.abc import Iterator
 
@@ -49,7 +49,7 @@ def test_nothing_is_added_while_tracing_is_off() -> None:
             assert sent is messages
 
 
-def test_a_record_alone_is_one_span(spans: InMemorySpanExporter) -> None:
+def test_single_record_is_one_span(spans: InMemorySpanExporter) -> None:
     with (
         tracing.consumer_spans("events", [traced(0, traceparent(TRACE))]),
         tracing.trace_publication([OutgoingMessage("plaudit.events", None, b"{}")]) as sent,
@@ -60,7 +60,7 @@ def test_a_record_alone_is_one_span(spans: InMemorySpanExporter) -> None:
     assert {trace_of(span) for span in found} == {TRACE}
 
 
-def test_a_batch_is_a_span_with_links_and_its_records_stay_in_their_traces(spans: InMemorySpanExporter) -> None:
+def test_batch_is_a_span_with_links_and_its_records_keep_their_traces(spans: InMemorySpanExporter) -> None:
     records = [
         *(traced(0, traceparent(TRACE)), traced(1, traceparent(OTHER)), traced(2, traceparent(OTHER))),
         *(traced(3, traceparent(TRACE, "00")), traced(4, b"\xff nonsense"), Record(5, timestamp=1)),
@@ -79,7 +79,7 @@ def test_a_batch_is_a_span_with_links_and_its_records_stay_in_their_traces(spans
     assert sorted(trace_of(span) for span in found if span.name == "consume events") == [TRACE, OTHER, OTHER]
 
 
-def test_dead_letters_stay_as_they_are(spans: InMemorySpanExporter) -> None:
+def test_dead_letters_are_unchanged(spans: InMemorySpanExporter) -> None:
     letter = OutgoingMessage("plaudit.events.dlq", None, b"", [(tracing.HEADER, traceparent(TRACE))])
     with tracing.trace_publication([letter]) as sent:
         assert sent == [letter]

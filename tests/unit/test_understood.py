@@ -1,4 +1,5 @@
-"""Every body and every topic: a field in another letter case, misspelt, null or twice has its effect, or is told."""
+"""Every field of every body and topic: another letter case, a misspelling, null or a repeat has its defined effect or
+is reported."""
 
 import asyncio
 import json
@@ -54,7 +55,7 @@ READERS_OF_TOPICS: Final[dict[Topic, Reader[Any]]] = {
     Topic.ORDER_EVENTS: ORDERS,
     Topic.MAIL_COMMANDS: mails.READER,
 }
-"""Those of submissions read one review; `READ_SEVERAL` reads an array."""
+"""The reader of submissions reads one review; `READ_SEVERAL` reads an array."""
 
 FILES = {"POST /api/images", f"POST {STOREFRONT}/images"}
 """Operations whose body isn't JSON."""
@@ -66,13 +67,13 @@ TOLERANT = {
     *("POST /api/return/counts", "POST /api/orders/search", "POST /api/rating/objects"),
     *(Topic.REVIEW_SUBMISSIONS, Topic.REVIEW_CHANGES, Topic.ORDER_EVENTS, Topic.MAIL_COMMANDS),
 }
-"""What takes unknown fields and names them. All else configures or acts, and refuses them."""
+"""Sources that ignore unknown fields and name them. All others configure or act, and refuse them."""
 
 IN_PART = {
     "POST /api/stores/{storeId}/moderationRules/try": {"TriedReview"},
     Topic.RETURN_COMMANDS: {"NewReturn", "NewReturnLine", "ReturnChanges", "ReturnId", "ReturnLineFields"},
 }
-"""Parts that take unknown fields in what refuses them."""
+"""Parts that may have unknown fields although their source refuses them."""
 
 
 def _bodies() -> dict[str, JsonBody[Any]]:
@@ -126,7 +127,7 @@ each_field = pytest.mark.parametrize(
 
 
 def _plain(content: Any) -> Any:
-    """What a content says, with what it leaves out left out."""
+    """The set fields of a content as plain values."""
     if isinstance(content, list):
         return [_plain(each) for each in content]
     return content.model_dump(exclude_unset=True) if isinstance(content, BaseModel) else content
@@ -149,7 +150,7 @@ def _pointer(case: Case, name: str) -> str:
     return "".join(f"/{part}" for part in (*case.field.place[:-1], name))
 
 
-async def test_every_body_is_in_the_table() -> None:
+async def test_every_body_has_a_sample() -> None:
     async with app_without_servers() as app:
         add_storefront(app)
         document = app.openapi()
@@ -162,13 +163,13 @@ async def test_every_body_is_in_the_table() -> None:
     assert with_body - FILES == set(BODIES) == set(READERS)
 
 
-def test_every_topic_that_is_read_is_in_the_table() -> None:
+def test_every_consumed_topic_has_a_sample() -> None:
     read = {topic for topic, channel in CHANNELS.items() if channel.direction != "out"}
     assert read | {Topic.MAIL_COMMANDS} == set(MESSAGES)
 
 
 def inboxes(monkeypatch: pytest.MonkeyPatch) -> list[Inbox[Any]]:
-    """Those of worker and mailer."""
+    """The inboxes of worker and mailer."""
     subscribed, anything = Mock(side_effect=EOFError), MagicMock()
     options: dict[str, Any] = dict.fromkeys(("remember", "token_keys", "image_files", "erasure_keys"), anything)
     processes = worker.running_worker(*[anything] * 5, **options), mailer.running_mailer(*[anything] * 8)
@@ -179,7 +180,7 @@ def inboxes(monkeypatch: pytest.MonkeyPatch) -> list[Inbox[Any]]:
     return [inbox for call in subscribed.call_args_list for inbox in call.args[2]]
 
 
-def test_every_consumer_takes_what_the_reader_of_its_topic_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumers_accept_what_their_readers_return(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {inbox.topic: inbox for inbox in inboxes(monkeypatch)}
     assert found.keys() == set(CONSUMED)
     for topic, inbox in found.items():
@@ -190,7 +191,7 @@ def test_every_consumer_takes_what_the_reader_of_its_topic_reads(monkeypatch: py
             TypeAdapter(taken).validate_python(readers.READERS[topic](written(sample)), strict=True)
 
 
-def test_every_field_is_in_the_table() -> None:
+def test_every_field_is_in_a_sample() -> None:
     for source in (*BODIES, *MESSAGES):
         cases = [case for case in CASES if case.source == source]
         tried = {(case.field.parent.name, case.field.known.name) for case in cases}
@@ -201,7 +202,7 @@ def test_every_field_is_in_the_table() -> None:
         assert tried == known, source
 
 
-def test_nothing_else_reads_json_that_comes_in() -> None:
+def test_incoming_json_is_read_in_one_place_only() -> None:
     reading = re.compile(r"validate_json\(|\.validate_json\b")
     found = {
         path.relative_to(ROOT).as_posix()
@@ -220,14 +221,14 @@ def test_every_pattern_has_a_message() -> None:
 
 
 @pytest.mark.parametrize("source", [*BODIES, *MESSAGES])
-def test_a_sample_is_read_whole(source: str) -> None:
+def test_sample_is_read_completely(source: str) -> None:
     samples = [(READERS[source].reader, BODIES[source])] if source in BODIES else messages_of(Topic(source))
     for reader, sample in samples:
         assert reader.read(written(sample)).ignored == ()
 
 
 @each_field
-def test_any_letter_case_is_the_same(case: Case) -> None:
+def test_letter_case_makes_no_difference(case: Case) -> None:
     plain = case.reader.read(written(case.sample))
     for name in letter_cases(case.field.name):
         found = case.reader.read(written(renamed(case.sample, case.field.place, name)))
@@ -235,7 +236,7 @@ def test_any_letter_case_is_the_same(case: Case) -> None:
 
 
 @each_field
-def test_a_misspelt_field_is_refused_or_named(case: Case) -> None:
+def test_misspelt_field_is_refused_or_named(case: Case) -> None:
     tolerant = case.source in TOLERANT or case.field.parent.name in IN_PART.get(case.source, ())
     for name in misspelt(case.field):
         value = renamed(case.sample, case.field.place, name)
@@ -262,27 +263,27 @@ def test_null_is_missing_or_clears(case: Case) -> None:
     assert (null is None) == (missing is None)
     if null and missing:
         assert null.content == missing.content
-        # What configures tells them apart: it clears what may be null, and nothing else.
+        # Settings distinguish the two: null clears nullable fields, and no others.
         if case.field.parent.is_closed:
             clears = _plain(null.content) != _plain(missing.content)
             assert clears is case.field.known.shape.takes_null
 
 
-def test_the_guide_names_what_null_clears() -> None:
+def test_guide_names_the_fields_that_null_clears() -> None:
     guide = (ROOT / "docs" / "http.md").read_text()
-    (told,) = re.findall(r"(?s)^- null means the same as a missing field, (.*?)\.\n- ", guide, re.MULTILINE)
+    (clause,) = re.findall(r"(?s)^- null means the same as a missing field, (.*?)\.\n- ", guide, re.MULTILINE)
     clearing = {"PUT /api/stores/{storeId}", "PUT /api/settings"}
-    # Rules are told all at once, and the id is that of the path.
+    # Rules are always replaced as a whole, and the id comes from the path.
     fields = {
         ".".join(map(str, case.field.place))
         for case in CASES
         if case.source in clearing and case.field.known.shape.takes_null and "moderationRules" not in case.field.place
     }
-    assert set(re.findall(r"`([\w.]+)`", told)) - {"PUT"} == fields - {"id"}
+    assert set(re.findall(r"`([\w.]+)`", clause)) - {"PUT"} == fields - {"id"}
 
 
 @each_field
-def test_a_field_that_comes_twice_is_refused(case: Case) -> None:
+def test_repeated_field_is_refused(case: Case) -> None:
     for name in (case.field.name, *letter_cases(case.field.name)):
         found = _codes(case.reader, twice(case.sample, case.field.place, name))
         assert {code for _, code in found} == {"duplicate-field"}
@@ -290,7 +291,7 @@ def test_a_field_that_comes_twice_is_refused(case: Case) -> None:
 
 
 @each_field
-def test_whole_numbers_and_words_are_read_as_meant(case: Case) -> None:
+def test_whole_numbers_and_words_are_normalized(case: Case) -> None:
     plain = case.reader.read(written(case.sample))
     value = plain_value = _at(case.sample, case.field)
     if case.field.known.shape.is_whole and isinstance(plain_value, int):
@@ -310,7 +311,7 @@ def _at(sample: Any, field: KnownField) -> Any:
     return sample
 
 
-def test_hidden_fields_are_not_known() -> None:
+def test_hidden_fields_are_ignored() -> None:
     reader = READERS["POST /api/customerReviews"].reader
     hidden = {"commandId": "c", "source": "no source", "writtenDate": "no date", "hiddenImages": "x", "via": "api"}
     hidden |= {"formerId": "f", "editor": "x"}
@@ -329,11 +330,11 @@ def test_hidden_fields_are_not_known() -> None:
         (["x" * 1_000, "y" * 100], b"x" * 1_000 + b", ..."),
     ],
 )
-def test_the_header_of_ignored_fields(names: list[str], header: bytes) -> None:
+def test_header_of_ignored_fields(names: list[str], header: bytes) -> None:
     assert ignored_header(names) == header
 
 
-def test_errors_hold_neither_patterns_nor_the_input() -> None:
+def test_errors_contain_neither_patterns_nor_input() -> None:
     reader = READERS["POST /api/customerReviews"].reader
     with pytest.raises(InvalidContentError) as refused:
         reader.read(written([{**REVIEW, "title": "secret\x00", "userName": "x" * 129}]))
@@ -342,7 +343,7 @@ def test_errors_hold_neither_patterns_nor_the_input() -> None:
 
 
 @pytest.mark.parametrize(
-    ("adapter", "told", "errors"),
+    ("adapter", "message", "errors"),
     [
         (STORE_UPDATE, {"id": "s", "settings": {"reviewsEnabled": "true"}}, {"/settings/reviewsEnabled": "bool-type"}),
         (STORE_UPDATE, {"id": "s", "generalSettings": {}}, {"/generalSettings": "unknown-field"}),
@@ -360,26 +361,26 @@ def test_errors_hold_neither_patterns_nor_the_input() -> None:
         ),
     ],
 )
-def test_errors_are_those_of_the_type_that_is_meant(
-    adapter: TypeAdapter[Any], told: dict[str, Any], errors: dict[str, str]
+def test_errors_concern_the_intended_type(
+    adapter: TypeAdapter[Any], message: dict[str, Any], errors: dict[str, str]
 ) -> None:
     with pytest.raises(InvalidContentError) as refused:
-        Reader(adapter)(json.dumps(told).encode())
+        Reader(adapter)(json.dumps(message).encode())
     assert {each.pointer: each.code for each in refused.value.errors} == errors
     for each in refused.value.errors:
         if each.pointer == "/action":
             assert each.message == "Must be one of remove-reply, remove-vote, reply, report, vote"
 
 
-def test_a_list_that_is_too_long_is_told_alone() -> None:
-    """What else is wrong isn't looked at: in other letter cases it may be right."""
+def test_list_that_is_too_long_is_the_only_error() -> None:
+    """Other faults aren't checked: they may be due to letter case alone."""
     review = {**REVIEW, "images": [IMAGE] * 6, "ReviewStatus": "New", "USERNAME": "Ann", "title": 3}
     with pytest.raises(InvalidContentError) as refused:
         READ_SEVERAL.read(json.dumps([review]).encode())
     assert [(each.pointer, each.code) for each in refused.value.errors] == [("/0/images", "too-long")]
 
 
-def test_images_are_named_as_a_row_has_them() -> None:
+def test_images_may_have_the_form_of_rows() -> None:
     row = {**REVIEW, "images": [{"id": IMAGE, "hidden": True}], "pendingImages": 1}
     assert READ_ONE(json.dumps(row).encode()).images == (IMAGE,)
     for image in ({"id": "none", "hidden": True}, {"id": IMAGE}, {"id": IMAGE, "hide": True}, {"id": 7, "hidden": 1}):
@@ -389,7 +390,7 @@ def test_images_are_named_as_a_row_has_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "code"),
+    ("modified", "code"),
     [
         (1664855193, "datetime-type"),
         (1664855193.5, "datetime-type"),
@@ -402,13 +403,13 @@ def test_images_are_named_as_a_row_has_them() -> None:
         ("2022-10-04T25:00:00Z", "datetime-from-date-parsing"),
         ("2022-10-04T03:46:43.433Z", None),
         ("2022-10-04 03:46", None),
-        # Order systems tell days, and leave fields empty.
+        # Order systems send dates without time, and empty fields.
         ("2022-10-04", None),
         ("", None),
     ],
 )
-def test_a_moment_is_a_date_and_a_time(told: object, code: str | None) -> None:
-    order = {"id": "o", "status": "New", "createdDate": "2022-10-04T03:46:43Z", "modifiedDate": told, "items": []}
+def test_moment_is_a_date_and_a_time(modified: object, code: str | None) -> None:
+    order = {"id": "o", "status": "New", "createdDate": "2022-10-04T03:46:43Z", "modifiedDate": modified, "items": []}
     try:
         ORDERS(json.dumps(order).encode())
     except InvalidContentError as refused:

@@ -1,4 +1,4 @@
-"""Uploads: forms that can't be read, and what a key stands for."""
+"""Uploads: malformed forms, and the digest that identifies an upload."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from api.web.problems import ProblemError, ProblemKind
 from api.web.uploads import FORM, Upload
 
 
-async def test_an_overlong_boundary_is_no_form() -> None:
+async def test_overlong_boundary_is_malformed() -> None:
     named = f"{FORM}; boundary={'b' * 257}".encode()
     request = Request({"type": "http", "method": "POST", "path": "/", "headers": [(b"content-type", named)]})
     with pytest.raises(ProblemError) as refused:
@@ -19,7 +19,7 @@ async def test_an_overlong_boundary_is_no_form() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reason"),
     [
         (b"--b\r\n\r\nhalf of a file", "no end"),
         (b"--b\r\n\r\na file\r\n--b", "no end"),
@@ -31,19 +31,19 @@ async def test_an_overlong_boundary_is_no_form() -> None:
         (b"", "no file"),
     ],
 )
-async def test_a_form_without_its_end_or_without_a_file_is_none(body: bytes, told: str) -> None:
-    with pytest.raises(ProblemError, match=told) as refused:
+async def test_form_without_end_or_file_is_malformed(body: bytes, reason: str) -> None:
+    with pytest.raises(ProblemError, match=reason) as refused:
         await _digest(f"{FORM}; boundary=b", body)
     assert refused.value.kind is ProblemKind.MALFORMED_BODY
 
 
 @pytest.mark.parametrize("end", [b"--b--", b"--b--\r\n", b"--b--\r\nepilogue"])
-async def test_a_form_ends_with_its_boundary(end: bytes) -> None:
+async def test_form_ends_with_its_boundary(end: bytes) -> None:
     assert await _digest(f"{FORM}; boundary=b", b"--b\r\n\r\na file\r\n" + end) == await _digest("image/png", b"a file")
 
 
 async def _digest(content_type: str, body: bytes) -> bytes:
-    """The digest by which a command tells an upload from another one with its key."""
+    """The digest that distinguishes uploads with the same idempotency key."""
     parts = [body[:100], body[100:]]
 
     async def receive() -> dict[str, Any]:
@@ -57,12 +57,12 @@ async def _digest(content_type: str, body: bytes) -> bytes:
 
 
 def _form(file: bytes, name: str = "a.png") -> tuple[str, bytes]:
-    """A form as a client sends it, with a boundary of its own."""
+    """A form as a client sends it, with a new boundary."""
     request = httpx.Request("POST", "http://plaudit.test", files={"file": (name, file)})
     return request.headers["content-type"], request.read()
 
 
-async def test_a_form_that_is_sent_again_is_the_same_upload() -> None:
+async def test_repeated_form_is_the_same_upload() -> None:
     one, again = _form(b"x" * 500), _form(b"x" * 500, "b.png")
     assert one[0] != again[0]
     digests = {await _digest(*form) for form in (one, again, ("image/png", b"x" * 500))}

@@ -1,4 +1,4 @@
-"""The parts of uvicorn and httptools that we use: there, of the shape that we expect, and missed where renamed."""
+"""The internals of uvicorn and httptools that we use exist in the expected form, and a renamed one is detected."""
 
 import asyncio
 import signal
@@ -21,7 +21,7 @@ Check = Callable[[Any], Awaitable[None]]
 
 
 def connected(ours: Any, app: Any) -> tuple[Any, Any]:
-    """A protocol of uvicorn's own on a transport that is none, and its flow control."""
+    """A protocol of uvicorn on a mock transport, and its flow control."""
     config = uvicorn.Config(app, ws="none", log_config=None)
     connection = uvicorn.protocols.http.httptools_impl.HttpToolsProtocol(config, ServerState(), {})
     transport = Mock(asyncio.Transport)
@@ -32,14 +32,14 @@ def connected(ours: Any, app: Any) -> tuple[Any, Any]:
 
 
 async def check_requests(ours: Any) -> None:
-    """A connection tells what it does with its requests, from before the first to after the last answer."""
-    let_go = asyncio.Event()
+    """The state of a connection's requests is correct from before the first until after the last response."""
+    may_finish = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"a", "more_body": True})
         async with asyncio.timeout(1):
-            await let_go.wait()
+            await may_finish.wait()
         await send({"type": "http.response.body", "body": b"b"})
 
     connection, flow = connected(ours, app)
@@ -55,17 +55,17 @@ async def check_requests(ours: Any) -> None:
     connection.data_received(GET)
     assert ours.has_waiting_request(connection)
     await asyncio.sleep(0)
-    assert ours.has_begun_answer(connection) is False  # of the last request: that is the waiting one
+    assert ours.has_begun_answer(connection) is False  # concerns the last request, which is waiting
     flow.is_behind = True
-    let_go.set()
+    may_finish.set()
     await asyncio.sleep(0.01)
     assert not ours.has_waiting_request(connection)
     assert ours.has_begun_answer(connection)
-    connection.transport.resume_reading.assert_not_called()  # uvicorn wanted to, after each answer
+    connection.transport.resume_reading.assert_not_called()  # uvicorn would, after each response
 
 
 async def check_end(ours: Any) -> None:
-    """A connection ends after its answer where it is told to, and isn't closed for idleness where it is not."""
+    """A connection closes after its response when requested, and isn't closed as idle once the timer is stopped."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
@@ -90,7 +90,7 @@ async def check_end(ours: Any) -> None:
 
 
 async def check_upgrade(ours: Any) -> None:
-    """A request for another protocol is parsed as any other: its body is its own, and what follows is the next one."""
+    """A request with an upgrade header is parsed as usual: it keeps its body, and the next request follows."""
     scopes = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -106,18 +106,18 @@ async def check_upgrade(ours: Any) -> None:
 
 
 async def check_server(ours: Any) -> None:
-    """A server says that it listens, leaves signals alone, and ends when it is asked to."""
+    """A server reports that it listens, leaves signals alone, and stops when requested."""
     before = signal.getsignal(signal.SIGTERM)
     started: list[bool] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        """Has nothing to start."""
+        """No start-up work."""
 
     config = uvicorn.Config(app, port=0, ws="none", lifespan="off", log_config=None)
     server = ours.QuietServer(config, started.append)
     async with asyncio.timeout(60):
         serving = asyncio.create_task(server.serve())
-        for _ in range(100):  # of a part that is renamed nothing may come but an error
+        for _ in range(100):  # with a renamed part, the server may fail instead
             await asyncio.wait([serving], timeout=0.03)
             if started or serving.done():
                 break
@@ -142,14 +142,12 @@ PARTS: list[tuple[str, str, Check]] = [
 
 
 @pytest.mark.parametrize("check", CHECKS)
-async def test_the_parts_are_as_we_use_them(check: Check) -> None:
+async def test_internals_are_as_expected(check: Check) -> None:
     await check(uvicorn_internals)
 
 
 @pytest.mark.parametrize(("module", "name", "check"), PARTS)
-async def test_a_part_that_is_renamed_is_missed(
-    monkeypatch: pytest.MonkeyPatch, module: str, name: str, check: Check
-) -> None:
+async def test_renamed_part_is_detected(monkeypatch: pytest.MonkeyPatch, module: str, name: str, check: Check) -> None:
     for each in module.split():
         rename(monkeypatch, each, name)
     with pytest.raises((AttributeError, AssertionError)):

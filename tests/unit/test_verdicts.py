@@ -1,4 +1,4 @@
-"""Verdicts of classifiers: about the text that they name alone, and never against a rule that holds a review."""
+"""Verdicts of classifiers: they apply only to the text that they name, and never override a rule that holds."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -27,9 +27,9 @@ def verdict(outcome: str, offset: int = 0, source: str = "ai", **fields: Any) ->
 
 
 def after(review: ModeratedReview, *verdicts: Verdict) -> tuple[ModeratedReview, list[VerdictResult], int]:
-    judged = apply_verdicts(verdicts, {"r": review})
-    (tally,) = judged.tallies.values() or (RatingTally(),)
-    return judged.reviews.get("r", review), list(judged.results), tally.count
+    applied = apply_verdicts(verdicts, {"r": review})
+    (tally,) = applied.tallies.values() or (RatingTally(),)
+    return applied.reviews.get("r", review), list(applied.results), tally.count
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def after(review: ModeratedReview, *verdicts: Verdict) -> tuple[ModeratedReview,
         (REJECTED, False, (), False),
     ],
 )
-def test_an_approval(status: ReviewStatus, held: bool, flags: tuple[str, ...], is_approved: bool) -> None:
+def test_approval(status: ReviewStatus, held: bool, flags: tuple[str, ...], is_approved: bool) -> None:
     before = REVIEW._replace(status=status, is_held=held, flags=flags, moderator="eve", reason="x")
     review, (result,), count = after(before, verdict("approve"))
     assert (result.is_approved, count) == (is_approved, int(is_approved))
@@ -57,14 +57,14 @@ def test_an_approval(status: ReviewStatus, held: bool, flags: tuple[str, ...], i
 
 @pytest.mark.parametrize("outcome", ["hold", "flag"])
 @pytest.mark.parametrize("status", ReviewStatus)
-def test_an_objection_keeps_the_status(status: ReviewStatus, outcome: str) -> None:
+def test_objection_keeps_the_status(status: ReviewStatus, outcome: str) -> None:
     before = REVIEW._replace(status=status, flags=("links",))
     review, results, count = after(before, verdict(outcome), verdict(outcome, 1), verdict("approve", 2, "other"))
     assert (review.status, review.flags, count) == (status, ("links", "verdict:ai"), 0)
     assert results == [APPLIED, UNCHANGED, UNCHANGED]
 
 
-def test_the_same_source_takes_it_back() -> None:
+def test_same_source_can_withdraw_its_objection() -> None:
     review, results, count = after(REVIEW, verdict("hold"), verdict("approve", 1))
     assert (review.status, review.flags, count) == (APPROVED, (), 1)
     assert results == [APPLIED, VerdictResult(Outcome.APPLIED, is_approved=True)]
@@ -73,27 +73,27 @@ def test_the_same_source_takes_it_back() -> None:
 
 
 @pytest.mark.parametrize("outcome", RuleOutcome)
-def test_one_about_another_text_changes_nothing(outcome: str) -> None:
+def test_verdict_about_another_text_changes_nothing(outcome: str) -> None:
     review, results, count = after(REVIEW, verdict(outcome, text_hash="b" * 64))
     assert (review.status, review.flags, results, count) == (NEW, (), [UNCHANGED], 0)
-    # Nor does it when it is delivered again, and the review has that text by then.
+    # The redelivered verdict changes nothing either, even if the review has that text by then.
     assert after(review._replace(text_hash="b" * 64), verdict(outcome, text_hash="b" * 64))[1] == [UNCHANGED]
 
 
-def test_a_record_counts_once() -> None:
+def test_record_counts_once() -> None:
     review, _, _ = after(REVIEW, verdict("approve", 5))
     again, results, count = after(review._replace(status=NEW), verdict("approve", 5), verdict("flag", 4))
     assert (again.status, again.flags, results, count) == (NEW, (), [UNCHANGED, UNCHANGED], 0)
 
 
-def test_a_review_that_is_gone_and_tallies_of_several() -> None:
+def test_missing_review_and_tallies_of_several() -> None:
     assert apply_verdicts([verdict("approve")], {}) == ({}, [VerdictResult(Outcome.NOT_FOUND)], {})
     reviews = {"r": REVIEW, "q": REVIEW._replace(rating=200)}
-    judged = apply_verdicts(
+    applied = apply_verdicts(
         [verdict("flag", review_id="gone"), verdict("approve"), verdict("approve", 1, review_id="q")], reviews
     )
-    assert [result.outcome for result in judged.results] == [Outcome.NOT_FOUND, Outcome.APPLIED, Outcome.APPLIED]
-    assert judged.tallies == {TallyKey(Entity("Product", "p"), "s"): RatingTally.of([200, 400])}
+    assert [result.outcome for result in applied.results] == [Outcome.NOT_FOUND, Outcome.APPLIED, Outcome.APPLIED]
+    assert applied.tallies == {TallyKey(Entity("Product", "p"), "s"): RatingTally.of([200, 400])}
 
 
 def test_flags_are_bounded() -> None:
@@ -102,17 +102,17 @@ def test_flags_are_bounded() -> None:
     assert len(after(REVIEW._replace(flags=flags[1:]), verdict("flag"))[0].flags) == MOST_SOURCES
 
 
-def test_its_fields_have_only_marks_that_there_are() -> None:
-    # Plans of approvals tell empty marks from none.
+def test_empty_marks_are_not_stored() -> None:
+    # Planned approvals distinguish empty marks from missing ones.
     assert moderated_fields(REVIEW).keys().isdisjoint({"seen", "verdictsSeen", "flags"})
-    judged, _, _ = after(REVIEW, verdict("flag", 7))
-    fields = moderated_fields(judged)
+    flagged, _, _ = after(REVIEW, verdict("flag", 7))
+    fields = moderated_fields(flagged)
     assert (fields["verdictsSeen"], fields["flags"], "seen" in fields) == ({"0": [7, 7]}, ["verdict:ai"], False)
-    again, _, _ = after(judged, verdict("approve", 8))
+    again, _, _ = after(flagged, verdict("approve", 8))
     assert moderated_fields(again)["flags"] == []
 
 
-def test_the_message_and_back() -> None:
+def test_message_round_trips() -> None:
     value = {"reviewId": "r", "textHash": "A" * 64, "source": "ai", "verdict": "flag", "labels": ["spam"], "score": 0.5}
     position = RecordPosition(1, 2, 3)
     read = MODERATION_VERDICT.validate_python(value, strict=False).about(position, "t")

@@ -1,4 +1,4 @@
-"""Drafts: one run writes a file at a time, and the file is whole or as it was."""
+"""Draft files: one run writes a file at a time, and the file is either complete or unchanged."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ def write_half(file: Path) -> None:
         raise RuntimeError
 
 
-def test_a_file_takes_its_name_once_it_is_whole(tmp_path: Path) -> None:
+def test_file_is_replaced_once_it_is_complete(tmp_path: Path) -> None:
     file = tmp_path / "reviews.jsonl"
     file.write_text("before")
     draft_of(file).write_text("what a killed run has left")
@@ -35,7 +35,7 @@ def test_a_file_takes_its_name_once_it_is_whole(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_draft_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:
+def test_draft_that_is_a_link_is_refused(tmp_path: Path) -> None:
     file, checkpoint, target = (tmp_path / name for name in ("reviews.jsonl", "checkpoint.json", "target"))
     target.write_text("somebody else's")
     for each in (file, checkpoint):
@@ -49,7 +49,7 @@ def test_a_draft_that_is_a_link_is_not_written_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_read", [True, False])
-def test_a_draft_that_is_a_pipe_is_not_waited_for(tmp_path: Path, *, is_read: bool) -> None:
+def test_draft_that_is_a_pipe_is_refused_without_waiting(tmp_path: Path, *, is_read: bool) -> None:
     file, checkpoint = tmp_path / "reviews.jsonl", tmp_path / "checkpoint.json"
     with ExitStack() as readers:
         for each in (draft_of(file), draft_of(checkpoint)):
@@ -63,7 +63,7 @@ def test_a_draft_that_is_a_pipe_is_not_waited_for(tmp_path: Path, *, is_read: bo
             Checkpoint(job="a").write(checkpoint)
 
 
-def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_system_without_locks_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lock(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -73,7 +73,7 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_run_writes_a_file_at_a_time(tmp_path: Path) -> None:
+def test_only_one_run_writes_a_file_at_a_time(tmp_path: Path) -> None:
     file = tmp_path / "reviews.jsonl"
     with whole_file(file) as draft:
         draft.write(b"the first")
@@ -83,7 +83,7 @@ def test_one_run_writes_a_file_at_a_time(tmp_path: Path) -> None:
     assert file.read_text() == "the first"
 
 
-def test_nothing_takes_the_place_of_a_device(tmp_path: Path) -> None:
+def test_device_or_pipe_is_not_replaced(tmp_path: Path) -> None:
     pipe, link = tmp_path / "pipe", tmp_path / "null"
     os.mkfifo(pipe)
     link.symlink_to("/dev/null")
@@ -93,7 +93,7 @@ def test_nothing_takes_the_place_of_a_device(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["null", "pipe"]
 
 
-def test_nothing_takes_the_place_of_a_pipe_without_a_name() -> None:
+def test_anonymous_pipe_is_not_replaced() -> None:
     reading, writing = os.pipe()
     with (
         os.fdopen(reading, "rb"),
@@ -105,7 +105,7 @@ def test_nothing_takes_the_place_of_a_pipe_without_a_name() -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_link_leads_to_its_file(tmp_path: Path, *, is_there: bool) -> None:
+def test_link_is_followed_to_its_file(tmp_path: Path, *, is_there: bool) -> None:
     real, link = tmp_path / "2026.jsonl", tmp_path / "latest.jsonl"
     link.symlink_to(real)
     if is_there:
@@ -117,14 +117,14 @@ def test_a_link_leads_to_its_file(tmp_path: Path, *, is_there: bool) -> None:
 
 
 @pytest.mark.parametrize("is_named", [True, False])
-def test_a_draft_that_is_gone_is_not_written_to(
+def test_replaced_or_deleted_draft_is_not_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_named: bool
 ) -> None:
     file = tmp_path / "reviews.jsonl"
     draft_of(file).write_text("the first")
 
     def lock(*_: object) -> None:
-        # Between opening and locking, the first run ends.
+        # The first run ends between opening and locking.
         monkeypatch.undo()
         if is_named:
             draft_of(file).replace(file)

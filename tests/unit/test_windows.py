@@ -1,4 +1,4 @@
-"""The windows in docs/operations.md, for how long what is away may stay so, are those of the code."""
+"""The tolerated outage durations in docs/operations.md match the code."""
 
 import re
 from datetime import timedelta
@@ -43,20 +43,20 @@ WINDOWS = {
 }
 
 
-def test_the_windows_are_those_of_the_code() -> None:
+def test_documented_windows_match_the_code() -> None:
     section = DOCS.partition(f"{TITLE}\n")[2].partition("\n## ")[0]
-    told = {
+    documented = {
         (name, timedelta(**{unit if unit.endswith("s") else f"{unit}s": int(number)}))
         for name, number, unit in re.findall(r"`([\w.]+)` \((\d+) (seconds?|minutes?|hours?|days?)\)", section)
     }
-    assert told == set(WINDOWS.items())
+    assert documented == set(WINDOWS.items())
 
 
-def test_a_transaction_whose_mails_are_being_written_is_not_taken_for_abandoned() -> None:
+def test_transaction_that_writes_mails_is_not_abandoned() -> None:
     assert timedelta(seconds=2 * _WRITING_S) <= ABANDONED_AFTER
 
 
-def test_everything_that_can_be_away_is_there() -> None:
+def test_every_component_is_documented() -> None:
     rows = re.findall(r"^\| (\w[^|]*) \|", DOCS.partition(TITLE)[2].partition("\n## ")[0], re.MULTILINE)
     assert rows[1:] == [
         *("Kafka", "MongoDB", "Workers stopped", "Mailer or mail gateway", "Issuer (JWKS)", "Store of images"),

@@ -1,4 +1,4 @@
-"""The log of a worker names the command that a message is of."""
+"""The log of a worker names the command of a message."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ from tests.support.records import Record
 
 @pytest.fixture(autouse=True)
 def loggers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Loggers that log everything, whatever this process has configured and logged before."""
+    """Loggers that log everything, independent of earlier configuration in this process."""
     before = structlog.get_config()
     structlog.reset_defaults()
     for module in ("consumers.inbox", "consumers.telemetry"):
@@ -31,7 +31,7 @@ def record(offset: int, command_id: str | None = None) -> RawRecord:
     return Record(offset, [(COMMAND_HEADER, command_id.encode())] if command_id else [])
 
 
-async def test_the_record_that_fails_is_logged_with_its_command() -> None:
+async def test_failed_record_is_logged_with_its_command() -> None:
     letters: list[OutgoingMessage] = []
 
     async def handle(batch: Sequence[Received[bytes]]) -> None:
@@ -49,7 +49,7 @@ async def test_the_record_that_fails_is_logged_with_its_command() -> None:
     assert len(letters) == 2
 
 
-def test_a_batch_is_logged_with_its_command_if_it_is_one() -> None:
+def test_batch_of_one_command_is_logged_with_it() -> None:
     with capture_logs([merge_contextvars]) as lines:
         for batch in ([record(0, "a"), record(1, "a")], [record(2, "a"), record(3, "b")], [record(4, "a"), record(5)]):
             with observe_batch(Topic.MODERATION_COMMANDS, batch):

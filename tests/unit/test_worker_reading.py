@@ -1,4 +1,4 @@
-"""The end of a worker that reads some topics alone: what one of them passes on to another is applied by then."""
+"""A worker for selected topics ends only after messages passed on between these topics are processed as well."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,15 @@ from messaging.topics import Topic, TopicNames
 from plaudit.processes import worker
 from tests.support.app import NOWHERE
 
-PASSED_ON = {
+FORWARDED = {
     Topic.DEAD_LETTER_COMMANDS: Topic.REVIEW_SUBMISSIONS,
     Topic.REVIEW_SUBMISSIONS: Topic.REVIEW_CHANGES,
     Topic.MODERATION_COMMANDS: Topic.REVIEW_CHANGES,
 }
 
 
-class Flowing(ConsumerLag):
-    """Of a worker that reads a record of a topic between two questions, and passes it on."""
+class DrainingLag(ConsumerLag):
+    """The lag of a worker that processes one record of a topic between two queries, and forwards it."""
 
     def __init__(self, **unread: int) -> None:
         super().__init__(KafkaConnection(NOWHERE), TopicNames(""))
@@ -28,8 +28,8 @@ class Flowing(ConsumerLag):
         if not self.unread[topic]:
             return True
         self.unread[topic] -= 1
-        if topic in PASSED_ON:
-            self.unread[PASSED_ON[topic]] += 1
+        if topic in FORWARDED:
+            self.unread[FORWARDED[topic]] += 1
         return False
 
 
@@ -41,8 +41,8 @@ class Flowing(ConsumerLag):
         (Topic.REVIEW_CHANGES, Topic.REVIEW_SUBMISSIONS, Topic.MODERATION_COMMANDS, Topic.DEAD_LETTER_COMMANDS),
     ],
 )
-async def test_what_topics_pass_on_is_read_too(topics: Sequence[Topic], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_forwarded_messages_are_read_too(topics: Sequence[Topic], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "_PAUSE_S", 0)
-    lag = Flowing(**{topic.name: 2 for topic in topics if topic is not Topic.REVIEW_CHANGES})
+    lag = DrainingLag(**{topic.name: 2 for topic in topics if topic is not Topic.REVIEW_CHANGES})
     await worker.until_read(lag, topics)
     assert not any(lag.unread.values())
