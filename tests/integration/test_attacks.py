@@ -1,4 +1,4 @@
-"""Attacks on an API of this kind: operators of the database, other paths, other shapes."""
+"""Attacks on an HTTP API: database operators, unusual paths, malformed and oversized requests."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ OPERATORS: tuple[Json, ...] = ({"$ne": None}, {"$gt": ""}, {"$where": "sleep(600
 
 
 def _fields(schema: Json, schemas: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The place of every value that a body can hold, the body itself included."""
+    """Yield the path of every value that a body can hold, including the body itself."""
     yield path
     for option in (schema, *schema.get("anyOf", ()), *schema.get("allOf", ())):
         if "$ref" in option:
@@ -30,15 +30,17 @@ def _fields(schema: Json, schemas: Json, path: tuple[str | int, ...] = ()) -> It
 
 
 def _with(value: Any, path: tuple[str | int, ...]) -> Any:
-    """A body that holds this value at a place, and nothing else."""
+    """Return a body that holds only this value, at this path."""
     for step in reversed(path):
         value = [value] if isinstance(step, int) else {step: value}
     return value
 
 
 async def _operations(facade: Facade) -> list[tuple[str, str, bool, set[tuple[str | int, ...]]]]:
-    """Method and path of each operation, whether it has a body, and the places in that; made for a store of nobody, or
-    one whose visitors may write."""
+    """Return the method and path of each operation, whether it has a body, and the paths in that body.
+
+    The paths name an unknown store, or one that accepts reviews from its visitors.
+    """
     document = (await facade.http.get("/openapi.json")).json()
     open_store = f"/storefront/v1/{await facade.open_store()}"
     found = []
@@ -56,7 +58,7 @@ async def _operations(facade: Facade) -> list[tuple[str, str, bool, set[tuple[st
 async def test_operators_are_no_values_of_any_field(service: Service, facade: Facade, http: httpx.AsyncClient) -> None:
     tried = 0
     for method, path, _, places in await _operations(facade):
-        # Objects tolerate unknown fields: what is in them is what counts.
+        # Objects tolerate unknown fields, so only the leaves are tried.
         for place in places - {longer[:end] for longer in places for end in range(len(longer))}:
             for operator in OPERATORS:
                 response = await http.request(method, path, json=_with(operator, place))
@@ -77,7 +79,7 @@ async def test_half_characters_are_no_values_of_any_field(facade: Facade, http: 
                 response = await http.request(method, path, content=json.dumps(_with(value, place)))
                 assert response.status_code == 400, f"{method} {path} {place} {value!a}: {response.text}"
                 tried += 1
-        # Where they can't be said by escapes, they are bytes.
+        # Paths, queries and headers hold the raw bytes, since they have no escapes for surrogates.
         raw = path.replace("nobody-s", "%ED%A0%80").replace("{", "%ED%A0%80").replace("}", "")
         query = "?storeId=%ED%A0%80&reviewId=%ED%A0%80&after=%ED%A0%80&reason=%ED%A0%80&ids=%ED%A0%80"
         for target in (raw, path, path + query):
@@ -182,7 +184,7 @@ async def test_oversize_is_refused_everywhere(facade: Facade, http: httpx.AsyncC
             is_image = path.endswith("/images")
             sent, headers = (large * 10, {"Content-Type": "image/jpeg"}) if is_image else (large, {})
             answer = await http.request(method, path, content=sent, headers=headers)
-            # Without the stamp of a form nobody reads the image.
+            # A storefront upload without a form stamp is refused before the image is read.
             wanted = 403 if is_image and path.startswith("/storefront/") else 413
             assert answer.status_code == wanted, f"{method} {path}"
             tried += 1

@@ -1,4 +1,4 @@
-"""The audit log beyond reviews and returns: who changed settings, stores and templates; and its export."""
+"""Audit log entries about settings, stores and templates, and the export of the log."""
 
 import csv
 import io
@@ -64,7 +64,7 @@ async def test_changes_of_templates_and_settings_are_entered(own_service: Servic
 
 
 async def _exports(facade: Facade) -> None:
-    """Every entry, whatever the size of a page, in both formats."""
+    """Check that both formats export every entry, across pages of the log."""
     ids = await facade.submit(*(submission(new_id()) for _ in range(250)))
     await facade.moderate("approve", *ids)
     shown = await entries(facade, take="1000")

@@ -1,4 +1,5 @@
-"""The archive of the audit log: what has its age is in one file, then no longer in the log, whatever ends a run."""
+"""Archiving of the audit log: old entries end up in exactly one file and leave the log, even if a run is interrupted.
+"""
 
 import asyncio
 import gzip
@@ -19,19 +20,19 @@ from tests.support.waiting import eventually
 
 NOW: Final = datetime.now(UTC).replace(microsecond=0)
 OLD: Final = 400
-"""The age of old entries, in days."""
+"""Age of old entries, in days."""
 
 
 @pytest.fixture
 async def log(servers: Servers, tmp_path: Path) -> Service:
-    """An audit log that nothing writes to."""
+    """Return a service that doesn't run, so nothing else writes to its audit log."""
     service = Service(servers, tmp_path)
     await service.mark()
     return service
 
 
 async def fill(service: Service, old: int, young: int = 3) -> set[str]:
-    """Enter old and young approvals, edits and deletions of returns; returns the ids of the old ones."""
+    """Insert old and young approvals, edits and deletions of returns; returns the ids of the old ones."""
 
     def entry(number: int, age_days: int) -> Json:
         at = NOW - timedelta(days=age_days)
@@ -56,7 +57,7 @@ async def left(service: Service) -> int:
 
 
 def archived(*files: Path) -> list[Any]:
-    """The entries in these archives."""
+    """Return the entries in these archives."""
     return [json.loads(line) for file in files for line in gzip.open(file)]
 
 

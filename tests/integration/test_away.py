@@ -1,4 +1,4 @@
-"""What waits while workers are away, and what a retention took meanwhile."""
+"""Parked commands and unread records while no worker runs, and records deleted by retention meanwhile."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ async def test_time_without_workers_is_no_parking_time(own_service: Service, own
         await eventually(lambda: parked.count_documents({}), lambda count: count == 1)
         await eventually(lambda: clock.count_documents({}), lambda count: count == 1)
         await service.stop("worker")
-        # A day passes.
+        # Simulates a day without workers.
         day = timedelta(days=1) // timedelta(milliseconds=1)
         for collection, name in ((parked, "parkedAt"), (clock, "at")):
             await collection.update_many({}, [{"$set": {name: {"$subtract": [f"${name}", day]}}}])

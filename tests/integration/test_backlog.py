@@ -1,4 +1,4 @@
-"""The gauges of what waits in the database: how much, and for how long."""
+"""Gauges of work that waits in the database: its amount and its age."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -35,7 +35,7 @@ def value(gauge: Gauge, **labels: str) -> float | None:
 
 
 async def told(database: Database, *, is_known: bool = True) -> None:
-    """Have the gauges told as they are now: again where a busy machine takes longer for it than a scrape may."""
+    """Refresh the gauges, again if a busy machine exceeds the timeout of a scrape."""
     publisher = Publisher(KafkaConnection("127.0.0.1:1"))
 
     async def found() -> float | None:
@@ -106,7 +106,7 @@ async def test_a_run_of_reminders_is_overdue_by_its_schedule(servers: Servers) -
         await leases.take(REMINDERS, "a", 30)
         await leases.note_schedule(REMINDERS, "* * * * *")
         await told(database)
-        # A minute may begin at this very moment.
+        # A new minute may have begun just now.
         overdue = value(metrics.REMINDERS_OVERDUE)
         assert overdue is not None
         assert 0 <= overdue < 30
@@ -118,7 +118,7 @@ async def test_a_run_of_reminders_is_overdue_by_its_schedule(servers: Servers) -
         assert about(metrics.REMINDERS_OVERDUE, 29.5)
         assert abs((value(metrics.REMINDERS_RUN) or 0) - (now - 30 * MINUTE).timestamp()) < 1
 
-        # Switched off, nothing is due; switched on again, nothing is due of the time between.
+        # While disabled nothing is due; enabling it again makes nothing due from the time in between.
         await leases.note_schedule(REMINDERS, None)
         await told(database)
         assert value(metrics.REMINDERS_OVERDUE) == 0
@@ -151,7 +151,7 @@ async def test_a_partition_that_is_gone_has_no_lag(servers: Servers) -> None:
 
 
 class ClosedLag(ConsumerLag):
-    """What Kafka answers whose account may not look at the groups."""
+    """Lag as an account without access to the consumer groups gets it from Kafka."""
 
     async def measure(self, *topics: Topic) -> Lag:
         raise GroupAuthorizationFailedError("plaudit.order-events")
@@ -175,7 +175,7 @@ async def test_what_cannot_be_told_keeps_nothing_else_from_being_told(servers: S
     async with own_database(servers) as database:
         await told(database)
         assert value(metrics.STATE_KNOWN, what="mongodb") == 1
-        # As after a restore that went wrong.
+        # Such a document can result from a faulty restore.
         await database["parkedReturns"].insert_one({"_id": "without a moment"})
         await told(database, is_known=False)
         assert value(metrics.STATE_KNOWN, what="mongodb") == 0

@@ -1,4 +1,4 @@
-"""Batches as consumers get them: cut off, delivered again, and with several records about one thing."""
+"""Batches as consumers receive them: interrupted, redelivered, and with several records about one object."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
@@ -79,13 +79,13 @@ async def test_a_review_is_told_whose_worker_died_before_it_could(desk: Desk, ed
     before = desk.records(again, at=LONG_AGO)
     await desk.submit(before)
     await desk.open_store(store)
-    # With what was refused in one batch, as where its offset is committed no more.
+    # Redelivered together with a refused submission, as if its offset had not been committed.
     records = [*before, *desk.records([first, other], *({**first, **edit} for edit in edits), again)]
     for _ in range(2):
         desk.kafka.failures.append(asyncio.CancelledError())
         with pytest.raises(asyncio.CancelledError):
             await desk.submit(records)
-        # Stored at once, by rules and statements that know nothing of events.
+        # Stored at once: storing doesn't wait for the events.
         assert {(await desk.stored(each["id"])).get("status") for each in (first, other, again)} == {ReviewStatus.NEW}
         assert [desk.event_kinds(each["id"]) for each in (first, other, again)] == [[], [], ["SubmissionRefused"]]
     for _ in range(2):
@@ -102,7 +102,7 @@ async def test_a_review_is_told_whose_worker_died_before_it_could(desk: Desk, ed
 async def test_rules_are_compiled_beside_other_work_and_in_no_transaction(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes seconds for many words: a worker's heartbeats don't wait, and nobody ends a transaction that stands."""
+    """Compiling many words takes seconds; meanwhile heartbeats are sent and no transaction is open."""
     store, found = await desk.open_store(moderationRules=RULES), list[tuple[bool, bool]]()
     transactions = desk.services.transactions
     commit, in_hand = transactions.commit, 0
@@ -164,7 +164,7 @@ async def test_edits_of_long_texts_are_judged_beside_other_work_some_in_each_tra
     monkeypatch.setattr(moderation_rules, "rule_set", Judge)
     texts = ["A scam." + "!" * 33, "Fine." * 8, "Good." * 8, "Long." * 8, unchanged["review"]]
     await desk.submit(desk.records(*({**r, "review": text} for r, text in zip(reviews, texts, strict=True))))
-    # What was written before it was cut off is known.
+    # Edits committed before the failure are not repeated.
     assert commits == [2, 2, *([0] if is_cut_off else []), 1]
     assert not any(main)
     assert [(await desk.stored(each["id"]))["review"] for each in reviews] == texts
@@ -178,7 +178,7 @@ async def test_a_review_is_told_that_was_deleted_before_its_worker_could(desk: D
     reviews = (plain, fair, good)
     ruled = desk.records(good)
     await desk.submit(ruled)
-    # The same review in other words, and a rival for its id, in records of the same millisecond.
+    # The same review with another text, and a conflicting review with its id, in records of the same millisecond.
     others = {**plain, "review": "Sharper."}, {**plain, "EntityId": new_id()}
     records = [*ruled, *desk.records(plain, fair, *others, at=LONG_AGO)]
     desk.kafka.failures.append(asyncio.CancelledError())
@@ -204,7 +204,7 @@ async def test_no_submission_that_was_refused_is_taken_by_a_redelivery(desk: Des
     await desk.submit(records[1:])
     assert (await desk.stored(first["id"])).get("refused") == "reviews-disabled"
     assert desk.event_kinds(first["id"]) == ["SubmissionRefused"] * 3
-    # What is sent again is decided anew.
+    # A new submission is decided anew.
     await desk.submit(desk.records(edited))
     assert (await desk.stored(first["id"]))["review"] == "Another text."
 
@@ -231,7 +231,7 @@ async def test_what_has_waited_for_a_review_is_told_behind_it(desk: Desk, monkey
     async def away_at_first(messages: Sequence[OutgoingMessage]) -> None:
         if messages:
             monkeypatch.setattr(desk.kafka, "publish", publish)
-            for _ in range(100):  # what doesn't wait for this goes on meanwhile
+            for _ in range(100):  # anything that doesn't wait for the publication can proceed meanwhile
                 await desk.database.command("ping")
             raise BrokerAwayError("away")
 
@@ -322,7 +322,7 @@ async def test_a_token_whose_review_is_refused_by_a_repeat_is_good_for_another(
     await desk.submit(desk.records(third))
     assert (await desk.stored(second["id"]))["userId"] == customer
     assert (await desk.stored(third["id"])).get("refused") == "token-used"
-    # Nor does a refusal free the token of a stored review.
+    # Nor does a refused edit free the token of a stored review.
     await desk.open_store(store, reviewsEnabled=False)
     await desk.submit(desk.records({**second, "review": "Another text."}))
     assert await desk.services.review_tokens.used({token.line}) == {token.line: second["id"]}
@@ -342,7 +342,7 @@ async def test_a_verdict_that_comes_again_undoes_no_decision(desk: Desk) -> None
 
 
 async def with_an_image(desk: Desk) -> tuple[Json, str]:
-    """A stored review with an image that is ready, and the id of that."""
+    """Store a review with a ready image; returns the review and the image's id."""
     image = str(uuid4())
     stored = StoredImage(image, ImageState.READY, datetime.now(UTC))
     await in_transaction(desk.database, lambda session: desk.services.images.save(stored, session))
@@ -377,7 +377,7 @@ async def test_a_deletion_that_is_refused_takes_neither_votes_nor_reports(desk: 
 
 
 async def test_what_was_edited_while_no_worker_ran_is_not_approved_by_who_saw_it_before(desk: Desk) -> None:
-    """The edit is read first, as it may be, and the decision names the text that its page showed."""
+    """The edit is consumed first, as is possible, and the decision names the text that the moderator saw."""
     review = desk.review(title="As it was", review="Harmless")
     await desk.submit(desk.records(review))
     seen = text_hash("As it was", "Harmless")

@@ -1,4 +1,4 @@
-"""What changes between two questions whose answers are put together: nothing is lost, and nobody is told wrong."""
+"""Changes between two queries whose results are combined: nothing is lost, and no answer is wrong."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
@@ -33,7 +33,7 @@ async def desk(servers: Servers) -> AsyncIterator[Desk]:
 def meanwhile(
     monkeypatch: pytest.MonkeyPatch, kind: type[Any], question: str, happens: Callable[[], Awaitable[object]]
 ) -> None:
-    """Let something happen once, right behind the first answer to a question."""
+    """Let something happen once, immediately after the first answer to a query."""
     plain = getattr(kind, question)
 
     async def asked(self: object, *arguments: Any) -> object:
@@ -99,7 +99,7 @@ async def test_lines_with_one_id_have_tokens_for_each_product(desk: Desk) -> Non
     lines = {camera.line: "camera", tripod.line: "tripod"}
     assert await tokens.use([of_camera, of_tripod]) == ({camera.line, tripod.line}, lines)
     assert await tokens.use([replace(of_camera, review_id="x"), of_tripod]) == (set(), lines)
-    # The one with the id that versions before know: the other one stays used all the same.
+    # Only this one has the id that earlier versions know; releasing it must not free the other.
     assert await used.count_documents({"_id": {"orderId": camera.order_id, "lineId": "line"}}) == 1
     await tokens.release([of_camera])
     again = replace(of_tripod, review_id="again")
@@ -134,7 +134,7 @@ async def test_files_that_are_written_while_others_are_removed_are_removed_next(
 
 
 async def test_sweeps_of_two_workers_at_once_end_both(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long each takes."""
+    """Both sweeps finish, even if each takes long."""
     now, services = datetime.now(UTC), desk.services
     image = await desk.upload(picture(), uploader="anna")
     await in_transaction(desk.database, partial(services.images.give_up, [image]))
@@ -151,10 +151,10 @@ async def test_sweeps_of_two_workers_at_once_end_both(desk: Desk, monkeypatch: p
 
 
 async def test_a_session_that_ends_while_it_is_looked_up_has_ended() -> None:
-    """At the facade that ends it, MongoDB doesn't know it yet."""
+    """The API instance that ends the session knows it before MongoDB does."""
 
     async def published(messages: object) -> None:
-        pass  # Kafka has it
+        pass  # published to Kafka
 
     async def is_ended(id: str) -> bool:
         await ended.end(id)
@@ -172,7 +172,7 @@ async def test_a_session_that_ends_while_it_is_looked_up_has_ended() -> None:
 
 @pytest.mark.long
 async def test_a_change_that_is_seen_after_its_time_is_told(service: Service, facade: Facade, product: str) -> None:
-    """A transaction gives what it writes a time, and is committed then."""
+    """An entry gets its time in the transaction, which commits later."""
     (review,) = await facade.submit(submission(product))
     await facade.moderate("approve", review)
     async with service.mongo() as database:

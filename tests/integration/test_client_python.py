@@ -1,4 +1,4 @@
-"""The example of a client for Python, against a running service."""
+"""The Python client example, run against a running service."""
 
 import asyncio
 import runpy
@@ -18,12 +18,14 @@ pytestmark = pytest.mark.long
 EXAMPLE = ROOT / "clients" / "python" / "example.py"
 
 WHEN = {"busy": "0", "for long": "361", "until then": "Wed, 21 Oct 2026 07:28:00 GMT"}
-"""What a service, or a proxy in front of it, says in `Retry-After`."""
+"""Values of `Retry-After` from a service or a proxy in front of it."""
 
 
 class Witness(httpx.BaseTransport):
-    """Passes requests on and notes what they were answered with, but for the first ones: those find nobody, or a
-    service that has too much to do, which took the request all the same."""
+    """Forwards requests and records the status codes of their responses.
+
+    The first requests fail instead: with a connection error ("nobody"), or with a 503 although the service took them.
+    """
 
     def __init__(self, *first: str) -> None:
         self._real = httpx.HTTPTransport()

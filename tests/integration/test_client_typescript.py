@@ -1,4 +1,4 @@
-"""The client for TypeScript: its types, its example, and what it makes of problems."""
+"""The TypeScript client: its types, its example and its handling of problems."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ _COMPILE_S = 300
 
 
 async def run(folder: Path, *command: str, given: str = "") -> str:
-    """Run a command to its end, which must be a success; returns what it prints."""
+    """Run a command, which must succeed; returns its output."""
 
     def ended() -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, cwd=folder, input=given, capture_output=True, text=True, timeout=_COMPILE_S)
@@ -39,7 +39,7 @@ async def run(folder: Path, *command: str, given: str = "") -> str:
 
 @pytest.fixture(scope="module")
 async def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The client with all that it is built by, the example of its page and the programs of the tests."""
+    """Copy the client with its build files, the example of its page and the programs of the tests."""
     locked = [CLIENT / "package.json", CLIENT / "package-lock.json"]
     installed = await asyncio.to_thread(npm_installed, "typescript", locked, needed_for="the TypeScript compiler")
     folder = tmp_path_factory.mktemp("typescript")
@@ -65,7 +65,7 @@ async def test_types_are_those_of_the_document(package: Path, http: httpx.AsyncC
 
 
 async def test_the_example_does_what_it_says(built: Path, service: Service, facade: Facade) -> None:
-    """It is compiled by the strictest rules, beside mistakes that are found: mistakes.ts."""
+    """The example is compiled by the strictest rules; mistakes.ts lists mistakes that the types must find."""
     store, product = await facade.open_store(), new_id()
     names = {"http://127.0.0.1:8080": service.address, "Electronics": store, "camera-1": product}
     program = built / "example.js"

@@ -1,4 +1,4 @@
-"""The command line: what it shows, what it hides, and how it ends."""
+"""The command line: its output, hidden secrets, errors and exit codes."""
 
 import fcntl
 import json
@@ -22,11 +22,11 @@ from tests.support.up_command import Up
 from tests.support.waiting import free_port
 
 PROXIES = {"ALL_PROXY": "socks5://proxy.invalid:1080", "HTTP_PROXY": "http://proxy.invalid:3128"}
-"""As on a desk behind a firewall: they are for the internet, not for our own service."""
+"""Proxies for the internet, as behind a firewall; commands must not use them for the own service."""
 
 
 def configuration(folder: Path, **environment: str) -> Json:
-    """The output of `plaudit config`, which must show no secret."""
+    """Return the output of `plaudit config`, which must show no secret."""
     shown = plaudit(folder, "config", code=0, **environment)
     assert "pass-of" not in shown.stdout + shown.stderr
     found: Json = json.loads(shown.stdout)
@@ -105,7 +105,8 @@ def test_a_file_in_the_place_of_the_data_folder_is_told(tmp_path: Path, data: st
 
 @contextmanager
 def up_in(folder: Path, http: str) -> Iterator[None]:
-    """What a `plaudit up` leaves in a folder, whose servers nobody reaches; it runs until the end of the block."""
+    """Leave the files of a running `plaudit up` in a folder, with unreachable servers; it "runs" until the block ends.
+    """
     data = folder / ".plaudit"
     data.mkdir()
     servers = {"http": http, "kafka": "127.0.0.1:1", "mongo": "mongodb://127.0.0.1:1", "database": "plaudit"}

@@ -1,4 +1,4 @@
-"""Configurations that can't be read, or wouldn't have the effect that they promise: told by their variable."""
+"""Configurations that are unreadable or without effect, reported by their variable; and closed or full streams."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 from tests.support.command import plaudit
 from tests.support.manifests import PROCESSES
 
-# As `plaudit privacy export` and `plaudit reviews report` write, but without servers.
+# Writes like `plaudit privacy export` and `plaudit reviews report`, but without servers.
 UNFLUSHED: Final = """
 import sys
 from plaudit.cli import command_line, main
@@ -24,7 +24,7 @@ async def write(settings):
 main.app = lambda: sys.exit(command_line.run(write))
 main.main()
 """
-# And as they read from servers.
+# Connects to a server as commands do.
 CONNECTED: Final = """
 import asyncio, sys
 from plaudit.cli import command_line, main
@@ -49,8 +49,8 @@ COMMANDS: Final = [*(["-m", "plaudit", each] for each in ("config", "openapi", "
 
 
 def written(folder: Path, command: list[str], output: int) -> tuple[int, str]:
-    """The exit code of a command that writes there, and its errors."""
-    # Machines may have set that Python doesn't buffer.
+    """Run a command that writes to this descriptor; returns its exit code and its stderr."""
+    # The environment may disable Python's buffering.
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     ended = subprocess.run(
         [sys.executable, *command],
@@ -83,7 +83,7 @@ def test_nothing_is_told_where_the_reader_has_left(tmp_path: Path, command: list
 @pytest.mark.long
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_command_works_where_its_streams_are_closed(tmp_path: Path, closed: str) -> None:
-    """As by a scheduler that closes them, rather than have them read from and write to /dev/null."""
+    """Some schedulers close the streams of their jobs instead of connecting them to /dev/null."""
     command = [sys.executable, "-c", CONNECTED, "privacy"]
     ended = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", *command], cwd=tmp_path, capture_output=True, text=True, check=False
@@ -96,7 +96,7 @@ def test_a_command_works_where_its_streams_are_closed(tmp_path: Path, closed: st
 def test_addresses_that_cannot_be_read_are_told(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / ".plaudit/endpoints.json"
     file.parent.mkdir()
-    # A folder stands for a file of somebody else's, which the administrator who runs tests may read.
+    # The folder stands for an unreadable file: tests may run as root, who can read any file.
     file.mkdir() if content is None else file.write_text(content)
     for command in ("config", "ratings verify", "dlq list", "worker", "demo"):
         said = " ".join(plaudit(tmp_path, *command.split(), code=2).stderr.split())

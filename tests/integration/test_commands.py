@@ -1,4 +1,4 @@
-"""Commands: how they are answered, repeated and refused; and nothing that a client sends breaks the facade."""
+"""Commands: their answers, repetition and refusal; and robustness of the API against any input."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ async def test_not_found_stays_parked_until_the_submission_comes(facade: Facade,
 @pytest.mark.parametrize("prefer", ["wait=0", "wait=soon", "wait=-1", "wait", "return=minimal", 'wait="', ";,;=,,"])
 async def test_preferences_of_no_use(http: httpx.AsyncClient, prefer: str) -> None:
     response = await http.post(f"{REVIEWS}/approve", json=[new_id("review")], headers={"Prefer": prefer})
-    # Nobody can have looked within no time at all, but "not known by the end of the wait" is true as well.
+    # With no time to wait, both "accepted" and "not found by the end of the wait" are true.
     assert response.status_code in ({409, 202} if prefer == "wait=0" else {202})
 
 
@@ -92,7 +92,7 @@ async def test_a_repeated_approval_after_a_rejection_changes_nothing(http: httpx
     assert await facade.moderate("reject", id) == ["unchanged"]
     assert await facade.ratings(product) == []
     assert await facade.listed("reviewStatus", entityIds=[product]) == ["Rejected"]
-    # A key belongs to one endpoint: the same one elsewhere is another command.
+    # A key is scoped to one endpoint: used at another one it makes another command.
     reset = await decided(partial(http.post, f"{REVIEWS}/reset", json=[id], headers=key))
     assert reset.json()["results"] == [{"id": id, "outcome": "applied"}]
     assert reset.json()["commandId"] != first.json()["commandId"]
@@ -111,7 +111,7 @@ async def test_all_or_nothing(http: httpx.AsyncClient, facade: Facade, product: 
     errors = problem_of(response, 422)["errors"]
     assert [error["pointer"] for error in errors] == ["/1/rating", "/2/review", "/3/EntityId", "/3/title"]
     assert all(set(error) == {"pointer", "code", "message"} for error in errors)
-    # What was published before the next submission would be there now.
+    # A review published before the next submission would be listed by then.
     await facade.submit(submission(product, title="the only one"))
     assert await facade.listed("title", entityIds=[product]) == ["the only one"]
 
@@ -226,7 +226,7 @@ async def test_other_problems(service: Service, http: httpx.AsyncClient) -> None
 
     problem_of(await http.post(REVIEWS, content=endless()), 413)
     async with connection(service.port) as client:
-        # One that closes, and sends on before it reads.
+        # A client that announces the close and keeps sending before it reads.
         await client.send(post_request(REVIEWS, b"[", length=5_000_000).replace(b"Host", b"Connection: close\r\nHost"))
         for _ in range(50):
             await client.send(b" " * 100_000)
@@ -339,7 +339,7 @@ async def test_hostile_paths(service: Service, path: str) -> None:
 
 async def test_health_and_documents(http: httpx.AsyncClient) -> None:
     assert (await http.get("/health/live")).json()["status"] == "pass"
-    # Each server has two seconds to answer.
+    # Each server may take two seconds to answer.
     ready = partial(http.get, "/health/ready")
     await eventually(ready, lambda told: told.json().get("checks") == {"mongodb": "pass", "kafka": "pass"})
     paths = (await http.get("/openapi.json")).json()["paths"]

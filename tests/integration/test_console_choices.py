@@ -1,4 +1,4 @@
-"""What a moderator chooses in the console, in Chromium: reasons, stores; and the times that he reads."""
+"""Choices of moderators in the console, in Chromium: reasons, stores and the time zone of times."""
 
 from datetime import datetime, timedelta
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 async def test_no_reason_is_chosen_beforehand(service: Service, facade: Facade) -> None:
-    """The button to reject alone decides nothing: it asks for the reason, in each place where it stands."""
+    """The reject button alone decides nothing: wherever it is shown, it asks for the reason."""
     word = new_id("word")
     (id,) = await facade.submit(submission(new_id(), 4, title=word))
     watch = Watch()
@@ -35,7 +35,7 @@ async def test_no_reason_is_chosen_beforehand(service: Service, facade: Facade) 
 
 
 async def test_times_are_those_of_the_visitor(service: Service, facade: Facade) -> None:
-    """Each with UTC beside it, also in what comes later; without JavaScript they are in UTC. All pages say which."""
+    """Each time has UTC in its title. Without JavaScript times are in UTC. Every page names its time zone."""
     word = new_id("word")
     (id,) = await facade.submit(submission(new_id(), 4, title=word))
     written = datetime.fromisoformat((await facade.review(id))["createdDate"])
@@ -58,7 +58,7 @@ async def test_times_are_those_of_the_visitor(service: Service, facade: Facade) 
 
 
 async def test_a_store_is_chosen_by_a_link(service: Service, facade: Facade) -> None:
-    """From the queue and from the list of reviews, with the filters that were there."""
+    """In the queue and in the list of reviews, existing filters stay."""
     store, product = new_id("store"), new_id()
     settings = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
     await facade.command("PUT", f"/api/stores/{store}", {"name": f"Shop {store}", "settings": settings})
@@ -90,7 +90,7 @@ async def test_a_form_that_comes_back_has_the_focus_where_it_is_wrong(service: S
 
 
 async def test_a_digit_rejects_the_row_that_it_was_pressed_for(service: Service, facade: Facade) -> None:
-    """Not one that was clicked meanwhile; and undoing brings the reason back."""
+    """Not for a row clicked meanwhile; and undoing brings the reason back."""
     word = new_id("word")
     await facade.submit(*(submission(new_id(), 4, title=word) for _ in range(2)))
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:

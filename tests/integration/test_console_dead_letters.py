@@ -1,4 +1,4 @@
-"""The screens of dead letters and of health, as a browser without JavaScript has them."""
+"""The console's pages of dead letters and of health, as a browser without JavaScript sees them."""
 
 import json
 import re
@@ -19,7 +19,7 @@ TOPIC = "review-submissions"
 
 
 async def dead(service: Service, key: str, *values: bytes | None) -> list[str]:
-    """The places of the letters that these submissions become, the oldest first."""
+    """Publish invalid submissions; returns the places of their dead letters, oldest first."""
     await service.publish(TOPIC, *(Message(key, value) for value in values))
     return [f"{TOPIC}/{each.partition}/{each.offset}" for each in await service.letters(TOPIC, key, len(values))]
 
@@ -31,21 +31,22 @@ async def page_of(http: httpx.AsyncClient, path: str, status: int = 200) -> str:
 
 
 async def page_with(http: httpx.AsyncClient, path: str, text: str) -> str:
-    """The page once it says this: a list ends after some seconds of its search, and is read on from there."""
+    """Return the page once it contains this text: a search of the list stops after some seconds, and continues from
+    there."""
     return await eventually(lambda: page_of(http, path), lambda page: text in page)
 
 
 async def sent(http: httpx.AsyncClient, path: str, status: int, **fields: str | list[str]) -> str:
-    """The page that answers a form; the one that it leads to where it is led on."""
+    """Send a form; returns the page that answers it, after following a redirect."""
     send = partial(http.post, path, data={"key": new_id("key"), **fields})
-    # The page of one letter refuses what was replayed before, also with the same key.
+    # The page of a single letter refuses what was replayed before, even with the same key.
     response = await (settled(send) if path == PATH else send())
     assert response.status_code == status, response.text
     return unescape(response.text) if status != 303 else await page_of(http, response.headers["location"])
 
 
 def typed_in(page: str) -> str:
-    """The text of the field for the value."""
+    """Return the text of the value's field."""
     found = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", page, re.DOTALL)
     assert found, page
     return found[1]
@@ -76,7 +77,7 @@ async def test_a_letter_is_opened_mended_tried_and_replayed(
     assert "Nothing has been published yet" in tried
     assert await facade.listed(entityIds=[product]) == []
     done = await sent(http, here, 303, action="replay", value=mended)
-    assert "Replayed." in done or "Accepted. It takes effect in a moment." in done  # that on a busy machine
+    assert "Replayed." in done or "Accepted. It takes effect in a moment." in done  # the latter on a busy machine
     await page_with(http, here, "It was replayed")
     (row,) = await facade.until_listed(product, 1)
     assert row["title"] == evil
@@ -120,7 +121,7 @@ async def test_what_is_shown_is_what_came(service: Service, http: httpx.AsyncCli
 
 @pytest.mark.long
 async def test_letters_in_every_state(service: Service, http: httpx.AsyncClient, product: str) -> None:
-    """Those that were replayed are found again, also from the page that has no open ones."""
+    """Replayed letters are found too, even from a page without open ones."""
     (place,) = await dead(service, product, json.dumps({**submission(product), "rating": 9}).encode())
     await sent(http, PATH, 200, action="replay", places=place)
     link = f'href="{PATH}/{place}"'
@@ -141,7 +142,7 @@ async def test_empty_wrong_and_missing(http: httpx.AsyncClient) -> None:
 
 @pytest.mark.long
 async def test_health_says_first_how_it_is(http: httpx.AsyncClient) -> None:
-    # While a server is slow, what only it knows isn't there.
+    # While a server is slow, the values that depend on it are missing.
     page = await page_with(http, "/console/health", f'<th scope="row">{TOPIC} ')
     assert re.search(r"<p>(All checks pass|The service works, with warnings|These checks fail).*? Checked at", page)
     assert "Batches of events not yet published" in page

@@ -1,4 +1,4 @@
-"""The keys of the queue in Chromium: which decision they take back, which rows they go to, and where they are off."""
+"""Keyboard shortcuts of the queue in Chromium: decisions that they undo, rows that they select, switching them off."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,14 +31,14 @@ EventSource.prototype.addEventListener = function (kind, hear) {
     if (event.data) heard.push(`${kind} ${JSON.parse(event.data).id}`);
   });
 };"""
-"""It notes the news once the page has heard them."""
+"""Records each event of the stream after the page has handled it."""
 
 
 @asynccontextmanager
 async def queue_of(
     service: Service, facade: Facade, count: int, script: str = ""
 ) -> AsyncIterator[tuple[Page, list[str], list[Locator]]]:
-    """The queue of so many reviews: the page, their ids, and the places that say what became of them."""
+    """Open a queue of `count` reviews; yields the page, their ids and the locators of their outcomes."""
     word = new_id("word")
     ids = await facade.submit(*(submission(new_id(), 4, title=word) for _ in range(count)))
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
@@ -59,7 +59,7 @@ async def statuses(facade: Facade, ids: list[str]) -> list[str]:
 
 
 async def held(page: Page, action: str) -> asyncio.Event:
-    """Decisions of this kind wait until the event is set."""
+    """Hold back decisions of this kind until the event is set."""
     gate = asyncio.Event()
 
     async def decide(route: Route) -> None:
@@ -75,7 +75,7 @@ async def held(page: Page, action: str) -> asyncio.Event:
 async def test_the_last_decision_is_undone_and_not_the_last_answer(
     service: Service, facade: Facade, count: int
 ) -> None:
-    """Also where it was the last one of its page, and the next page has the way back."""
+    """Also if it was the last of its page, and the next page offers the undo."""
     async with queue_of(service, facade, count) as (page, ids, outcomes):
         gate = await held(page, "approve")
         await press(page, "a", "r", "1")
@@ -87,15 +87,15 @@ async def test_the_last_decision_is_undone_and_not_the_last_answer(
             await outcomes[1].get_by_text("Undone").wait_for()
         else:
             await page.get_by_text("No waiting review matches these filters.").wait_for()
-            await page.wait_for_load_state()  # its script comes behind its text
+            await page.wait_for_load_state()  # the script runs after the text is there
             await press(page, "z")
-        # A busy machine takes longer than the page waits.
+        # A busy machine may take longer than the page waits.
         await eventually(lambda: statuses(facade, ids[:2]), lambda found: found == ["Approved", "New"])
 
 
 @pytest.mark.parametrize("way", ["loaded anew", "a review and back"])
 async def test_the_last_decision_is_undone_after_its_page_was_left(service: Service, facade: Facade, way: str) -> None:
-    """And where there is nothing to undo, the key says so."""
+    """With nothing to undo, the shortcut reports that."""
     async with queue_of(service, facade, 3) as (page, ids, outcomes):
         await press(page, "z")
         await outcomes[0].get_by_text("There is nothing to undo.").wait_for()
@@ -115,7 +115,7 @@ async def test_the_last_decision_is_undone_after_its_page_was_left(service: Serv
 
 
 async def test_two_undo_two_in_the_order_of_the_keys(service: Service, facade: Facade) -> None:
-    """While the decisions are still on their way."""
+    """While the decisions are still being sent."""
     async with queue_of(service, facade, 4) as (page, ids, outcomes):
         gate = await held(page, "approve")
         await press(page, "r", "1", "a", "r", "2", "z", "z")
@@ -142,7 +142,7 @@ async def test_a_decision_that_failed_is_none_to_undo(service: Service, facade: 
 async def test_a_last_decision_that_failed_is_read_before_the_page_goes_on(
     service: Service, facade: Facade, by: str
 ) -> None:
-    """The next page names the decision that it takes back."""
+    """The next page names the decision that it can undo."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
@@ -256,7 +256,7 @@ async def test_undoing_takes_back_nobody_elses_decision_that_comes_to_the_same(
 
 
 async def test_the_next_page_undoes_nobody_elses_decision_either(service: Service, facade: Facade) -> None:
-    """The last decision of the page before, which others have made again since."""
+    """The last decision of the previous page, repeated by others since."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
@@ -271,7 +271,7 @@ async def test_the_next_page_undoes_nobody_elses_decision_either(service: Servic
 
 
 async def test_undoing_names_nobody_where_an_author_was_faster(service: Service, facade: Facade) -> None:
-    """Not who decided before the author has changed the review."""
+    """In particular not the moderator who decided before the author changed the review."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
@@ -287,7 +287,7 @@ async def test_undoing_names_nobody_where_an_author_was_faster(service: Service,
 
 
 async def test_news_that_come_late_are_of_the_decisions_that_were_made_here(service: Service, facade: Facade) -> None:
-    """An approval is told once it has been taken back: undoing that approves again."""
+    """The news of an approval arrives after it was undone; undoing that approves it again."""
     async with queue_of(service, facade, 2, LATE_NEWS) as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
@@ -313,7 +313,7 @@ async def test_a_colleagues_rejection_comes_back_with_its_reason(service: Servic
 
 
 async def test_what_is_back_in_the_queue_is_decided_as_any_other(service: Service, facade: Facade) -> None:
-    """By a key, and by the buttons beside; and undoing that it went back leaves it decided, as it was."""
+    """By a shortcut and by the buttons beside it. Undoing the reset restores the decision."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         row = page.locator(f"#r-{ids[0]}")
         await press(page, "r", "1")
@@ -337,7 +337,7 @@ async def test_what_is_back_in_the_queue_is_decided_as_any_other(service: Servic
 
 @pytest.mark.parametrize("script", ["", NO_STORAGE])
 async def test_shortcuts_are_off_where_they_were_switched_off(service: Service, facade: Facade, script: str) -> None:
-    """Also where the browser keeps nothing: then on the page where they were."""
+    """Without local storage they stay off only on the page where they were switched off."""
     async with queue_of(service, facade, 2, script) as (page, ids, _):
         await press(page, "?")
         await page.get_by_label("Shortcuts are on").uncheck()
@@ -352,7 +352,7 @@ async def test_shortcuts_are_off_where_they_were_switched_off(service: Service, 
 
 
 async def test_keys_are_about_the_row_that_was_gone_to(service: Service, facade: Facade) -> None:
-    """By Tab, by a click, and by a touch that brings no focus."""
+    """Rows are selected by Tab, by a click, and by a touch that brings no focus."""
     async with queue_of(service, facade, 4) as (page, ids, outcomes):
         chosen = page.locator("#list > li.focus")
         await page.locator(f"#r-{ids[0]} input[type=checkbox]").focus()
@@ -371,7 +371,7 @@ async def test_keys_are_about_the_row_that_was_gone_to(service: Service, facade:
 
 
 async def test_no_row_moves_from_under_the_mouse(service: Service, facade: Facade) -> None:
-    """A press chooses its row, whose end is out of view here; if that came into view, the click would miss."""
+    """A press selects its row, whose end is out of view here; scrolling it into view would make the click miss."""
     async with queue_of(service, facade, 4) as (page, ids, _):
         await page.set_viewport_size({"width": 1360, "height": 400})
         box = page.locator(f"#r-{ids[1]} input[type=checkbox]")
@@ -386,7 +386,7 @@ async def test_no_row_moves_from_under_the_mouse(service: Service, facade: Facad
 
 
 async def test_keys_work_on_keyboards_of_other_scripts(service: Service, facade: Facade) -> None:
-    """Here the letters of a Russian one where `j`, `x` and `X` are."""
+    """Dispatches the letters that a Russian keyboard has on the keys `j`, `x` and `X`."""
     pressed = (("\u043e", "KeyJ"), ("\u0447", "KeyX"), ("\u043e", "KeyJ"), ("\u0427", "KeyX"))
     async with queue_of(service, facade, 3) as (page, ids, _):
         for key, code in pressed:
@@ -398,7 +398,7 @@ async def test_keys_work_on_keyboards_of_other_scripts(service: Service, facade:
 
 
 async def test_keys_work_by_plain_http_in_a_network(service: Service, facade: Facade) -> None:
-    """Browsers have no crypto.randomUUID there."""
+    """Browsers have no crypto.randomUUID in an insecure context."""
     async with queue_of(service, facade, 2, "delete Crypto.prototype.randomUUID") as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()

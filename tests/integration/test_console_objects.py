@@ -1,4 +1,4 @@
-"""The screens of rated objects."""
+"""The console's pages of rated objects."""
 
 import re
 from functools import partial
