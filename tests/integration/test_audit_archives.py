@@ -1,5 +1,4 @@
-"""Archiving of the audit log: old entries end up in exactly one file and leave the log, even if a run is interrupted.
-"""
+"""Archiving of the audit log: each old entry moves into exactly one file, even if a run is interrupted."""
 
 import asyncio
 import gzip

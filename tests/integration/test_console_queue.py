@@ -1,4 +1,4 @@
-"""The queue in Chromium: by keys alone, with others at the same queue, and without JavaScript."""
+"""The queue in Chromium: by shortcuts alone, shared with other moderators, and without JavaScript."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ XSS = Path(__file__).parent.parent / "support" / "xss.json"
 
 @pytest.fixture(scope="module")
 async def place(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    """A service for these tests: a queue of others would be in their way."""
+    """Run a service for these tests only, since other tests would fill its queue."""
     names = {"PLAUDIT_HTTP__ALLOWED_HOSTS": json.dumps([NAME_IN_A_NETWORK])}
     async with running_service(servers, tmp_path_factory.mktemp("console"), **names) as service:
         yield service
@@ -49,7 +49,7 @@ async def statuses(own: Facade, ids: list[str]) -> dict[str, str]:
 
 
 async def test_a_hundred_reviews_by_keys(browser: Browser, place: Service, own: Facade) -> None:
-    """20 of them rejected, by at most 120 keys and without a mouse."""
+    """Reject 20 of them, with at most 120 key presses and no mouse."""
     ids = await reviews_of(own, 100, new_id())
     watch, pressed = Watch(), 0
     seen: list[str] = []
@@ -58,7 +58,7 @@ async def test_a_hundred_reviews_by_keys(browser: Browser, place: Service, own: 
         await page.get_by_role("link", name="Queue 100").wait_for()
         await page.get_by_role("link", name="1 or 2 stars 40").wait_for()
         for number in range(100):
-            # Not before the scripts run: nobody has read a row by then.
+            # Not before the scripts run: until then no row is selected.
             row = page.locator("html.scripted #list > li.focus:not(.settled)")
             await row.wait_for()
             seen.append(await row.get_attribute("data-id") or "")
@@ -94,7 +94,7 @@ async def test_undo_restores_what_was(browser: Browser, place: Service, own: Fac
 
 
 async def test_keys_keep_the_place_and_the_last_decision(browser: Browser, place: Service, own: Facade) -> None:
-    """On a keyboard with digits behind Shift, over a way back, and over the end of a page."""
+    """On a keyboard with digits behind Shift, after going back, and beyond the end of a page."""
     ids = await reviews_of(own, 2, new_id())
     async with opened(browser, place.address, Watch()) as page:
         await page.goto("/console/queue")
@@ -111,14 +111,14 @@ async def test_keys_keep_the_place_and_the_last_decision(browser: Browser, place
         await page.locator(f"#r-{ids[1]} .outcome", has_text="Rejected: ").wait_for()
         await page.keyboard.press("a")
         await page.get_by_text("No review is waiting for a decision").wait_for()
-        await page.wait_for_load_state()  # its script comes behind its text
+        await page.wait_for_load_state()  # the script runs after the text is there
         await page.keyboard.press("z")
         await page.locator(f"#r-{ids[0]}").wait_for()
     assert [*(await statuses(own, ids)).values()] == ["New", "Rejected"]
 
 
 async def test_nobody_leaves_before_the_last_decision_is_sent(browser: Browser, place: Service, own: Facade) -> None:
-    """The browser asks, also where no row is left to decide about."""
+    """The browser asks for confirmation, even if no undecided row is left."""
     await reviews_of(own, 1, new_id())
     asked: list[str] = []
     async with opened(browser, place.address, Watch()) as page:
@@ -138,7 +138,7 @@ async def test_nobody_leaves_before_the_last_decision_is_sent(browser: Browser, 
 
 
 async def test_two_at_one_queue_overwrite_nothing(browser: Browser, place: Service, own: Facade) -> None:
-    """Both decide about every row, one by approving and the other by rejecting: the first decision of each stays."""
+    """Both decide every row, one approves and the other rejects: the first decision of each row stays."""
     ids = await reviews_of(own, _DECISIONS, new_id())
     async with (
         opened(browser, place.address, Watch()) as one,
@@ -148,7 +148,7 @@ async def test_two_at_one_queue_overwrite_nothing(browser: Browser, place: Servi
 
         async def work(page: Page, *keys: str) -> None:
             while not await page.get_by_text("No review is waiting for a decision").count():
-                # One more key goes on where one of the last decisions came too late.
+                # One more key press goes on if one of the last decisions came too late.
                 for key in keys * (await page.locator("#list > li:not(.settled)").count() or 1):
                     await page.keyboard.press(key)
 
@@ -161,7 +161,7 @@ async def test_two_at_one_queue_overwrite_nothing(browser: Browser, place: Servi
 
 
 async def test_others_are_seen(browser: Browser, place: Service, own: Facade) -> None:
-    """Claims, decisions and new reviews of others come by themselves, and move no row."""
+    """Claims, decisions and new reviews of others appear without a reload, and move no row."""
     ids = await reviews_of(own, 3, new_id())
     async with opened(browser, place.address, Watch()) as one, opened(browser, place.address, Watch()) as other:
         await one.goto("/console/queue")
@@ -195,7 +195,7 @@ async def test_what_somebody_has_decided_is_not_new_any_more(browser: Browser, p
 
 
 async def test_what_is_counted_goes_with_the_queue(browser: Browser, place: Service, own: Facade) -> None:
-    """Without another page: as it is decided here, and as others send and decide."""
+    """Without a reload: after own decisions, and after submissions and decisions of others."""
     await reviews_of(own, 3, new_id())
     async with opened(browser, place.address, Watch()) as page:
         await page.goto("/console/queue")
@@ -217,7 +217,7 @@ async def test_what_is_counted_goes_with_the_queue(browser: Browser, place: Serv
 
 
 async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, place: Service, own: Facade) -> None:
-    """A double click approves one review; a context that doesn't come leaves none of another review."""
+    """A double click approves a single review; if a context can't be loaded, that of another review is removed."""
     ids = await reviews_of(own, 3, new_id())
     async with opened(browser, place.address, Watch()) as page:
         await page.goto("/console/queue")
@@ -234,7 +234,7 @@ async def test_the_buttons_beside_decide_about_what_they_show(browser: Browser, 
 async def test_many_open_queues_leave_connections_to_the_one_in_view(
     browser: Browser, place: Service, own: Facade
 ) -> None:
-    """A browser has six to one host."""
+    """Browsers open at most six connections to a host."""
     (id,) = await reviews_of(own, 1, new_id())
     async with opened(browser, place.address, Watch()) as page:
         for _ in range(6):
@@ -248,7 +248,7 @@ async def test_many_open_queues_leave_connections_to_the_one_in_view(
 
 
 async def test_a_queue_that_was_hidden_is_as_it_would_be(browser: Browser, place: Service, own: Facade) -> None:
-    """What others did meanwhile is told once it is in view again."""
+    """Changes made while the page was hidden appear once it is visible again."""
     ids = await reviews_of(own, 3, new_id())
     async with opened(browser, place.address, Watch()) as page:
         await page.goto("/console/queue")
@@ -271,7 +271,7 @@ async def test_a_queue_that_was_hidden_is_as_it_would_be(browser: Browser, place
 
 
 async def test_an_edit_that_a_hidden_queue_missed_is_no_decision(browser: Browser, place: Service, own: Facade) -> None:
-    """Its author has brought back what was approved here: the row shows another text."""
+    """Its author has edited the review approved here, so the row shows an outdated text."""
     id, _ = await reviews_of(own, 2, new_id())
     async with opened(browser, place.address, Watch()) as page:
         await page.goto("/console/queue")
@@ -299,7 +299,7 @@ async def test_what_a_filter_finds_is_asked_for_until_it_is_told(browser: Browse
 
 
 async def test_of_reported_reviews_it_is_told_what_others_did(browser: Browser, place: Service, own: Facade) -> None:
-    """An edit at once, and that somebody has kept one once the page is in view again."""
+    """An edit appears at once; that somebody kept a review appears once the page is visible again."""
     word = new_id("word")
     ids = await own.submit_approved(*(submission(new_id(), 4, title=word) for _ in range(2)))
     report = {"reason": "spam", "explanation": "It advertises", "goodFaith": True}
@@ -316,12 +316,12 @@ async def test_of_reported_reviews_it_is_told_what_others_did(browser: Browser, 
         async with page.expect_request(lambda asked: "/queue/since" in asked.url) as asked:
             await show(page, is_hidden=False)
         await page.locator(f"#r-{ids[1]}.settled", has_text="It was changed in the meantime").wait_for()
-        # About its own rows it needs no reports.
+        # For its own rows the page needs no reports.
         assert set(parse_qs((await asked.value).post_data)["rows"]) == set(ids)
 
 
 async def test_a_long_context_is_read_while_its_row_is_in_view(browser: Browser, place: Service, own: Facade) -> None:
-    """By the keyboard, too; the one of the next row begins at its top."""
+    """With the keyboard, too; the context of the next row begins at its top."""
     (first,) = await own.submit(submission(new_id(), 4, review=f"{'word ' * 1_000}and its end"))
     await own.submit(*(submission(new_id(), 4, review="word " * 1_000) for _ in range(29)))
     options = {"viewport": {"width": 1280, "height": 800}, "bypass_csp": True}
@@ -347,8 +347,8 @@ async def test_a_long_context_is_read_while_its_row_is_in_view(browser: Browser,
 async def test_what_a_decision_needs_is_in_view(
     browser: Browser, place: Service, own: Facade, size: tuple[int, int]
 ) -> None:
-    """From the last row of a long list: its context with its buttons, those for all that are selected, and the
-    navigation beside it."""
+    """For the last row of a long list: its context with the buttons, the buttons for selected reviews, and the
+    navigation."""
     width, height = size
     await reviews_of(own, 30, new_id())
     options = {"viewport": {"width": width, "height": height}, "bypass_csp": True}
@@ -363,7 +363,7 @@ async def test_what_a_decision_needs_is_in_view(
         shown = [row.locator("h2"), approve, context.get_by_role("button", name="Reject"), together]
         for part in shown if width < 721 else [*shown, page.get_by_role("link", name="Queue", exact=False)]:
             await expect(part).to_be_in_viewport(ratio=1)
-            # A click would find it: nothing lies over it.
+            # Clickable: nothing covers it.
             await part.click(trial=True)
         assert await violations(page) == []
         await approve.click()
@@ -398,7 +398,7 @@ async def test_shortcuts_can_be_switched_off_without_a_shortcut(browser: Browser
 
 
 async def test_news_that_a_page_missed(browser: Browser, place: Service, own: Facade) -> None:
-    """A review that comes while the API is away is told of once it is back."""
+    """A review submitted while the API is down is announced once it is back."""
     await reviews_of(own, 1, new_id())
     async with opened(browser, place.address, Watch()) as page:
         await page.goto("/console/queue")
@@ -412,7 +412,7 @@ async def test_news_that_a_page_missed(browser: Browser, place: Service, own: Fa
 
 
 async def test_what_a_page_missed_is_asked_for_until_it_is_told(browser: Browser, place: Service, own: Facade) -> None:
-    """Its news are back before the service has time to tell."""
+    """The stream of events reconnects before the service can answer the queries."""
     (id,) = await reviews_of(own, 1, new_id())
     async with opened(browser, place.address, Watch()) as page:
         await page.clock.install()
@@ -438,14 +438,14 @@ async def test_decisions_of_a_worker_whose_clock_is_behind_are_told(
     async with opened(browser, place.address, Watch()) as page:
         await page.goto("/console/queue")
         await page.locator("#list > li.focus").wait_for()
-        # As if the facade were ahead.
+        # As if the clock of the API were ahead.
         await page.evaluate("news.dataset.since = new Date(Date.now() + 4_000).toISOString()")
         await own.moderate("approve", id)
         await page.locator(f"#r-{id}.settled", has_text="Somebody else: Approved.").wait_for()
 
 
 async def test_news_that_are_told_again_are_nobody_elses(browser: Browser, place: Service, own: Facade) -> None:
-    """A process that begins tells what happened in the last minutes, also one's own decisions: they stay one's own."""
+    """A starting API process repeats the events of the last minutes, own decisions included: they must stay undoable."""
     ids = await reviews_of(own, 3, new_id())
     outcomes = [f"#r-{id} .outcome" for id in ids]
     async with opened(browser, place.address, Watch()) as page:
@@ -458,7 +458,7 @@ async def test_news_that_are_told_again_are_nobody_elses(browser: Browser, place
         assert await place.stop("api") == 0
         async with page.expect_response("**/queue/rows"):
             place.start("api")
-        # Of one object all news come in their order: what is told behind the others comes last.
+        # Events of one object arrive in order, so this one is behind all the others.
         await own.moderate("reject", ids[2])
         await page.locator(outcomes[2], has_text="Somebody else: Rejected.").wait_for()
         await page.keyboard.press("z")
@@ -482,7 +482,8 @@ async def test_news_are_of_what_a_filter_finds(browser: Browser, place: Service,
 
 
 async def test_what_comes_back_into_the_queue_is_told_of(browser: Browser, place: Service, own: Facade) -> None:
-    """As it is reset or edited, also while the page is hidden; and where a filter finds it, as it is reported."""
+    """After a reset or an edit, even while the page is hidden; and with the filter for reported reviews, after a
+    report."""
     entity, word = new_id(), new_id("word")
     ids = await own.submit_approved(*(submission(entity, 4, title=word) for _ in range(4)))
     (waits,) = await own.submit(submission(new_id(), 3))
@@ -496,7 +497,7 @@ async def test_what_comes_back_into_the_queue_is_told_of(browser: Browser, place
         edit = submission(entity, 2, id=ids[1], title=word, review="Now it is broken")
         await own.command("POST", "/api/customerReviews", [edit])
         await page.get_by_role("link", name="2 new reviews").wait_for()
-        # One that waits, and stays where it is.
+        # An edit of a waiting review doesn't count it again.
         await own.command("POST", "/api/customerReviews", [submission(entity, 1, id=ids[1], title=word)])
         await show(page, is_hidden=True)
         await own.moderate("reset", ids[2])
@@ -536,7 +537,7 @@ async def test_without_javascript(browser: Browser, place: Service, own: Facade)
 
 
 async def test_forms_work_by_plain_http_in_a_network(browser: Browser, place: Service, own: Facade) -> None:
-    """Browsers say less there about where a form is from."""
+    """In an insecure context browsers send less about the origin of a form."""
     (id,) = await reviews_of(own, 1, new_id())
     address = f"http://{NAME_IN_A_NETWORK}:{urlsplit(place.address).port}"
     async with opened(browser, address, Watch()) as page:
@@ -551,7 +552,7 @@ async def test_forms_work_by_plain_http_in_a_network(browser: Browser, place: Se
 async def test_all_results_with_progress(browser: Browser, place: Service, own: Facade) -> None:
     ids = await reviews_of(own, 700, new_id())
     async with opened(browser, place.address, Watch()) as page:
-        # A link may lead here: what it chooses is said.
+        # Links may lead here, so the page names the filters.
         await page.goto("/console/queue/all?only=low&q=Review")
         await page.get_by_text("Those of the filter 1 or 2 stars, with “Review”:").wait_for()
         await page.get_by_role("link", name="look at them").click()
@@ -566,7 +567,7 @@ async def test_all_results_with_progress(browser: Browser, place: Service, own: 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_for_everybody(browser: Browser, place: Service, own: Facade, scheme: str) -> None:
-    """No violation of axe in any state of the queue and of a review, at the desk and on a phone."""
+    """axe finds no violation in any state of the queue and of a review, on a desktop and on a phone."""
     ids = await reviews_of(own, 3, new_id())
     for size in ({"width": 1360, "height": 900}, {"width": 390, "height": 844}):
         options = {"color_scheme": scheme, "viewport": size, "bypass_csp": True}
@@ -585,7 +586,7 @@ async def test_for_everybody(browser: Browser, place: Service, own: Facade, sche
 
 
 async def test_what_reviews_say_stays_text(browser: Browser, place: Service, own: Facade) -> None:
-    """Markup, scripts and tricks in every field are shown as they were written."""
+    """Markup, scripts and tricks in every field are shown as they were submitted."""
     watch = Watch()
     attacks = json.loads(XSS.read_text())
     ids = [

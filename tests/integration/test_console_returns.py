@@ -1,4 +1,4 @@
-"""The screens of returns and orders, as a browser without JavaScript uses them."""
+"""The console's pages of returns and orders, used like a browser without JavaScript."""
 
 import re
 from functools import partial
@@ -75,11 +75,11 @@ async def test_tabs_by_status(returns: Returns, http: httpx.AsyncClient) -> None
     assert in_order(await page_of(http, SCREEN, **everything)) == numbers
     assert in_order(await page_of(http, SCREEN, **everything, sort="newest")) == numbers[::-1]
     assert in_order(await page_of(http, SCREEN, **everything, q=numbers[1])) == numbers[1:2]
-    # A number is looked for in every status, unless one was chosen.
+    # A search by number covers every status, unless one was chosen.
     found = await page_of(http, SCREEN, customer=customer, q=numbers[0])
     assert in_order(found) == numbers[:1]
     assert re.search(r'aria-current="true">All<', found)
-    # The count of a status is that of the list behind it.
+    # The count of a status is the length of the list that it links to.
     counted = re.findall(r'href="([^"]+)">(New|Completed) <b>(\d+)</b>', found)
     assert [(name, number) for _, name, number in counted] == [("New", "0"), ("Completed", "1")]
     assert [len(in_order(await page_of(http, link))) for link, _, _ in counted] == [0, 1]
@@ -111,7 +111,7 @@ async def test_a_refusal_stands_beside_what_was_typed(returns: Returns, http: ht
 
 
 async def test_of_two_lines_for_one_order_line_each_keeps_its_own(returns: Returns, http: httpx.AsyncClient) -> None:
-    """Its price, its id and what was typed into it."""
+    """Each line keeps its price, its id and its typed values."""
     lines = [{"orderLineItemId": "a", "quantity": 1, "price": price} for price in (5, 7)]
     id = await returns.create(await returns.ordered({"a": 3}), {}, lineItems=lines)
     second = (await returns.existing(id))["lineItems"][1]
@@ -129,7 +129,7 @@ async def test_of_two_lines_for_one_order_line_each_keeps_its_own(returns: Retur
 
 
 async def test_what_was_typed_for_one_line_goes_into_no_other(returns: Returns, http: httpx.AsyncClient) -> None:
-    """Also where somebody has taken a line away since the form was opened."""
+    """Even if another client has removed a line since the form was opened."""
     lines = [{"orderLineItemId": "a", "quantity": 1, "reason": reason} for reason in ("broken", "wrong size")]
     id = await returns.create(await returns.ordered({"a": 9}), {}, lineItems=lines)
     first, second = (await returns.existing(id))["lineItems"]
@@ -174,7 +174,7 @@ async def test_nobody_overwrites_a_status_he_has_not_seen(returns: Returns, http
 
 @pytest.mark.long
 async def test_the_newest_returns_of_an_order_stand_beside_it(returns: Returns, http: httpx.AsyncClient) -> None:
-    """And a link to all of them where there are more."""
+    """With a link to all returns if there are more."""
     order = await returns.ordered({"a": 30})
     link = f'href="/console/returns?status=all&amp;order={order}"'
     ids = [await returns.create(order, {"a": 1})]
@@ -196,7 +196,7 @@ async def test_the_same_form_twice_is_one_return(returns: Returns, http: httpx.A
 
 
 async def test_a_reason_that_was_emptied_is_gone(returns: Returns, http: httpx.AsyncClient) -> None:
-    """And a line that never had one is left as it was."""
+    """A line that never had a reason stays unchanged."""
     id = await returns.create(await returns.ordered({"a": 3, "b": 3}), {"a": 1, "b": 1})
     place = f"{SCREEN}/{id}"
     lines: dict[str, Any] = {"line": ["a", "b"], "quantity": ["1", "1"], "reason": ["Torn", ""]}
@@ -208,7 +208,7 @@ async def test_a_reason_that_was_emptied_is_gone(returns: Returns, http: httpx.A
 
 
 async def test_line_breaks_that_a_browser_leaves_out_stay(returns: Returns, http: httpx.AsyncClient) -> None:
-    """In the resolution and the reasons that somebody has not changed."""
+    """In the resolution and in the reasons that the moderator didn't change."""
     order = await returns.ordered({"a": 3})
     said = {"orderLineItemId": "a", "quantity": 1, "reason": "Torn\nand wet"}
     id = await returns.create(order, {}, lineItems=[said], resolution="Refund\nby card")
@@ -223,7 +223,7 @@ async def test_line_breaks_that_a_browser_leaves_out_stay(returns: Returns, http
 
 
 async def test_lines_that_do_not_fit_on_the_page_stay(returns: Returns, http: httpx.AsyncClient) -> None:
-    """Also where the form is sent twice."""
+    """Even if the form is sent twice."""
     ids = [f"line-{number:03}" for number in range(302)]
     id = await returns.create(await returns.ordered(dict.fromkeys(ids, 2)), dict.fromkeys(ids, 1))
     place = f"{SCREEN}/{id}"

@@ -1,4 +1,4 @@
-"""A review in the console, without a browser: what stands beside its text, and what its forms do."""
+"""A review in the console, without a browser: the details shown with it, and its forms."""
 
 import re
 from functools import partial
@@ -18,11 +18,11 @@ from tests.support.waiting import eventually
 SAME = {"sec-fetch-site": "same-origin"}
 
 TO_COME: Final = "take effect in a moment"
-"""What a page says of many decisions on a busy machine."""
+"""Text of a page whose decisions haven't taken effect yet, on a busy machine."""
 
 
 async def send(http: httpx.AsyncClient, path: str, **form: Any) -> httpx.Response:
-    """The answer to a form, sent until its command has been decided upon."""
+    """Send a form until its command has been decided; returns the answer."""
     return await settled(partial(http.post, path, data={"key": new_id("key"), **form}, headers=SAME))
 
 
@@ -62,7 +62,7 @@ async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) ->
         "Ann",
         "New",
     )
-    assert review["title"] == ""  # what was emptied doesn't stay
+    assert review["title"] == ""  # emptying the title removes it
     assert (await send(http, f"{here}/reply", text="Thanks", author="Shop")).status_code == 303
     assert (await facade.review(id))["reply"]["author"] == "Shop"
     assert (await send(http, f"{here}/reply", action="remove")).status_code == 303
@@ -70,7 +70,9 @@ async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) ->
     refused = await send(http, f"{here}/reply", text=" ")
     assert refused.status_code == 422
     assert "<b>Text</b>: " in refused.text
-    assert (await send(http, f"{here}/reply", text="ab\r\n" * 1_600)).status_code == 303  # as long as its field allows
+    assert (
+        await send(http, f"{here}/reply", text="ab\r\n" * 1_600)
+    ).status_code == 303  # the longest text that its field allows
     long = "typed " * 1_000
     refused = await send(http, f"{here}/reply", text=long, author="Bob")
     assert refused.status_code == 422
@@ -98,7 +100,8 @@ async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) ->
 
 
 async def test_an_edit_changes_what_was_changed_in_its_form(http: httpx.AsyncClient, facade: Facade) -> None:
-    """A moderator's: the status stays, what was emptied is removed, and what a browser only sends back stays."""
+    """An edit by a moderator keeps the status, removes an emptied value, and keeps values that the browser merely
+    returns."""
     (id,) = await facade.submit_approved(submission(new_id(), 4, title="Call 555-1234", review="One\nTwo"))
     here = f"/console/reviews/{id}"
     assert (
@@ -119,7 +122,7 @@ async def test_an_edit_changes_what_was_changed_in_its_form(http: httpx.AsyncCli
 
 
 async def test_line_breaks_that_a_browser_leaves_out_stay(http: httpx.AsyncClient, facade: Facade) -> None:
-    """In what somebody has not changed: fields of one line have none."""
+    """For unchanged values: single-line fields have no line breaks."""
     (id,) = await facade.submit(submission(new_id(), 4, title="Two\nlines", userName="Anna\r\nBerg"))
     here = f"/console/reviews/{id}"
     typed = {"title": "Twolines", "userName": "AnnaBerg", "review": "Mended", "rating": "4"}
@@ -132,7 +135,7 @@ async def test_line_breaks_that_a_browser_leaves_out_stay(http: httpx.AsyncClien
 
 
 async def test_ids_of_any_kind(http: httpx.AsyncClient, facade: Facade) -> None:
-    """An id with characters that mean something in an address leads to its review alone."""
+    """An id with characters reserved in URLs links to its own review."""
     await facade.submit(submission(new_id(), 4, id=f"a?b=#%&{new_id()}", title="Odd"))
     listed = (await http.get("/console/reviews", params={"q": "Odd"})).text
     (address,) = re.findall(r'href="(/console/reviews/a%3Fb[^"]*)"', listed)
@@ -150,7 +153,7 @@ async def test_a_form_that_is_sent_twice_does_it_once(http: httpx.AsyncClient, f
 
 
 async def test_decisions_that_are_sent_together(http: httpx.AsyncClient, facade: Facade) -> None:
-    """Each has its own outcome, also where somebody was faster with one of them, or with all."""
+    """Each has its own outcome, even if somebody else was faster with one of them, or with all."""
     ids = await facade.submit(*(submission(new_id(), 4) for _ in range(3)))
     await facade.moderate("reject", ids[1])
 
@@ -162,7 +165,7 @@ async def test_decisions_that_are_sent_together(http: httpx.AsyncClient, facade:
             assert answer.status_code == 200, answer.text
             return list(answer.json()["results"])
 
-        # There are none where they are still to take effect.
+        # The list is empty while they haven't taken effect.
         found = await eventually(results, lambda results: len(results) == len(ids))
         return {each["id"]: each.get("reason", each["outcome"]) for each in found}
 
@@ -174,7 +177,7 @@ async def test_decisions_that_are_sent_together(http: httpx.AsyncClient, facade:
 
 
 async def test_all_results_are_decided_by_those_who_ask_alone(http: httpx.AsyncClient, facade: Facade) -> None:
-    """No link decides: an answer to a decision alone goes on by itself."""
+    """A link decides nothing; only the answer to a decision continues by itself."""
     word = new_id("word")
     ids = await facade.submit(*(submission(new_id(), 4, title=word) for _ in range(2)))
     here = f"/console/queue/all?q={word}"
@@ -199,7 +202,7 @@ async def test_all_results_are_decided_by_those_who_ask_alone(http: httpx.AsyncC
 async def test_a_step_of_all_results_that_is_sent_again_decides_about_no_others(
     http: httpx.AsyncClient, facade: Facade
 ) -> None:
-    """As when its page is loaded anew."""
+    """For example when the page is reloaded."""
     word = new_id("word")
     form = {"action": "approve", "key": new_id("key")}
     (first,) = await facade.submit(submission(new_id(), 4, title=word))
@@ -214,7 +217,7 @@ async def test_a_step_of_all_results_that_is_sent_again_decides_about_no_others(
 
 @pytest.mark.long
 async def test_reported_reviews_are_found_and_settled(http: httpx.AsyncClient, facade: Facade) -> None:
-    """They are public while they wait for a moderator, who keeps them or rejects them: one, those selected, or all."""
+    """Reported reviews stay public until a moderator keeps or rejects them: one, the selected ones, or all."""
     word, complaint = new_id("word"), "It names my street, and " + "x" * 300
     ids = await facade.submit(*(submission(new_id(), 4, title=word) for _ in range(4)))
     await facade.moderate("approve", *ids)
@@ -267,7 +270,7 @@ async def test_deciding_about_all_stops_where_nothing_takes_effect(own_service: 
 
 
 async def test_a_note_belongs_to_a_rejection(http: httpx.AsyncClient, facade: Facade) -> None:
-    """Enter in it presses the first button of its form, which is the one of the rejection."""
+    """Enter in the note's field presses the first button of its form, which must be the one to reject."""
     (id,) = await facade.submit(submission(new_id(), 4))
     found = [each for each in forms((await http.get(f"/console/reviews/{id}")).text) if "/decide" in each.action]
     assert [[*each.buttons] for each in found if "reason" in each.fields] == [["reject"]]

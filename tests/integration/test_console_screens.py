@@ -1,4 +1,4 @@
-"""Every screen of the console in Chromium, filled with hostile text: it stays text, and nobody is left out."""
+"""Every page of the console in Chromium, filled with hostile text: it stays text, and the pages are accessible."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.slow
 
 HOSTILE: Final = "'\"><img src=x onerror=alert(1)><script>alert(1)</script>{{7*7}}<b hx-get=/ hx-trigger=load>"
 NO_PAGES: Final = {"/queue/news", "/queue/since", "/images/{imageId}", "/audit/export", "/templates/{name}/preview"}
-"""What is no page of its own, and has tests of its own."""
+"""Paths that serve no page, and have tests of their own."""
 PARTS: Final = {"/queue/state", "/queue/chips", "/queue/waiting", "/returns/waiting", "/reviews/{id}/context"}
-"""What stands in other pages."""
+"""Parts that are loaded into other pages."""
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A service with one of everything, and the address of each screen by its path."""
+    """A service with one of everything, and a URL path for each route of the console."""
 
     service: Service
     addresses: Mapping[str, str]
@@ -115,7 +115,7 @@ async def test_hostile_text_stays_text(filled: Filled) -> None:
             text = await page.locator("body").inner_text()
             assert "49<b" not in text, path
             shown += "onerror=alert(1)" in text
-    # It was there to be seen.
+    # The text was really shown.
     assert shown >= 8
     assert watch.complaints == []
     assert watch.hosts == {"127.0.0.1"}
@@ -123,7 +123,7 @@ async def test_hostile_text_stays_text(filled: Filled) -> None:
 
 @pytest.mark.parametrize(("scheme", "width"), WINDOWS)
 async def test_nobody_is_left_out(filled: Filled, scheme: str, width: int) -> None:
-    """No violation of axe on any screen, and no page wider than its window."""
+    """axe finds no violation on any page, and no page is wider than its window."""
     options, broken = window(scheme, width), {}
     async with chromium() as browser, opened(browser, filled.service.address, Watch(), **options) as page:
         for name, path in filled.addresses.items():
@@ -138,7 +138,7 @@ async def test_nobody_is_left_out(filled: Filled, scheme: str, width: int) -> No
 
 @pytest.mark.parametrize("width", [1360, 390])
 async def test_long_words_push_nothing_out(service: Service, facade: Facade, width: int) -> None:
-    """Names may have a thousand characters without a space: they break, and words beside them don't."""
+    """Names may have a thousand characters without a space: they wrap, and words beside them don't."""
     word, product = new_id("word"), new_id("p" * 90)
     long = {"title": word + "t" * 900, "userName": "u" * 120, "EntityName": "n" * 1_000, "review": "r" * 2_000}
     first, second = await facade.submit(
@@ -164,7 +164,7 @@ async def test_long_words_push_nothing_out(service: Service, facade: Facade, wid
 
 
 async def test_names_in_other_directions_leave_sentences_as_they_are(service: Service, facade: Facade) -> None:
-    """An Arabic name doesn't draw the numbers behind it to its other side."""
+    """An Arabic name must not move the numbers after it to its other side."""
     (id,) = await facade.submit(submission(new_id(), 4, title="جودة", userName="محمد", EntityName="كاميرا الميدان"))
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
         await page.goto(f"/console/reviews/{id}")
