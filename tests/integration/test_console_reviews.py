@@ -70,9 +70,7 @@ async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) ->
     refused = await send(http, f"{here}/reply", text=" ")
     assert refused.status_code == 422
     assert "<b>Text</b>: " in refused.text
-    assert (
-        await send(http, f"{here}/reply", text="ab\r\n" * 1_600)
-    ).status_code == 303  # the longest text that its field allows
+    assert (await send(http, f"{here}/reply", text="ab\r\n" * 1_600)).status_code == 303  # the longest text allowed
     long = "typed " * 1_000
     refused = await send(http, f"{here}/reply", text=long, author="Bob")
     assert refused.status_code == 422

@@ -1,4 +1,5 @@
-"""Nobody decides about what he hasn't seen in the console, or writes over it: pages carry marks of what they show."""
+"""Outdated console pages: forms carry the version that the page showed, so nobody decides about or overwrites a newer
+one."""
 
 import re
 from functools import partial
@@ -20,18 +21,18 @@ LATE = "Look at the current version first"
 
 
 async def form_of(http: httpx.AsyncClient, page: str, action: str, last: bool = False) -> dict[str, str]:
-    """The fields of the form of a page that goes there."""
+    """Return the fields of the page's first (or last) form with this action."""
     found = [each.fields for each in forms((await http.get(page)).text) if each.action == action]
     return found[-1 if last else 0]
 
 
 async def send(http: httpx.AsyncClient, path: str, form: dict[str, Any]) -> httpx.Response:
-    """The answer to a form once its command was decided upon."""
+    """Send a form until its command has been decided; returns the answer."""
     return await settled(partial(http.post, path, data=form))
 
 
 async def followed(http: httpx.AsyncClient, path: str, form: dict[str, Any]) -> str:
-    """The words of the page to which the answer leads."""
+    """Send a form; returns the text of the page that its answer redirects to."""
     answer = await send(http, path, form)
     assert answer.status_code == 303, answer.text
     return text_of((await http.get(answer.headers["location"])).text)
@@ -44,7 +45,7 @@ async def edited_by_author(facade: Facade, id: str, entity: str, text: str) -> N
 
 @pytest.fixture
 async def review(facade: Facade) -> tuple[str, str]:
-    """A review that waits, and its object."""
+    """Submit a review, which waits; returns its id and that of its object."""
     entity = new_id()
     (id,) = await facade.submit(submission(entity, 4, title="As it was", review="Harmless"))
     return id, entity
@@ -53,7 +54,7 @@ async def review(facade: Facade) -> tuple[str, str]:
 async def test_a_text_that_changed_since_it_was_read_is_not_approved(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:
-    """Neither on its page, nor in the queue by one button, with others, or by a key."""
+    """Neither on its page, nor in the queue by its button, with other reviews, or by a shortcut."""
     id, entity = review
     here, path = f"/console/reviews/{id}", f"/console/reviews/{id}/decide"
     queue = f"/console/queue?q={entity}"
@@ -78,7 +79,7 @@ async def test_a_text_that_changed_since_it_was_read_is_not_approved(
 async def test_what_its_author_changes_while_no_worker_runs_is_not_approved(
     own_service: Service, own_facade: Facade
 ) -> None:
-    """The page still shows the text before. Once workers are back, edit and decision come in any order."""
+    """The page still shows the previous text. When workers are back, edit and decision are consumed in any order."""
     http, entity = own_facade.http, new_id()
     ids = await own_facade.submit(*(submission(entity, 4, title="As it was", review="Harmless") for _ in range(3)))
     await own_service.stop("worker")
@@ -109,7 +110,7 @@ async def test_those_that_say_the_same_are_decided_beside_one_that_changed(
     await edited_by_author(facade, id, entity, "Other words")
     sent = {**marks, "ids": [id, same], "action": "reject", "reasonCode": "spam"}
     decision = {**sent, "expected": "New", "key": new_id("key")}
-    # A busy machine takes longer than the page waits; then it doesn't tell the results yet.
+    # On a busy machine the page may answer without the results.
     late = await eventually(
         partial(send, http, "/console/queue/decisions", decision), lambda answer: len(answer.json()["results"]) == 2
     )
@@ -133,7 +134,8 @@ async def test_who_was_faster_is_told_in_words(
 async def test_what_a_colleague_kept_is_not_rejected_by_an_older_page(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:
-    """On its page, and in the queue by one button, with others, or by a key. To keep it twice is no conflict."""
+    """Neither on its page, nor in the queue by its button, with other reviews, or by a shortcut. Keeping it twice is no
+    conflict."""
     id, entity = review
     await facade.moderate("approve", id)
     report = {"reason": "spam", "explanation": "It advertises", "goodFaith": True}
@@ -161,7 +163,7 @@ async def test_what_a_colleague_kept_is_not_rejected_by_an_older_page(
 async def test_what_changed_since_it_was_read_is_not_deleted(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str], returns: Returns
 ) -> None:
-    """Neither a review, nor a return, nor a mail template; and each is as its page shows it then."""
+    """Neither a review, nor a return, nor a mail template; each can be deleted from its current page."""
     id, entity = review
     here = f"/console/reviews/{id}"
     read = await form_of(http, here, f"{here}/delete")
@@ -209,7 +211,7 @@ async def test_an_edit_takes_nothing_back_that_somebody_wrote_meanwhile(
     assert (await send(http, path, again)).status_code == 303
     stored = await facade.review(id)
     assert (stored["review"], stored["rating"]) == ("The author's newer words", 3)
-    # What both have changed stands beside what was typed.
+    # Values changed by both are shown next to the typed ones.
     late = await send(http, path, {**form, "review": "Mine", "key": new_id("key")})
     assert "Now: The author's newer words" in text_of(late.text)
     assert 'name="review" required aria-invalid="true" aria-describedby="errors">\nMine</textarea>' in late.text
@@ -243,7 +245,7 @@ async def test_what_nobody_touched_in_a_late_form_of_a_return_is_as_it_is_now(
 async def test_a_form_that_is_sent_twice_stands_in_nobodys_way(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str], returns: Returns
 ) -> None:
-    """The second finds what the first has done, which nobody else did."""
+    """The second request finds the effect of the first, which isn't a conflict."""
     id, _ = review
     here = f"/console/reviews/{id}"
     for name, typed in (("edit", {"title": "Mended"}), ("reply", {"text": "Thanks", "author": "Shop"})):
@@ -261,7 +263,7 @@ async def test_a_form_that_is_sent_twice_stands_in_nobodys_way(
 async def test_a_line_is_added_to_a_return_by_the_first_of_two_forms_alone(
     http: httpx.AsyncClient, returns: Returns
 ) -> None:
-    """The others find it, be it with another key or without the mark of what the page showed."""
+    """Repeated requests find the line, even with another key or without the version that the page showed."""
     id = await returns.create(await returns.ordered({"a": 3, "x": 3}), {"a": 1})
     place = f"/console/returns/{id}/lines"
     form: dict[str, Any] = await form_of(http, f"/console/returns/{id}", place)
@@ -314,7 +316,7 @@ async def test_quantities_of_a_return_are_not_written_over(http: httpx.AsyncClie
 async def test_what_somebody_else_returned_stands_beside_what_was_typed(
     http: httpx.AsyncClient, returns: Returns
 ) -> None:
-    """Where it is something else; and a form that is wrong in itself has what was typed alone."""
+    """If it differs from the form; a form that is invalid by itself shows only the typed values."""
     id = await returns.create(await returns.ordered({"a": 9, "b": 9}), {"a": 1, "b": 1})
     place = f"/console/returns/{id}/lines"
     own = [line["id"] for line in (await returns.existing(id))["lineItems"]]
@@ -336,7 +338,7 @@ async def test_what_somebody_else_returned_stands_beside_what_was_typed(
 async def test_what_was_typed_for_a_line_that_somebody_else_added_stays(
     http: httpx.AsyncClient, returns: Returns
 ) -> None:
-    """Beside what they typed; and one that nobody typed anything for is shown as it is."""
+    """Next to the other's values; a line without typed values is shown as it is."""
     id = await returns.create(await returns.ordered({"a": 9, "x": 9, "y": 9}), {"a": 1})
     place = f"/console/returns/{id}/lines"
     form: dict[str, Any] = await form_of(http, f"/console/returns/{id}", place)

@@ -1,4 +1,4 @@
-"""Stores, rules, reminders, templates, the audit log, types and keys in the console, without JavaScript."""
+"""Stores, rules, reminders, templates, the audit log, object types and keys in the console, without JavaScript."""
 
 import csv
 import io
@@ -23,12 +23,12 @@ HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
 COOKIE = "__Host-plaudit"
 MAIL = "/console/templates/OrderReviewRequest"
 ACCEPTED: Final = "Accepted. It takes effect in a moment."
-"""What a page says where a busy machine takes longer than it waits."""
+"""Text of a page whose change hasn't taken effect yet, on a busy machine."""
 
 
 @dataclass
 class Settler(Console):
-    """A visitor who sends a form of settings once, as one that comes again is overtaken, and waits for its effect."""
+    """A visitor who sends a form of settings only once, since a repeat might be overtaken, and waits for its effect."""
 
     service: Service
 
@@ -69,7 +69,7 @@ async def test_a_store_is_registered_and_changed_after_a_look_at_the_changes(con
         await console.open("/console/stores"), "/console/stores", {"id": id, "name": HOSTILE}, status=200
     )
     here = f"/console/stores/{id}"
-    if ACCEPTED in text_of(page):  # the list: then the store wasn't there yet
+    if ACCEPTED in text_of(page):  # the list, which then doesn't contain the store yet
         page = await console.open(here)
     assert HOSTILE not in page
     assert str(escape(HOSTILE)) in page
@@ -100,7 +100,7 @@ async def test_a_store_that_cannot_be_registered_keeps_what_was_typed(console: C
 
 @pytest.mark.long
 async def test_a_rule_without_a_name_is_not_lost(console: Console, facade: Facade, store: str) -> None:
-    """It comes back with the request for a name; only what nobody has touched is no rule."""
+    """It is shown again with a request for a name; only an untouched row is no rule."""
     here = f"/console/stores/{store}/rules"
     page = await console.open(here)
     nothing = {"0.kind": "words", "0.outcome": "hold"}
@@ -159,7 +159,7 @@ async def test_nobody_overwrites_what_he_has_not_seen(console: Console, facade: 
 
 
 async def test_what_holds_already_is_no_change(console: Console, facade: Facade, store: str) -> None:
-    """As somebody else saved the same, or the form is sent again; what he saved beside it stays."""
+    """Somebody else saved the same value, or the form is repeated; the other's further changes stay."""
     here = f"/console/stores/{store}"
     page = await console.open(here)
     theirs = {"name": "Garden", "email": "shop@example.org"}
@@ -251,7 +251,7 @@ async def test_a_template_is_previewed_saved_and_taken_back(console: Console, fa
     )
     again = await console.send(page, action, {**typed, "step": "save", "key": new_id("key")})
     assert "Saved." in text_of(again)
-    # Not beside the button to save: a slip of the mouse removes nothing.
+    # The button to delete has a form of its own, away from the one to save.
     editor, removal = (each for each in forms(saved) if each.action.startswith(f"{MAIL}?"))
     assert ("delete" in editor.buttons, "delete" in removal.buttons) == (False, True)
     removed = await console.send(saved, action, {"step": "delete"})
@@ -277,7 +277,7 @@ async def test_the_audit_log_is_filtered_by_its_address_and_exported(console: Co
 
 @pytest.mark.long
 async def test_no_entry_of_the_audit_log_comes_twice(console: Console, facade: Facade) -> None:
-    """However many are written while somebody goes through the pages, and however many are of one moment."""
+    """Even if entries are written while the pages are read, and many entries have the same time."""
     store, product = await facade.open_store(), new_id()
     ids = await facade.submit(*(submission(product, 4, storeId=store) for _ in range(120)))
     for some in (ids[:30], ids[30:]):
@@ -304,7 +304,7 @@ async def test_reminders_types_and_keys(console: Console, store: str) -> None:
 
 @pytest.mark.long
 async def test_a_visitor_of_one_store_who_may_only_read(servers: Servers, tmp_path: Path) -> None:
-    """He sees his store without the general settings, saves nothing, and loses nothing that he typed."""
+    """They see their store without the general settings, can't save, and keep the values that they typed."""
     service = Service(servers, tmp_path, environment={"PLAUDIT_AUTH__MODE": "api_key"})
     store, other = new_id("store"), new_id("store")
     readers = ("settings:read", "templates:read", "customerReviews:read", "audit:read", "keys:read")

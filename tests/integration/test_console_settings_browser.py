@@ -1,4 +1,4 @@
-"""Settings, templates, the audit log and the like in Chromium: nothing that axe or the policy complains about."""
+"""Settings, templates, the audit log and similar pages in Chromium: no violation of axe or of the security policy."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The console where visitors sign in, in Chromium: signing in, what it refuses, and what nobody types twice."""
+"""Sessions in the console, in Chromium: signing in, refusals, and typed values that survive the end of a session."""
 
 import re
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ AWAY = {
 
 @pytest.fixture(scope="module")
 async def guarded(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    """A service that is entered by API keys."""
+    """Run a service that requires API keys."""
     folder = tmp_path_factory.mktemp("guarded")
     async with Service(servers, folder, environment={"PLAUDIT_AUTH__MODE": "api_key"}).running() as service:
         yield service
@@ -36,7 +36,7 @@ async def guarded(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 async def away(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    """An API whose servers aren't there."""
+    """Run an API without MongoDB and Kafka."""
     service = Service(servers, tmp_path_factory.mktemp("away"), free_port(), environment=AWAY)
     service.start("api")
     async with service.client() as http:
@@ -67,7 +67,7 @@ async def enter(page: Page, key: str) -> None:
 async def test_nobody_is_left_out_of_what_is_refused(
     browser: Browser, guarded: Service, away: Service, scheme: str, width: int
 ) -> None:
-    """No violation of axe on the page of signing in, nor on those of errors, and none wider than its window."""
+    """axe finds no violation on the sign-in page and the error pages, and no page is wider than its window."""
     key = await key_of(guarded, "customerReviews:read")
     async with opened(browser, guarded.address, Watch(), **window(scheme, width)) as page:
         await page.goto("/console/queue")
@@ -91,7 +91,7 @@ async def test_nobody_is_left_out_of_what_is_refused(
 async def signed_in(
     browser: Browser, guarded: Service, *, scripted: bool = True
 ) -> AsyncIterator[tuple[Page, Page, Facade, str]]:
-    """A moderator's page and another tab of his, his requests, and his key."""
+    """Sign in a moderator; yields their page, another tab, their access to the API, and their key."""
     key = await key_of(guarded, *MODERATOR)
     async with (
         httpx.AsyncClient(base_url=guarded.address, headers={"x-api-key": key}, timeout=90) as http,
@@ -114,7 +114,7 @@ async def enter_again(elsewhere: Page, key: str) -> None:
 
 
 async def saved_reply(page: Page, own: Facade, id: str) -> str:
-    """The reply of a review, once the page says that it is saved, or on a busy machine that it will be in a moment."""
+    """Return a review's reply, once the page reports it as saved, or on a busy machine as accepted."""
     said = re.compile(r"The reply is saved\.|Accepted\. It takes effect in a moment\.")
     await page.get_by_role("status").filter(has_text=said).wait_for()
     review = await eventually(lambda: own.review(id), lambda review: review["reply"] is not None)
@@ -123,7 +123,7 @@ async def saved_reply(page: Page, own: Facade, id: str) -> str:
 
 @pytest.mark.parametrize("scripted", [True, False])
 async def test_what_was_typed_outlives_the_session(browser: Browser, guarded: Service, *, scripted: bool) -> None:
-    """By the script the form stays as it is; without one it comes back, to be sent again."""
+    """With JavaScript the form stays as it is; without it the form is shown again, to be sent again."""
     async with signed_in(browser, guarded, scripted=scripted) as (page, elsewhere, own, key):
         (id,) = await own.submit(submission(new_id(), 4))
         await page.goto(f"/console/reviews/{id}")
@@ -141,7 +141,7 @@ async def test_what_was_typed_outlives_the_session(browser: Browser, guarded: Se
 
 
 async def test_an_ended_session_says_that_it_has_ended(browser: Browser, guarded: Service) -> None:
-    """An open queue by itself, and a link at the page of signing in, which then leads where it was meant to."""
+    """An open queue reports it by itself. A link leads to the sign-in page, which leads on to the link's target."""
     async with signed_in(browser, guarded) as (page, elsewhere, own, key):
         word = new_id("word")
         (id,) = await own.submit(submission(new_id(), 4, title=word))
@@ -166,7 +166,7 @@ async def test_an_ended_session_says_that_it_has_ended(browser: Browser, guarded
 
 
 async def test_a_preview_says_that_the_session_has_ended(browser: Browser, guarded: Service) -> None:
-    """Beside what was typed; the mail that was shown stays until there is another one."""
+    """The error is shown next to the typed values; the previous preview stays until there is another."""
     async with signed_in(browser, guarded) as (page, elsewhere, _, key):
         await page.goto("/console/templates/OrderReviewRequest")
         mail = page.frame_locator("iframe[name=preview]")

@@ -1,4 +1,4 @@
-"""Messages that can't be processed: they end as dead letters, and hold up nobody."""
+"""Messages that can't be processed become dead letters and delay no others."""
 
 import json
 from functools import partial
@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 
 def bad_values() -> dict[str, bytes | None]:
-    """Values that can never be a submission."""
+    """Return values that can never be read as a submission."""
     review = submission("camera")
     return {
         "no value": None,
@@ -53,7 +53,7 @@ async def test_bad_messages_end_as_dead_letters_and_their_neighbours_are_stored(
     values = list(bad_values().items())
     messages: list[Message] = []
     for number, (name, value) in enumerate(values):
-        # One key, so one partition: all of them are neighbours.
+        # One key, so all of them are in the same partition.
         odd = [("trace", name.encode()), ("trace", b"\xff\x00"), ("x-error-code", b"theirs")]
         messages += [message(submission(product, title=f"good {number}"), product), Message(product, value, odd)]
     await service.publish("review-submissions", *messages, message(submission(product, title="end"), product))
@@ -126,7 +126,7 @@ async def test_bad_messages_of_every_topic(service: Service, topic: str, good: J
 @pytest.mark.long
 @pytest.mark.kafka
 async def test_values_that_only_just_fit_block_nobody(facade: Facade, service: Service, product: str) -> None:
-    # As a dead letter they have more headers; a compressed one is far beyond any limit once it is unpacked.
+    # As a dead letter the value has more headers; a compressed one exceeds any limit once it is expanded.
     topic = service.topic("review-submissions")
     largest = MAX_RECORD_BYTES - 1_000
     for compression, size in ((None, largest), ("gzip", 60 * MIB)):
@@ -137,7 +137,7 @@ async def test_values_that_only_just_fit_block_nobody(facade: Facade, service: S
     await facade.until_listed(product, 1)
     (letter,) = await service.letters("review-submissions", product, 1)
     assert dict(letter.headers)["x-error-code"] == b"too-large"
-    # The other one is not expanded, so not even its key is known: its place is.
+    # The compressed one is not expanded, so not even its key is known, only its place.
     source = {name: dict(letter.headers)[name] for name in ("x-source-topic", "x-source-partition")}
     following = source | {"x-source-offset": str(int(dict(letter.headers)["x-source-offset"]) + 1).encode()}
 
@@ -189,7 +189,7 @@ async def test_what_waited_in_vain_is_a_dead_letter(
     if is_command:
         state = await facade.get(path)
         assert (state["outcome"], state["results"]) == ("refused", [{"id": id, "outcome": "not-found"}])
-    # It is not there for a review that comes all the same.
+    # It has no effect on a review that is submitted later.
     await facade.submit(submission(product, 4, id=id))
     review = await facade.review(id)
     assert (review["helpful"], review["flags"]) == (0, [])
@@ -206,7 +206,7 @@ async def test_a_command_that_waited_in_vain_takes_effect_by_its_replay(
         await database["parkedCommands"].update_many({"reviewId": id}, [{"$set": {"parkedAt": past}}])
     (letter,) = await service.letters("moderation-commands", id, 1)
     await facade.submit(submission(product, 4, id=id))
-    # Its own id has its answer, so it is another command; what is published twice of that one is a repeat.
+    # A replay is a command of its own, since its id was answered already; a duplicate of the replay is a repeat.
     await service.run("dlq", "replay", f"moderation-commands/{letter.partition}/{letter.offset}")
     await facade.until_rated(product, 4, 1)
     published = await service.keyed("moderation-commands", id)
@@ -268,7 +268,7 @@ async def test_a_replay_overwrites_no_newer_edit_of_a_review(facade: Facade, ser
     await service.idle()
     await replay(letters[0], told(id, "Older"))
     assert (await facade.review(id))["review"] == "Newer"
-    # What became a letter behind its review isn't older than that, whenever the review is stored.
+    # Both letters are newer than the start of their review, however late it is stored.
     await replay(letters[1], told(late, "First"))
     await replay(letters[2], told(late, "Second"))
     assert (await facade.review(late))["review"] == "Second"

@@ -1,4 +1,4 @@
-"""Settled dead letters as checks count them."""
+"""The settled dead letters that checks count."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Dead letters by HTTP: listed, read, tried and replayed; and the health of the service."""
+"""Dead letters over HTTP: listed, read, tried and replayed; and the health of the service."""
 
 import json
 from functools import partial
@@ -17,11 +17,11 @@ from tests.support.waiting import eventually, free_port
 LETTERS = "/api/deadLetters"
 TOPIC = "review-submissions"
 SEARCH_S: Final = 4.0
-"""A page has what was found within so many seconds; what was not is on the next one."""
+"""Seconds that the search of a page may take; later matches are on the next page."""
 
 
 async def dead(service: Service, product: str, *reviews: Json, **headers: bytes) -> list[str]:
-    """Publish submissions that can't be read, and return the places of their letters, the oldest first."""
+    """Publish submissions that can't be read; returns the places of their letters, oldest first."""
     values = [json.dumps(review).encode() for review in reviews]
     await service.publish(TOPIC, *(Message(product, value, list(headers.items())) for value in values))
     letters = await service.letters(TOPIC, product, len(values))
@@ -33,7 +33,7 @@ async def listed(http: httpx.AsyncClient, **query: Any) -> Json:
 
 
 async def all_listed(http: httpx.AsyncClient, **query: Any) -> list[Json]:
-    """The rows of all pages."""
+    """Return the rows of all pages."""
     page = await listed(http, take=200, **query)
     found = list(page["results"])
     while page["next"] is not None:
@@ -43,7 +43,7 @@ async def all_listed(http: httpx.AsyncClient, **query: Any) -> list[Json]:
 
 
 async def tried(http: httpx.AsyncClient, place: str, **more: Any) -> Json:
-    """The result of a dry run."""
+    """Return the result of a dry run."""
     body = {"places": [place], "dryRun": True, **more}
     (result,) = body_of(await http.post(f"{LETTERS}/replay", json=body), dict)["results"]
     assert result["id"] == place
@@ -101,7 +101,7 @@ async def test_letters_of_a_key_keep_their_order_however_they_are_named(
 
 
 async def places_in(service: Service) -> set[str]:
-    """The places of all letters that are there."""
+    """Return the places of all existing letters."""
     return {f"{TOPIC}/{each.partition}/{each.offset}" for each in await service.records(f"{TOPIC}.dlq")}
 
 
@@ -125,7 +125,7 @@ async def test_pages_go_on_where_the_last_one_ended(service: Service, http: http
         query["after"] = page["next"]
     assert [row["place"] for row in seen if row["key"] in keys] == places[::-1]
     assert len({row["place"] for row in seen}) == len(seen)
-    # What other tests have sent again may come meanwhile.
+    # Replays of other tests may add letters meanwhile.
     assert before <= {row["place"] for row in seen} <= await places_in(service)
     assert {row["topic"] for row in await all_listed(http)} >= {TOPIC, "store-updates"}
     assert {row["code"] for row in await all_listed(http, code="invalid-json")} == {"invalid-json"}
@@ -199,7 +199,7 @@ async def test_health_part_by_part(http: httpx.AsyncClient, service: Service) ->
     expected = {"mongodb", "replica set", "indexes", "outbox", "kafka", "topics", "lag", "dead letters"}
 
     def is_whole(health: Json) -> bool:
-        """False while a server hasn't told its part within seconds, which is a part of the answer, too."""
+        """Return False while a server hasn't reported within its timeout, which the answer shows as null."""
         is_told = None not in (health["lag"], health["parked"], health["outbox"])
         return is_told and expected <= {check["check"] for check in health["checks"]}
 
@@ -226,7 +226,7 @@ async def test_a_server_that_is_away_is_a_part_of_the_answer(service: Service, s
                 except httpx.TransportError:
                     return None
 
-            # What MongoDB tells is there, once that isn't held up.
+            # The values from MongoDB are there once its own check was in time.
             health = await eventually(answer, lambda found: found is not None and found["outbox"] is not None)
             assert health is not None
             assert (health["level"], health["lag"]) == ("fail", None)

@@ -1,4 +1,4 @@
-"""Dead letters of the command line: replayed and discarded, they never become more."""
+"""Dead letters on the command line: replaying and discarding never increase their number."""
 
 import asyncio
 import json
@@ -27,17 +27,17 @@ TOPIC = "store-updates"
 
 
 async def asked(service: Service, *command: str) -> Json:
-    """The JSON that a command of `plaudit dlq` prints."""
+    """Run a command of `plaudit dlq`; returns its JSON output."""
     return dict(json.loads((await service.run("dlq", *command, "--json")).stdout))
 
 
 async def dead(service: Service, count: int) -> None:
-    """Wait until the topic has so many letters."""
+    """Wait until the topic has at least `count` dead letters."""
     await eventually(partial(service.records, f"{TOPIC}.dlq"), lambda found: len(found) >= count, deadline_s=120)
 
 
 async def replays(service: Service) -> Counter[bytes]:
-    """The number of records that were replayed, by the letter that each came of."""
+    """Count the replayed records by the letter that each came from."""
     headers = [dict(record.headers) for record in await service.records(TOPIC)]
     return Counter(each["x-replayed-from"] for each in headers if "x-replayed-from" in each)
 
@@ -96,7 +96,7 @@ async def test_a_replay_that_is_killed_goes_on(own_service: Service) -> None:
         killed.send_signal(signal.SIGKILL)
         await asyncio.to_thread(killed.wait, 60)
         await service.run("dlq", "replay")
-        # What the one that was killed owed is published by a worker.
+        # A worker publishes the records that the killed command had left in the outbox.
         await eventually(partial(replays, service), lambda found: len(found) == count, deadline_s=120)
         await eventually(partial(database["outbox"].count_documents, {}), lambda owed: owed == 0, deadline_s=120)
     await dead(service, count + (await replays(service)).total())
