@@ -105,7 +105,8 @@ def test_a_file_in_the_place_of_the_data_folder_is_told(tmp_path: Path, data: st
 
 @contextmanager
 def up_in(folder: Path, http: str) -> Iterator[None]:
-    """Leave the files of a running `plaudit up` in a folder, with unreachable servers; it "runs" until the block ends."""
+    """Leave the files of a `plaudit up` with unreachable servers in a folder; it counts as running until the block
+    ends."""
     data = folder / ".plaudit"
     data.mkdir()
     servers = {"http": http, "kafka": "127.0.0.1:1", "mongo": "mongodb://127.0.0.1:1", "database": "plaudit"}

@@ -445,7 +445,7 @@ async def test_decisions_of_a_worker_whose_clock_is_behind_are_told(
 
 
 async def test_news_that_are_told_again_are_nobody_elses(browser: Browser, place: Service, own: Facade) -> None:
-    """A starting API process repeats the events of the last minutes, own decisions included: they must stay undoable."""
+    """A starting API process repeats events of the last minutes, also of own decisions: they must stay undoable."""
     ids = await reviews_of(own, 3, new_id())
     outcomes = [f"#r-{id} .outcome" for id in ids]
     async with opened(browser, place.address, Watch()) as page:

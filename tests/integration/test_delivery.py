@@ -1,4 +1,4 @@
-"""Records from upstream by Kafka: any client, any order, any number of times, any rubbish."""
+"""Records from upstream systems in Kafka: from any client, in any order, repeated, or malformed."""
 
 import asyncio
 import itertools
@@ -27,7 +27,7 @@ async def test_a_change_that_is_older_than_the_database_does_not_hide_its_comman
     facade: Facade, service: Service
 ) -> None:
     product, id, command = new_id(), new_id("review"), new_id("command")
-    # As after a restore, when `review-changes` is read again and the review isn't stored yet.
+    # Like after a restore: `review-changes` is consumed again, and the review isn't stored yet.
     change = {"kind": "moderation", "action": "approve", "reviewId": id, "source": [0, 0, 1], "commandId": command}
     await service.publish("review-changes", message(change, f"Product:{product}"))
     await service.idle()
@@ -76,7 +76,7 @@ async def test_an_array_in_one_message(facade: Facade, service: Service, product
     await service.publish("review-submissions", Message(None, value), Message("x", value))
     rows = await facade.until_listed(product, 5)
     assert {review["id"] for review in reviews} < {row["id"] for row in rows}
-    # One bad review spoils its message, and only that.
+    # An invalid review refuses all of its message, but no other message.
     wrong = [submission(product, 5, title="spoilt"), submission(product, 9)]
     following = review_message(submission(product, 2, title="next"))
     await service.publish("review-submissions", message(wrong, product), following)
@@ -125,7 +125,7 @@ async def test_approved_right_after_the_202_a_thousand_times(facade: Facade, ser
 async def test_moderation_published_before_its_submission_a_thousand_times(facade: Facade, service: Service) -> None:
     product, times = new_id(), 1_000
     ids = [new_id("review") for _ in range(times)]
-    # The last word counts: a quarter each ends approved, rejected, reset, deleted.
+    # The last action counts: a quarter each ends approved, rejected, reset or deleted.
     words = [["approve"], ["approve", "reject"], ["reject", "approve", "reset"], ["approve", "delete"]]
     commands = [moderation(word, id) for n, id in enumerate(ids) for word in words[n % 4]]
     await service.publish("moderation-commands", *commands)
@@ -138,13 +138,13 @@ async def test_moderation_published_before_its_submission_a_thousand_times(facad
 
 
 UNCOMPARED = ("leases", "parkingClock", "relays", "counters")
-"""Collections that say who works now and how far it has come; and the last numbers of returns, which have gaps: a
-return that is refused once more takes one."""
+"""Collections with the current state of processes, and with the last numbers of returns, which have gaps: a repeated
+refusal takes another number."""
 
 
 async def contents(service: Service) -> dict[str, list[Json]]:
-    """Everything that the database says, by collection, but for the names of rated objects: those are looked up later,
-    and anew by each recount."""
+    """Return the contents of all compared collections, without the names of rated objects: those are looked up later,
+    and again by each recount."""
     looked_up = dict.fromkeys(("name", "listKey", "searchKeys", "renamed", "namings"), 0)
     async with service.mongo() as database:
         names = [name for name in await database.list_collection_names() if name not in UNCOMPARED]
@@ -153,7 +153,7 @@ async def contents(service: Service) -> dict[str, list[Json]]:
 
 
 async def say_more(service: Service, facade: Facade, product: str) -> None:
-    """Something by each of the other topics."""
+    """Publish records to each of the other topics."""
     order, (kept, gone) = new_id("order"), [new_id("return") for _ in range(2)]
     await Returns(service, facade.http).ordered({product: 4}, id=order)
     reviews = [submission(product, 3, id=new_id("review"), title=f"{n}", review="Fair.") for n in range(3)]
@@ -204,7 +204,7 @@ async def say_more(service: Service, facade: Facade, product: str) -> None:
 
 
 async def refusals(service: Service) -> set[bytes]:
-    """The ids of the events about refused submissions."""
+    """Return the ids of the events about refused submissions."""
     events = await service.records("events")
     return {dict(event.headers)["ce_id"] for event in events if kind_of(event) == "SubmissionRefused"}
 
@@ -230,7 +230,7 @@ async def test_every_offset_of_every_topic_replayed_changes_nothing(own_service:
     for action in ["approve", "reject", "reset", "approve", "delete"]:
         some = chance.sample(ids, 25)
         await facade.moderate(action, *some)
-        # By several ids at once, and on whichever partition the key leads to.
+        # Commands with several ids, on arbitrary partitions.
         commands = [
             moderation(chance.choice(["approve", "reject", "reset"]), *chance.sample(ids, 7), key=new_id("key"))
             for _ in range(20)
@@ -243,7 +243,7 @@ async def test_every_offset_of_every_topic_replayed_changes_nothing(own_service:
     await service.publish("review-submissions", *map(review_message, refused))
     await service.idle()
     await facade.open_store(later)
-    # The second is sent again, the others aren't.
+    # Only the second one is sent again.
     again = [refused[1], submission(products[1], storeId=later)]
     await service.publish("review-submissions", *map(review_message, again))
     await facade.submit_approved(submission(products[0], 1, storeId=soon_closed))
@@ -263,7 +263,7 @@ async def test_every_offset_of_every_topic_replayed_changes_nothing(own_service:
     before, told = await contents(service), await refusals(service)
     kinds = {kind: sum(kind in review for review in before["reviews"]) for kind in ("status", "goneAt", "refused")}
     assert min(kinds.values()) >= 2, kinds
-    # The third refused one comes again meanwhile, which now is news, although it is in one batch with what is old.
+    # The third refused submission comes again meanwhile; it is new, although it is in one batch with old records.
     await service.replay(review_message(refused[2]))
     after = await contents(service)
     (news,) = [review for review in after["reviews"] if review["_id"] == refused[2]["id"]]
@@ -278,7 +278,7 @@ async def test_every_offset_of_every_topic_replayed_changes_nothing(own_service:
 @pytest.mark.slow
 @pytest.mark.kafka
 async def test_a_worker_that_starts_late_finds_everything(servers: Servers, tmp_path: Path) -> None:
-    # Submissions, commands and settings were published before any consumer group existed.
+    # Submissions, commands and settings are published before any consumer group exists.
     product, id, store = new_id(), new_id("review"), new_id("store")
     service = Service(servers, tmp_path)
     await service.run("init")

@@ -1,4 +1,4 @@
-"""`plaudit demo --fill`: a shop with reviews that stay the same, whatever is asked for twice."""
+"""`plaudit demo --fill`: a demo shop whose reviews are deterministic and may be filled in repeatedly."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 async def rows(http: httpx.AsyncClient) -> Sequence[Json]:
-    """All reviews of the shop, with every fact about them."""
+    """Return all reviews of the shop with all their details."""
     search = {"storeId": STORE_ID, "sort": "id:asc", "take": 1_000}
     answer = (await http.post("/api/customerReviews/search", json=search)).raise_for_status()
     return list(answer.json()["results"])
@@ -48,7 +48,7 @@ async def test_the_shop_is_as_it_is_written(filled: Service) -> None:
                 for row in shown
             ]
 
-        # Votes, replies and orders are taken in beside the reviews, and photos are rebuilt in their own time.
+        # Votes, replies and orders are consumed independently of reviews, and images are rebuilt later.
         found = await eventually(now, lambda shown: facts_in(shown) == facts)
         assert [row["id"] for row in found] == [review.id for review in wanted]
         assert [row["reviewStatus"] for row in found] == [review.status.label for review in wanted]

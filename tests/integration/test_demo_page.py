@@ -1,4 +1,4 @@
-"""The demo shop at `/demo`: where it is served, and that it is as strict as it asks others to be."""
+"""The demo shop at `/demo`: access to it, its content, its security policy and accessibility."""
 
 import json
 import re

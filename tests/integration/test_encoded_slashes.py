@@ -1,4 +1,4 @@
-"""Ids with slashes, through a real server: everything that is kept is read and changed at its address."""
+"""Ids with slashes, against a running service: everything can be read and changed under its encoded path."""
 
 from urllib.parse import quote
 
@@ -17,7 +17,7 @@ def escaped(text: str) -> str:
 
 @pytest.fixture
 async def store(facade: Facade) -> str:
-    """A store whose id has a slash and what else paths could trip over."""
+    """Create a store whose id has a slash and other characters special in URLs."""
     id = f"{new_id('store')}/ü%2F?#"
     everyone = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
     settings = {"settings": {**everyone, "storefrontOrigins": [ORIGIN]}}
@@ -52,7 +52,8 @@ async def test_reviews(facade: Facade, store: str) -> None:
 
 @pytest.mark.long
 async def test_the_storefront(facade: Facade, store: str) -> None:
-    """An object of the type `Product/x` is not one of `Product` whose id begins with `x/`, also for one key."""
+    """An object of type `Product/x` differs from one of type `Product` with an id like `x/…`, even for the same
+    idempotency key."""
     id, key = new_id("sku"), once()
     preflight = await facade.http.options(
         f"/storefront/v1/{escaped(store)}/Product/{id}/votes",

@@ -1,4 +1,4 @@
-"""Events about reviews, and the headers of all that Plaudit publishes."""
+"""Events about reviews, and the headers of all published messages."""
 
 import json
 from functools import partial

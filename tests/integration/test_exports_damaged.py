@@ -1,4 +1,4 @@
-"""An export leaves out reviews that have lost fields, names them, and fails."""
+"""An export skips reviews that lack fields, names them, and fails."""
 
 import json
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ def without(id: str, field: str, **others: object) -> Document:
 
 
 async def exported(service: Service, *options: str, code: int) -> tuple[list[str], Json]:
-    """The ids of the reviews in an export, and its summary."""
+    """Run an export; returns the ids of its reviews and its summary."""
     ended = await service.run("export", "--json", *options, code=code)
     summary: Json = json.loads(ended.stderr)
     return [json.loads(line)["id"] for line in ended.stdout.splitlines()], summary
@@ -50,7 +50,7 @@ async def test_damaged_reviews_are_named_and_left_out(servers: Servers, tmp_path
         await database["reviews"].insert_many([*damaged, *others, {"_id": "x", **WHOLE, "storeId": "south"}])
         ids, summary = await exported(service, code=1)
         assert (ids, summary["damaged"], summary["damagedIds"]) == (["w", "x"], 5, ["a", "b", "c", "d", "e"])
-        # The fields that are left say that some of them aren't asked for.
+        # The remaining fields show whether a damaged review matches the filters.
         ids, summary = await exported(service, "--store", "south", code=1)
         assert (ids, summary["damagedIds"]) == (["x"], ["c", "d"])
         ids, summary = await exported(service, "--store", "north", "--status", "Rejected", code=0)

@@ -1,4 +1,4 @@
-"""Images go with an export and come back the same; files that others have put into its folder come back clean."""
+"""Images are exported and imported unchanged; foreign files in an export's folder are rebuilt without metadata."""
 
 import asyncio
 import json
@@ -29,12 +29,12 @@ PAST: Final = {
 
 
 def photograph(seed: int, size: tuple[int, int] = (1_700, 900)) -> bytes:
-    """A picture that says where it was taken."""
+    """Return a JPEG with the place where it was taken in its metadata."""
     return with_segments(shades(seed, size, quality=95), segment(0xE1, EXIF))
 
 
 async def written(upload: bytes) -> bytes:
-    """The file that is made of an upload."""
+    """Return the file that is built from an upload."""
     result = await rebuild(upload)
     assert isinstance(result, Rebuilt)
     return result.files[0]
@@ -45,7 +45,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 def keep_rows_of(file: Path, product: str) -> dict[str, Json]:
-    """Leave nothing but the reviews of this object in an export; returns them by id."""
+    """Remove all reviews of other objects from an export; returns the remaining ones by id."""
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     kept = [row for row in rows if row.get("entityId") == product]
     write_rows(file, kept)
@@ -57,7 +57,7 @@ def write_rows(file: Path, rows: list[Json]) -> None:
 
 
 async def until_shown(facade: Facade, product: str, images: dict[str, list[str]]) -> None:
-    """Wait until each of these reviews of an object has its images, rebuilt, in this order."""
+    """Wait until these reviews of an object have their images, rebuilt and in this order."""
 
     async def shown() -> dict[str, list[str]]:
         reviews = [await facade.review(id) for id in images]
@@ -87,7 +87,7 @@ async def test_images_come_back_the_same_into_a_bucket(
 
 
 async def check_way_back(here_is: tuple[Service, Facade], there_is: tuple[Service, Facade], tmp_path: Path) -> None:
-    """Images of one service go with an export into another, and are equal in its export."""
+    """Check that an export with images, imported into another service, is the same in an export of that."""
     (service, facade), (own_service, own_facade) = here_is, there_is
     product, person, here, there = new_id(), new_id("person"), Images(facade.http), Images(own_facade.http)
     a, b, c, gone = [await here.upload(photograph(each), userId=person) for each in range(4)]
@@ -122,7 +122,7 @@ async def check_way_back(here_is: tuple[Service, Facade], there_is: tuple[Servic
             seen = await own_facade.http.get(f"{IMAGES}/{id}", params={"size": str(size)})
             assert (seen.status_code, seen.headers["cache-control"]) == (200, caching)
             assert max(opened(seen.content).size) == size
-    # The person is known as the one who uploaded an image of the review without an author.
+    # The imported image keeps its uploader, even if its review has no author.
     await own_service.run("privacy", "erase", "--customer", person, "--yes")
     assert [await there.status(id) for id in (a, b, c)] == [404, 404, 404]
     await own_service.run("export", "-o", str(second))

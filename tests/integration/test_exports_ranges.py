@@ -1,4 +1,4 @@
-"""An export of few reviews among many asks MongoDB for some thousands at a time."""
+"""An export of few reviews among many queries MongoDB in ranges of some thousands."""
 
 from datetime import UTC, datetime
 
@@ -16,7 +16,7 @@ CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def review(number: int, *, is_new: bool) -> Json:
-    """A stored review, New in a store of its own, or approved in none."""
+    """Return a stored review: New in a store, or approved without one."""
     entity = {"entityType": "Product", "entityId": "p", "entityName": None}
     author = {"userId": None, "userName": "Ann", "title": "", "review": "Sharp", "ratingHundredths": 400}
     told = {"createdDate": CREATED, "modifiedDate": CREATED, "messages": [], "seen": {}}

@@ -1,4 +1,4 @@
-"""Replies, votes and reports, by HTTP and by Kafka."""
+"""Replies, votes and reports, over HTTP and Kafka."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -25,7 +25,7 @@ async def outcome(facade: Facade, method: str, path: str, body: Any = None, **he
 
 
 async def told(service: Service, product: str, kind: str, count: int) -> list[Json]:
-    """Wait for so many events of a kind about a product's reviews: they come behind the answer to a command."""
+    """Wait for this many events of a kind about a product's reviews: they may follow the answer to a command."""
 
     async def of_kind() -> list[Json]:
         return [event for each, event in await service.events(f"Product:{product}") if each == kind]
@@ -106,7 +106,7 @@ async def test_reports_queue_a_review_until_a_decision(facade: Facade, service: 
     assert await search(sort="reports:desc") == [reported, other]
     assert (await facade.page(entityIds=[product], reported=True, take=0))["totalCount"] == 1
 
-    # To leave it as it is is a decision, too.
+    # Keeping the review is a decision, too.
     assert await facade.moderate("approve", reported) == ["unchanged"]
     assert await counts(facade, reported) == (0, 0, 0)
     assert await search(reported=True) == []
@@ -166,7 +166,7 @@ async def test_feedback_by_kafka_waits_for_its_review_and_goes_with_it(
         assert (reply["createdDate"], reply["modifiedDate"]) == ("2020-01-02T03:04:05.000Z",) * 2
         await eventually(partial(parked.count_documents, {"reviewId": id}), lambda found: found == 0)
 
-        # Delivered again: neither the report nor the withdrawn vote comes back.
+        # Redelivered: neither the report nor the withdrawn vote comes back.
         await service.publish("review-feedback", feedback("remove-vote", id, userId="u"), early[4])
         await eventually(partial(counts, facade, id), lambda found: found == (0, 1, 1))
         await facade.moderate("delete", id)

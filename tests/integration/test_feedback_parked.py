@@ -1,4 +1,4 @@
-"""Feedback that comes before its review, however much it is."""
+"""Feedback that precedes its review, in any amount."""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ async def desk(servers: Servers) -> AsyncIterator[Desk]:
 
 
 def votes(id: str, helpful: Iterable[bool]) -> list[Feedback]:
-    """A vote of each of these, by voters of which every third one votes again."""
+    """Return votes with these values, by 900 voters, some of whom vote again."""
     return [
         Feedback(id, FeedbackAction.VOTE, Origin(RecordPosition(0, n, n)), NOW, user_id=f"u-{n % 900}", helpful=each)
         for n, each in enumerate(helpful)
@@ -31,7 +31,7 @@ def votes(id: str, helpful: Iterable[bool]) -> list[Feedback]:
 
 
 async def counts(desk: Desk, id: str) -> tuple[int, int, int]:
-    """Helpful and other votes on a review, and how many wait for it."""
+    """Return the numbers of helpful, other and parked votes of a review."""
     stored = await desk.stored(id)
     waiting = await desk.database["parkedCommands"].count_documents({"reviewId": id})
     return stored.get("helpful", 0), stored.get("notHelpful", 0), waiting
@@ -49,7 +49,7 @@ async def test_very_much_feedback_is_applied_in_parts_and_in_order(desk: Desk, m
 
     monkeypatch.setattr(VoteRepository, "load", noted)
     review = desk.review()
-    # The last 900 are those that count.
+    # The last 900 count.
     await desk.services.parked_feedback.park(votes(review["id"], [True] * 500 + [False] * 900))
     await desk.submit(desk.records(review))
     assert sizes == [100] * 14
@@ -69,7 +69,7 @@ async def test_what_waits_for_a_review_that_has_come_is_applied_in_the_end(desk:
 async def test_very_much_that_is_overdue_is_given_up_over_several_turns(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What others wait for is done in between."""
+    """Other parked work is done in between."""
     monkeypatch.setattr("consumers.feedback.MOST_OVERDUE", 10)
     await desk.services.parked_feedback.park(votes(new_id("review"), [True] * 25))
     assert [await desk.parked.report_overdue(datetime.now(UTC)) for _ in range(4)] == [10, 10, 5, 0]
