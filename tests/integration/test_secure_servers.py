@@ -1,4 +1,4 @@
-"""TLS, SASL and least privileges, against real servers: what works with exactly these, and what is said with less."""
+"""TLS, SASL and least privileges, against real servers: these suffice, and missing ones are reported."""
 
 import asyncio
 import re
@@ -54,7 +54,7 @@ def _service(secure: SecureServers, folder: Path, uri: str, user: str = SERVICE,
 
 
 async def _add_user(secure: SecureServers, name: str, database: str, **options: Any) -> None:
-    """A user of MongoDB who may read and write the database of a service, and nothing else."""
+    """Create or update a MongoDB user who may only read and write the database of a service."""
     where = "$external" if name != SERVICE else "admin"
     async with secure.mongo.administrator() as client:
         roles = [{"role": "readWrite", "db": database}]
@@ -66,7 +66,7 @@ async def _add_user(secure: SecureServers, name: str, database: str, **options: 
 
 
 async def _rate(service: Service) -> None:
-    """Have a review go all the way: stored, approved, rated."""
+    """Submit, approve and rate a review."""
     async with facade_of(service) as facade:
         product = new_id()
         await facade.submit_approved(submission(product, 4))
@@ -79,7 +79,7 @@ async def _run(service: Service) -> None:
 
 
 async def _initialise(secure: SecureServers, service: Service) -> None:
-    """Have somebody with more rights make topics and indexes."""
+    """Create topics and indexes as an administrator."""
     made = Service(Servers(secure.kafka.address, secure.mongo.url(ADMIN), False), service.folder, prefix=service.prefix)
     made.environment |= {
         **service.environment,
@@ -93,7 +93,7 @@ async def _initialise(secure: SecureServers, service: Service) -> None:
 async def _restricted(
     secure: SecureServers, folder: Path, missing: tuple[Any, Any] | None = None, **kafka: str
 ) -> Service:
-    """A service with exactly the rights that it needs, or without one of those in Kafka."""
+    """Create a service with exactly the permissions that it needs, or without one of those in Kafka."""
     service = _service(secure, folder, secure.mongo.url(), **kafka)
     await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
     await _initialise(secure, service)
@@ -125,7 +125,7 @@ async def test_topics_grow_only_where_that_is_allowed(secure: SecureServers, tmp
     async def refused() -> str:
         return (await service.run("topics", "grow", f"{2 * PARTITIONS}", code=1)).stderr
 
-    # A broker heeds new rights a moment after they are granted, and shows no topic until then.
+    # A broker applies new permissions after a moment, and hides all topics until then.
     said = await eventually(refused, lambda said: "There is no topic" not in said)
     assert "Nothing was changed. Grant the permission ALTER" in said
     assert "Traceback" not in said
@@ -146,7 +146,7 @@ async def test_topics_grow_only_where_that_is_allowed(secure: SecureServers, tmp
 
 @contextmanager
 def _ended(service: Service) -> Iterator[None]:
-    """Kill all processes after the block: how they stop while servers are away isn't what is asked here."""
+    """Kill all processes after the block: their shutdown while servers refuse them isn't under test."""
     try:
         yield
     finally:
@@ -156,7 +156,7 @@ def _ended(service: Service) -> Iterator[None]:
 
 
 async def _doctor_tells(service: Service, *patterns: str, code: int | None = 1) -> None:
-    """Wait until the doctor tells these: of a server that is held up for seconds it tells that alone."""
+    """Wait until the doctor reports all of these: if a server is stalled for seconds, it reports only that."""
 
     async def told() -> str:
         ended = await service.run("doctor", code=code)
@@ -182,7 +182,7 @@ async def test_a_wrong_password_is_told(secure: SecureServers, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("missing", "says"),
     [
-        # Of the topic, or of the cluster: may it be idempotent?
+        # Either of the topic, or of the cluster (for an idempotent producer).
         ((ResourceType.TOPIC, AclOperation.WRITE), "AuthorizationFailed"),
         ((ResourceType.TOPIC, AclOperation.READ), "TopicAuthorizationFailed"),
         ((ResourceType.GROUP, AclOperation.READ), "GroupAuthorizationFailed"),
@@ -207,7 +207,7 @@ async def test_with_one_right_less_it_waits_and_says_so(
             return says in service.log("worker")
 
         await eventually(told)
-        # Once the right is there it goes on by itself, and nothing was given up.
+        # Once the permission is granted, processing continues by itself, and nothing was lost.
         await secure.kafka.grant(*rights_in_kafka(service.prefix))
         await service.until_ready()
         await _rate(service)
@@ -228,7 +228,7 @@ async def test_the_facade_needs_to_read_and_to_make_indexes(secure: SecureServer
     await secure.kafka.grant(*rights_in_kafka(service.prefix))
     role = f"facade-{service.database}"
     async with secure.mongo.administrator() as client:
-        # Of an earlier version: the facade may not drop it, and has no need to.
+        # The index of an earlier version: the API may not drop it, and needn't.
         await client[service.database]["returns"].create_index("number", name="number")
         resource = {"db": service.database, "collection": ""}
         await client.admin.command(
@@ -245,7 +245,7 @@ async def test_the_facade_needs_to_read_and_to_make_indexes(secure: SecureServer
         await service.until_ready()
         async with facade_of(service) as facade:
             assert await facade.listed() == []
-            # A broker heeds new rights a moment after they are granted, and says no until then.
+            # A broker applies new permissions after a moment, and refuses until then.
             await eventually(lambda: facade.http.post(REVIEWS, json=[submission(new_id())]), lambda got: got.is_success)
             assert await facade.get("/api/stores") == []
         assert "not authorized" not in service.log("api")

@@ -1,4 +1,4 @@
-"""Where settings come from: the environment, and the file `.env`."""
+"""Sources of settings: environment variables and the file `.env`."""
 
 import json
 import os
@@ -17,7 +17,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def of_another(tmp_path: Path) -> Iterator[list[str]]:
-    """A data folder of another user; yields the beginning of a command that respects it, also as root."""
+    """Create a data folder of another user; yields the start of a command that can't read it, even if run by root."""
     command = [sys.executable, "-m", "plaudit"]
     data = tmp_path / ".plaudit"
     data.mkdir()
@@ -48,7 +48,7 @@ def test_the_data_folder_may_be_in_the_home_folder(tmp_path: Path) -> None:
     assert json.loads(shown)["data"] == "/home/ann/plaudit"
     told = plaudit(tmp_path, "config", code=2, PLAUDIT_DATA="~nobody-here/plaudit").stderr
     assert "PLAUDIT_DATA: ~nobody-here/plaudit can't be used" in told
-    # An empty name is this folder itself, which nobody means.
+    # An empty name would mean the current folder, which is never intended.
     assert "PLAUDIT_DATA: it is empty" in plaudit(tmp_path, "up", code=2, PLAUDIT_DATA="").stderr
 
 
@@ -99,6 +99,6 @@ def test_a_database_of_mongodb_is_refused(tmp_path: Path, name: str) -> None:
 
 def test_a_misspelt_variable_is_told_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
-    (tmp_path / "shared").chmod(0o1777)  # as /tmp is: refused, once that has been told
+    (tmp_path / "shared").chmod(0o1777)  # like /tmp: refused, after the warning under test
     told = plaudit(tmp_path, "up", code=1, PLAUDIT_HTTP_PORT="9000", PLAUDIT_DATA="shared").stdout
     assert "Unknown variables: PLAUDIT_HTTP_PORT. They have no effect" in told

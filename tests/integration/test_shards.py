@@ -1,4 +1,4 @@
-"""The listener that tells of commands without a place, on commands that are really sent."""
+"""The listener that reports commands without a shard key, on commands that are really sent."""
 
 from pathlib import Path
 

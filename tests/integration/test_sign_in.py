@@ -1,4 +1,4 @@
-"""Signing in to the console by an API key, and out of it."""
+"""Signing in to the console with an API key, and signing out."""
 
 import asyncio
 from base64 import b64encode
@@ -32,25 +32,25 @@ MODERATOR = (
 
 @dataclass
 class Console:
-    """A service whose console is entered by API keys, and a second facade of it."""
+    """A service whose console requires API keys, and the address of a second API instance."""
 
     service: Service
     elsewhere: str
     keys: list[str] = field(default_factory=list)
 
     async def key(self, *stores: str) -> str:
-        """A key of a moderator, of these stores or of all."""
+        """Return a key of a moderator, limited to these stores, or for all."""
         options = [each for name in MODERATOR for each in ("--permission", name)]
         bounds = [each for name in stores for each in ("--store", name)]
         return (await self.service.run("keys", "create", f"anna-{new_id()}", *options, *bounds)).stdout.strip()
 
     def http(self, key: str) -> httpx.AsyncClient:
-        """A client of the interface itself."""
+        """Return a client of the API."""
         return httpx.AsyncClient(base_url=self.service.address, timeout=PATIENCE_S, headers={"x-api-key": key})
 
     @asynccontextmanager
     async def browser(self, key: str | None = None, *, elsewhere: bool = False) -> AsyncIterator[Browser]:
-        """A browser, signed in if there is a key."""
+        """A browser, signed in if a key is given."""
         address = self.elsewhere if elsewhere else self.service.address
         async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S) as http:
             browser = Browser(http)
@@ -60,7 +60,7 @@ class Console:
             yield browser
 
     async def review(self, key: str, **fields: str) -> str:
-        """A review that waits for a decision."""
+        """Submit a review that waits for a decision; returns its id."""
         async with self.http(key) as http:
             id, product = new_id(), new_id()
             await Facade(http).submit(submission(product, 4, id=id, **fields))
@@ -96,14 +96,14 @@ async def test_in_and_out_again(console: Console) -> None:
         assert str(entered.url).endswith(f"{QUEUE}?order=newest&only=low")
         session = browser.cookie(COOKIE)
         assert session
-        # A page waits for some seconds; the form with the same key tells later what became of it.
+        # The page waits for some seconds; sent again with the same key the form shows the outcome.
         form = {"action": "approve", "expected": "New", "key": new_id()}
         decide = partial(browser.post, f"/console/reviews/{review}/decide", form)
         await eventually(decide, lambda page: "Approved." in page.text)
         left = await browser.post("/console/sign-out", {})
         assert (left.url.path, "You are signed out." in left.text) == ("/console/sign-in", True)
         assert browser.cookie(COOKIE) is None
-        # Whoever has a copy of the cookie has nothing: here at once, elsewhere within seconds.
+        # A copy of the cookie is useless: at this instance at once, at the others within seconds.
         browser.keep(COOKIE, session)
         assert (await browser.get(QUEUE)).url.path == "/console/sign-in"
         again = await browser.post(f"/console/reviews/{review}/decide", {"action": "reject", "expected": "Approved"})
@@ -122,7 +122,7 @@ async def test_an_open_stream_ends_with_the_session(console: Console) -> None:
             assert (await browser.post("/console/sign-out", {})).url.path == "/console/sign-in"
             async with asyncio.timeout(60):
                 async for _ in lines:
-                    pass  # what other tests do meanwhile
+                    pass  # events caused by other tests
 
 
 async def test_a_session_that_has_ended_is_over_at_every_facade(console: Console) -> None:
@@ -132,7 +132,7 @@ async def test_a_session_that_has_ended_is_over_at_every_facade(console: Console
         assert (await copy.get(QUEUE)).url.path == QUEUE
         await browser.post("/console/sign-out", {})
         await eventually(lambda: copy.get(QUEUE), lambda page: page.url.path == "/console/sign-in")
-        # Another session by the same key goes on.
+        # Another session with the same key continues.
         async with console.browser(key) as other:
             assert (await other.get(QUEUE)).url.path == QUEUE
 
@@ -151,7 +151,7 @@ async def test_each_sign_in_is_a_session_of_its_own(console: Console) -> None:
     key, other = await console.key(), await console.key()
     async with console.browser(key) as browser:
         first = browser.cookie(COOKIE) or ""
-        # Somebody who put a session of theirs into the browser before doesn't share the one that follows.
+        # A session that somebody else placed in the browser before isn't the one that follows.
         await browser.post("/console/sign-in", {"key": other, "to": QUEUE})
         second = browser.cookie(COOKIE)
         assert second not in (None, first)
@@ -236,7 +236,7 @@ async def test_the_cookie_is_as_browsers_want_it(console: Console) -> None:
     async with console.browser() as browser:
         entered = await browser.post("/console/sign-in", {"key": await console.key()}, follow=False)
         undo, session = entered.headers.get_list("set-cookie")
-        assert undo.startswith('plaudit-undo=""; expires=')  # that of whoever was signed in before
+        assert undo.startswith('plaudit-undo=""; expires=')  # the undo cookie of the previous session
         (morsel,) = SimpleCookie(session).values()
         assert (morsel.key, morsel["path"], morsel["domain"], morsel["samesite"]) == (COOKIE, "/", "", "lax")
         assert morsel["secure"]
@@ -247,7 +247,7 @@ async def test_the_cookie_is_as_browsers_want_it(console: Console) -> None:
 async def test_guesses_are_limited(servers: Servers, tmp_path: Path) -> None:
     environment = {
         "PLAUDIT_AUTH__MODE": "api_key",
-        "PLAUDIT_HTTP__RATE_PER_SECOND": "0.001",  # one, and then none for as long as any machine takes
+        "PLAUDIT_HTTP__RATE_PER_SECOND": "0.001",  # a single attempt, and no other for as long as the test takes
         "PLAUDIT_CONSOLE__COOKIE_KEYS": KEY,
     }
     service = Service(servers, tmp_path, environment=environment)
@@ -260,7 +260,7 @@ async def test_guesses_are_limited(servers: Servers, tmp_path: Path) -> None:
         answers = await asyncio.gather(*map(guess, range(60)))
         assert sorted(each.status_code for each in answers) == [401, *[429] * 59]
         assert all(int(each.headers["retry-after"]) >= 1 for each in answers if each.status_code == 429)
-        # The configured key did: none was made up.
+        # The configured cookie key is used; none was generated.
         assert await service.find("settings", "consoleCookieKey") == {}
 
 

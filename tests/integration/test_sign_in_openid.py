@@ -1,4 +1,4 @@
-"""Signing in to the console at a real OpenID provider."""
+"""Signing in to the console through a real OpenID provider."""
 
 import re
 from base64 import b64encode
@@ -42,7 +42,8 @@ class Site:
             yield Browser(http)
 
     async def answered(self, browser: Browser, name: str = "anna") -> str:
-        """Sign in at the provider by this name; the address that it sends the visitor back to, not yet asked for."""
+        """Sign in at the provider with this name; returns the address that it redirects the visitor to, without
+        requesting it."""
         asked = await browser.get(WANTED)
         (link,) = re.findall(r'href="(/console/sign-in/start[^"]*)"', asked.text)
         page = await browser.get(unescape(link))
@@ -54,7 +55,7 @@ class Site:
         return location
 
     async def enter(self, browser: Browser, name: str = "anna") -> httpx.Response:
-        """Sign in, and arrive at the page that was wanted."""
+        """Sign in; returns the page that was requested first."""
         return await browser.get(await self.answered(browser, name))
 
 
@@ -99,7 +100,7 @@ async def test_the_provider_is_asked_for_a_code_with_pkce_state_and_nonce(site: 
 async def test_an_answer_is_good_once_and_for_the_browser_that_began(site: Site) -> None:
     async with site.browser() as browser, site.browser() as other:
         answer = await site.answered(browser)
-        # Somebody has another one follow the link, to have them work under a foreign name.
+        # An attacker has a victim follow the link, to make them work in a foreign session.
         assert (await other.get(answer)).status_code == 403
         await other.get("/console/sign-in/start")
         assert (await other.get(answer)).status_code == 403

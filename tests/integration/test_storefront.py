@@ -1,4 +1,4 @@
-"""The public reads of the storefront: who may read them, what they say, and how fresh they are."""
+"""The storefront's public reads: access, content and freshness."""
 
 import gzip
 import json
@@ -180,11 +180,11 @@ async def test_preflights_and_what_is_not_there(facade: Facade, store: str, prod
     commas = await facade.http.get(f"/storefront/v1/{store}/summaries?entityType=Product&ids=a{',' * 12_899}")
     assert errors_of(commas) == [("/ids", "string-too-long")]
     refused = await facade.http.get(path, params={"take": 1000}, headers={"origin": ORIGIN})
-    assert refused.headers["access-control-allow-origin"] == ORIGIN  # so that the page can tell why
+    assert refused.headers["access-control-allow-origin"] == ORIGIN  # lets the page read the error
 
 
 async def test_ids_of_objects_with_slashes(facade: Facade, store: str) -> None:
-    """Shops have them: `A/12`. They come as `%2F`."""
+    """Some shops use ids like `A/12`, sent with `%2F`."""
     product = f"{new_id('sku')}/12/reviews"
     await facade.submit_approved(submission(product, 4, storeId=store, userId="u"))
     here = f"/storefront/v1/{store}/Product/{quote(product, safe='')}"

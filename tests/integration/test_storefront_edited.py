@@ -1,4 +1,4 @@
-"""Reviews that are edited between the look-up of a page and that of its long texts: nothing unapproved is published."""
+"""Reviews edited between the queries for a page and for its long texts: no unapproved text is published."""
 
 from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ ADDRESSES = (f"{STORE}/Product/camera/reviews", f"{STORE}/Product/camera/jsonld"
 
 
 def app_of(database: Database) -> FastAPI:
-    """The facade with its storefront, without Kafka."""
+    """Create the API with its storefront, without Kafka."""
     app = create_app(Services(database, Publisher(KafkaConnection(NOWHERE)), TopicNames("test."), version="1"))
     add_storefront(app)
     return app

@@ -1,4 +1,4 @@
-"""What search engines read: the rating of an object on its page, and the feed of all reviews of a store."""
+"""Data for search engines: the rating of an object on its page, and the feed of all reviews of a store."""
 
 import io
 import json
@@ -139,7 +139,7 @@ async def test_hostile_texts_stay_texts(service: Service, facade: Facade, store:
 
 
 async def fill(service: Service, store: str, products: int, size: int) -> None:
-    """Have so many approved reviews of objects with addresses, each of about 560 characters."""
+    """Create this many approved reviews, of about 560 characters each, of objects with URLs."""
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(products):
         await describe(service, f"{store}-{number}", url=f"https://shop.example/{number}")
@@ -188,7 +188,7 @@ async def test_a_large_feed_takes_little_memory(own_service: Service, own_facade
     assert sum(reviews for reviews, _ in files) == FEED_SIZE
     assert max(size for _, size in files) <= MOST_BYTES
     assert memory.peak() < MOST_MEMORY
-    # Who reads feeds slowly leaves room for others: of one client there are two at a time.
+    # Slow readers leave room for others: a client may read two feeds at a time.
     feed_of = partial(own_facade.http.stream, "GET", path, follow_redirects=True)
     async with feed_of() as first, feed_of() as second, feed_of() as third:
         assert [each.status_code for each in (first, second, third)] == [200, 200, 503]
@@ -196,7 +196,7 @@ async def test_a_large_feed_takes_little_memory(own_service: Service, own_facade
 
 
 def sizes_of(feed: Path) -> Iterator[tuple[int, int]]:
-    """The reviews and the bytes of each file of a feed, which must be by the schema."""
+    """Yield the number of reviews and of bytes of each file of a feed, validated against its schema."""
     if not zipfile.is_zipfile(feed):
         with feed.open("rb") as file:
             yield _size_of(file)

@@ -1,4 +1,4 @@
-"""The widget in Chromium, on a page of another site with the strictest policy, in front of a real service."""
+"""The widget in Chromium, on a page of another site with a strict policy, using a running service."""
 
 import asyncio
 import json
@@ -159,7 +159,7 @@ async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) ->
         await form.get_by_label("photos").set_input_files(files)
         await expect(form.get_by_text("Uploaded", exact=True)).to_have_count(3)
         await form.get_by_role("button", name="Remove navy.png").click()
-        # Nobody reaches the field that is there for robots alone.
+        # The honeypot field can't be reached by people.
         await expect(form.locator("[inert] > [name=website]")).to_have_count(1)
         await form.get_by_role("button", name="Send review").click()
         thanks = page.get_by_text("Your review will appear once it has been checked.")
@@ -176,7 +176,7 @@ async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) ->
         structured = await facade.get(f"{pages}/jsonld")
         rating, review = structured["aggregateRating"], structured["review"][0]
         assert (rating["ratingValue"], review["name"]) == (4.0, "Sturdy")
-    # Another shopper: a browser keeps what it has seen for a minute.
+    # Another shopper: a browser caches responses for a minute.
     async with shopping(browser, address, watch) as page:
         await expect(titles(page)).to_have_text(["Sturdy"])
         await expect(page.get_by_role("button", name="Photo 1 of 2")).to_be_visible()
@@ -223,10 +223,10 @@ async def test_what_is_refused_is_told_and_kept(browser: Browser, filled: Filled
         await form.get_by_role("button", name="Send review").click()
         await expect(form.get_by_text("Nothing that you typed is lost")).to_have_count(0)
         is_sent.set()
-        # In the row of the photo, and at the form: the review didn't go without it.
+        # At the photo and at the form: the review wasn't sent without its photo.
         await expect(form.get_by_text("Nothing that you typed is lost")).to_have_count(2)
         assert len(keys) == 3
-        # The next time the photo is sent, too.
+        # The next attempt sends the photo as well.
         await page.unroute("**/images?*")
         await page.unroute(pattern)
         told = {"status": 429, "detail": "5 per hour of 203.0.113.7"}
@@ -256,7 +256,7 @@ async def test_a_store_that_asks_by_mail_alone(browser: Browser, filled: Filled)
 
 
 async def test_the_link_of_a_mail_opens_the_form_of_a_product_alone(browser: Browser, filled: Filled) -> None:
-    """A token is for a product: whatever else the page shows would be refused with it."""
+    """A token is for a product, and would be refused for other objects on the page."""
     kinds = {"Product": "true", "Vendor": "false"}
     start = f'<plaudit-reviews store="{filled.store}" entity="x"'
     elements = "".join(f'{start} type="{kind}"></plaudit-reviews>' for kind in kinds)
@@ -271,12 +271,12 @@ async def test_an_object_that_takes_no_reviews(browser: Browser, filled: Filled)
     async with facade_of(filled.service) as facade:
         store = await facade.open_store(storefrontOrigins=[filled.site.origin], reviewsEnabled=False)
     element = f'<plaudit-reviews store="{store}" type="Product" entity="x"></plaudit-reviews>'
-    # Not even with the link of a mail.
+    # Even with the link of a mail.
     for query in ("", "?token=forged"):
         address = filled.site.show("/closed", filled.service.address, element) + query
         async with shopping(browser, address) as page:
             await until_loaded(page)
-            # Nobody is asked for what isn't taken.
+            # The page doesn't invite reviews that aren't accepted.
             await expect(page.get_by_text("There are no reviews yet.", exact=True)).to_be_visible()
             if not query:
                 await page.get_by_role("button", name="Write a review").click()
@@ -328,12 +328,12 @@ async def test_a_service_that_is_away_or_slow(browser: Browser, filled: Filled) 
         await page.route(everything, lambda route: route.abort())
         await page.get_by_role("button", name="With photos").click()
         await again.wait_for()
-        # The reviews of before aren't those with photos.
+        # The reviews shown before don't match the filter.
         await expect(titles(page)).to_have_count(0)
         await page.unroute(everything)
         await again.click()
         await expect(titles(page)).to_have_text(["Title 0"])
-        # The button is gone, and whoever pressed it isn't at the top of the page.
+        # The pressed button is gone; the focus moves to the list instead of the top of the page.
         await expect(page.get_by_label("Sort by")).to_be_focused()
 
 
@@ -350,7 +350,7 @@ async def test_words_that_do_not_come(browser: Browser, filled: Filled) -> None:
 
 
 async def test_a_list_that_fails_begins_anew(browser: Browser, filled: Filled) -> None:
-    """A place in the list before is none in the list that a filter makes."""
+    """The cursor of the previous list isn't valid in the filtered one."""
     go = asyncio.Event()
 
     async def hold(route: Route) -> None:
@@ -440,7 +440,7 @@ async def test_edges_of_fields_are_seen(browser: Browser, filled: Filled, scheme
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1000), ("dark", 1000), ("light", 320), ("dark", 320)])
 async def test_nobody_is_left_out(browser: Browser, filled: Filled, scheme: str, width: int) -> None:
-    """No violation of axe in any state, and no page wider than its window."""
+    """axe finds no violation in any state, and no page is wider than its window."""
     options: dict[str, Any] = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
     broken = {}
     address = filled.show("/states")
