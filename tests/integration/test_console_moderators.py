@@ -82,7 +82,7 @@ class Queue:
         return [(await self.bob.review(id))["reviewStatus"] for id in self.ids]
 
     async def bob_is_told_of(self, at: int) -> None:
-        """Have Bob reject another review and wait for the page to show it: then it knows all earlier decisions of Bob."""
+        """Have Bob reject another review and wait for the page to show it, after his earlier decisions."""
         await self.bob.moderate("reject", self.ids[at])
         await self.outcomes[at].get_by_text("bob: Rejected.").wait_for()
 

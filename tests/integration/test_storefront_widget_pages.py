@@ -1,4 +1,4 @@
-"""The widget on pages and in browsers as they are: moved, hidden, in other languages, under foreign styles, cut off."""
+"""The widget on real-world pages: moved, hidden, translated, under foreign styles, and with interrupted requests."""
 
 import asyncio
 import json
@@ -61,7 +61,7 @@ async def test_languages_as_pages_write_them(browser: Browser, filled: Filled, h
 
 
 async def test_stars_beside_products_that_cannot_be_asked_for(browser: Browser, filled: Filled) -> None:
-    """Ids that no object has, and so many long ones that they don't fit into one address."""
+    """Ids too long for any object, and more long ids than fit into one URL."""
     long = [f"{'Ж' * 100}{n}" for n in range(99)]
     strange = ["x" * 129, "a,b", ",".join(map(str, range(101)))]
     start = f'<plaudit-stars store="{filled.store}" type="Product"'
@@ -89,7 +89,7 @@ async def test_stars_that_cannot_be_had_are_not_shown_as_none(browser: Browser, 
 
 
 async def test_a_browser_without_its_colours_shows_the_page_as_it_is(browser: Browser, filled: Filled) -> None:
-    """Without `light-dark()` all stars would be full."""
+    """Without support of `light-dark()` all stars would look full."""
     one = f'store="{filled.store}" type="Product" entity="{filled.product}"'
     both = f"<plaudit-reviews {one}>Reviews</plaudit-reviews><plaudit-stars {one}></plaudit-stars>"
     address, watch = filled.site.show("/old", filled.service.address, both), Watch()
@@ -130,7 +130,7 @@ async def test_stars_of_what_an_element_no_longer_shows(browser: Browser, filled
         go.set()
         await expect(page.get_by_role("img", name="15 reviews")).to_have_count(1)
         await expect(page.get_by_role("img")).to_have_count(1 if attribute == "src" else 2)
-        # Twice in one frame: what it was for a moment isn't asked for.
+        # Changed twice within a frame, the intermediate value isn't requested.
         again = f"(one, [before, value]) => {{ for (const each of [before, value]) ({change})(one, each) }}"
         before = {"store": filled.store, "type": "Product", "src": filled.service.address}
         await page.locator("plaudit-stars").first.evaluate(again, [before[attribute], values[attribute]])
@@ -171,7 +171,7 @@ async def test_styles_of_the_page(browser: Browser, filled: Filled) -> None:
         await page.add_style_tag(content=f"{place} * {{ color: red; {style}; {more} }}")
         assert await text.evaluate(look) == before
         assert await page.evaluate(WIDE) is False
-        # Where a page keeps what it doesn't show, as closed drawers do.
+        # Closed drawers, for example, hide their content like this.
         closed = "visibility: hidden; pointer-events: none"
         await page.add_style_tag(content=f"plaudit-reviews.closed {{ {closed} }}")
         await page.evaluate("document.querySelector('plaudit-reviews').className = 'closed'")
@@ -182,7 +182,7 @@ async def test_styles_of_the_page(browser: Browser, filled: Filled) -> None:
 
 
 async def test_texts_are_in_no_language_where_theirs_is_not_known(browser: Browser, filled: Filled) -> None:
-    """A voice reads them as it would by itself, not as words of the page."""
+    """Screen readers use their default voice for them, not the page's language."""
 
     async def change(route: Route) -> None:
         response = await route.fetch()
@@ -217,13 +217,13 @@ async def test_names_and_texts_that_are_too_much(browser: Browser, filled: Fille
         text = page.get_by_text("line").first
         assert await text.evaluate("(one) => one.offsetHeight") < 300
         await page.get_by_role("button", name="Read more").press("Enter")
-        # Who reads on by keyboard or by ear goes on here, not at the top of the page.
+        # Keyboard and screen reader users continue here, not at the top of the page.
         await expect(text).to_be_focused()
         assert await text.evaluate("(one) => one.offsetHeight") > 1_000
 
 
 async def test_a_vote_is_one_vote(browser: Browser, filled: Filled) -> None:
-    """Where the browser keeps nothing, in two tabs, and where it can't be sent: then everybody is told."""
+    """Without local storage, in two tabs, and when it can't be sent, which is reported."""
     voters: list[str] = []
     refusing = (
         "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError') } })"
@@ -275,7 +275,7 @@ async def test_a_vote_is_one_vote(browser: Browser, filled: Filled) -> None:
         await other.get_by_role("status").filter(has_text="Your vote was removed.").wait_for()
         await expect(again).to_have_text(free)
         await expect(again).to_have_attribute("aria-pressed", "false")
-        # A double click is one.
+        # A double click counts as one.
         await again.dblclick()
         await expect(again).not_to_have_text(free)
         await other.get_by_role("status").filter(has_text="your vote was counted").wait_for()
@@ -300,7 +300,7 @@ async def test_dialogs_that_come_late_or_not_at_all(browser: Browser, filled: Fi
         report = page.get_by_role("button", name="Report", exact=True).first
         await report.click()
         await expect(page.get_by_text("This is not possible at the moment.")).to_be_in_viewport()
-        # Firefox and Safari load nothing again from an address at which a module has failed.
+        # Firefox and Safari never reload a module from a URL at which it has failed.
         for _ in range(2):
             await page.get_by_role("button", name="Write a review").click()
             await page.get_by_role("status").filter(has_text=AGAIN).wait_for()
@@ -322,7 +322,7 @@ async def test_what_moves_between_two_pages_is_shown_once(browser: Browser, fill
             first = await facade.get(path, sort="helpful")
         await page.get_by_label("Sort by").select_option("helpful")
         await expect(titles(page)).to_have_text([review["title"] for review in first["results"]])
-        # The page behind the first one begins with its last two reviews again.
+        # The next page starts with the last two reviews of the first one.
         behind: dict[str, Any] = {"results": first["results"][8:], "next": None}
         allowed = {"access-control-allow-origin": "*"}
         await page.route("**/reviews?*after=*", lambda route: route.fulfill(headers=allowed, json=behind))
@@ -358,7 +358,7 @@ async def test_photos_that_cannot_be_had_are_told_and_not_left_behind(browser: B
 
 @pytest.mark.parametrize("is_loaded_again", [False, True])
 async def test_a_lost_answer_makes_no_second_review(browser: Browser, filled: Filled, is_loaded_again: bool) -> None:
-    """Sent, but the answer didn't come; when the shopper tries again, the form has become too old."""
+    """The review was sent, but its answer was lost; when the shopper tries again, the form has expired."""
     product = new_id("camera")
     sent: list[str] = []
     files: list[Any] = [
@@ -399,7 +399,7 @@ async def test_a_lost_answer_makes_no_second_review(browser: Browser, filled: Fi
 
 
 async def test_photos_go_one_after_the_other(browser: Browser, filled: Filled) -> None:
-    """A slow connection has enough to do with one; one that is removed before its turn doesn't go."""
+    """One upload at a time suffices for a slow connection; a photo removed before its turn is not uploaded."""
     coming: asyncio.Queue[Route] = asyncio.Queue()
     files: list[Any] = [{"name": f"{n}.png", "mimeType": "image/png", "buffer": picture()} for n in range(3)]
     async with shopping(browser, filled.show("/slow", new_id("camera"))) as page:
@@ -458,7 +458,7 @@ async def test_no_photo_is_added_to_a_review_that_is_being_sent(browser: Browser
 
 
 async def test_a_form_that_is_gone_keeps_nothing_any_more(browser: Browser, filled: Filled) -> None:
-    """Its upload ends when another form of the same product has what was written since."""
+    """Its upload ends after another form of the same product has a newer draft."""
     coming: asyncio.Queue[Route] = asyncio.Queue()
     drafts = "Object.values(sessionStorage).filter((text) => text.includes('Words'))"
     async with shopping(browser, filled.show("/replaced", new_id("camera"))) as page:
@@ -481,7 +481,7 @@ async def test_a_form_that_is_gone_keeps_nothing_any_more(browser: Browser, fill
 
 
 async def test_a_review_is_sent_also_where_its_page_is_left_meanwhile(browser: Browser, filled: Filled) -> None:
-    """By the shop's own script, as the photo still goes up; no draft is left of it."""
+    """The shop's own script removes the widget during an upload; no draft remains."""
     coming: asyncio.Queue[Route] = asyncio.Queue()
     drafts = "Object.values(sessionStorage).filter((text) => text.includes('Words'))"
     async with shopping(browser, filled.show("/left", new_id("camera"))) as page:
@@ -498,12 +498,12 @@ async def test_a_review_is_sent_also_where_its_page_is_left_meanwhile(browser: B
         async with page.expect_response("**/Product/*/reviews") as answer:
             await upload.continue_()
         assert (await answer.value).ok
-        # Asked from here: to wait by itself the page would have to evaluate a text, which its policy forbids.
+        # Polled from here: `wait_for_function` with a string needs eval, which the page's policy forbids.
         await eventually(lambda: page.evaluate(drafts), lambda left: left == [])
 
 
 async def test_a_form_that_is_gone_sends_nothing_any_more(browser: Browser, filled: Filled) -> None:
-    """It waits for its photo as the page changes: what was written is a draft again, and one review once it is sent."""
+    """The page changes while the form waits for its photo: the text becomes a draft again, and is sent once."""
     coming: asyncio.Queue[Route] = asyncio.Queue()
     product, sent = new_id("camera"), list[str]()
 
@@ -529,7 +529,7 @@ async def test_a_form_that_is_gone_sends_nothing_any_more(browser: Browser, fill
         await expect(form.get_by_label("Your review")).to_have_value(WORDS)
         await upload.continue_()
         await page.wait_for_function("(form) => form.querySelector('li[id]')", arg=gone)
-        # It had less to wait for than this one, had it gone on.
+        # The old form would have been sent first, had it continued.
         await form.get_by_role("button", name="Send review").click()
         await page.get_by_text("Your review will appear once it has been checked.").wait_for()
     assert len(sent) == 1

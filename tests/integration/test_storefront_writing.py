@@ -1,4 +1,4 @@
-"""What visitors write on the pages of shops: reviews with images, votes and reports, and what is refused."""
+"""Submissions from shop pages: reviews with images, votes and reports, and their refusals."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from tests.support.waiting import eventually
 
 ORIGIN = "https://shop.example"
 READ = timedelta(seconds=10)
-"""A visitor reads a form for so long."""
+"""Time that a visitor takes to fill in a form."""
 
 REVIEW: Json = {"rating": 4, "title": "Solid", "review": "It stands in any wind.", "userName": "Ann"}
 
@@ -52,17 +52,17 @@ class Page:
         return Page(self.facade, self.key, self.store, product)
 
     def stamp(self, ago: timedelta = READ) -> str:
-        """The stamp of a form that was opened so long ago."""
+        """Return the stamp of a form that was opened this long ago."""
         return new_stamp(ObjectKey(Entity("Product", self.product), self.store), datetime.now(UTC) - ago, self.key)
 
     def token(self, product: str | None = None, days: int = 9) -> str:
-        """The review token of a customer of the shop."""
+        """Return a review token of a customer of the shop."""
         expires = datetime.now(UTC) + timedelta(days=days)
         bought = ReviewToken(self.store, new_id("order"), "1", product or self.product, "anna", expires)
         return sign_token(bought, self.key)
 
     async def takes(self) -> Json:
-        """Whose reviews its form says are taken."""
+        """Return the form's fields about accepted reviews."""
         form = body_of(await self.facade.http.get(f"{self.path}/form"), dict)
         return {name: form[name] for name in ("open", "anonymous")}
 
@@ -70,7 +70,7 @@ class Page:
         return await self.facade.http.request(method, f"{self.path}/{what}", json=body, headers={**WAIT, **headers})
 
     async def write(self, **fields: Any) -> httpx.Response:
-        """Send a review as a visitor would."""
+        """Send a review like a visitor."""
         return await self.send("reviews", {**REVIEW, "stamp": self.stamp(), "website": "", **fields})
 
     async def upload(self, content: bytes, **query: str) -> httpx.Response:
@@ -78,20 +78,20 @@ class Page:
         return await self.facade.http.post(f"{self.path}/images", content=content, params=query, headers=headers)
 
     async def taken(self, response: httpx.Response) -> Json:
-        """The answer to something that must be taken, once it has taken effect."""
+        """Return the answer to an accepted request, once it has taken effect."""
         return await applied(self.facade.http, response)
 
     async def shown(self) -> list[Json]:
         return list(body_of(await self.facade.http.get(f"{self.path}/reviews"), dict)["results"])
 
     async def approved(self, **fields: Any) -> str:
-        """An approved review of the object."""
+        """Submit an approved review of the object; returns its id."""
         (id,) = await self.facade.submit_approved(submission(self.product, storeId=self.store, **fields))
         return id
 
 
 async def opened_page(service: Service, facade: Facade, product: str, **settings: Any) -> Page:
-    """The page of an object in a shop of its own."""
+    """Open a page of an object in a new shop."""
     async with service.mongo() as database:
         keys = await ReviewTokenRepository(database).keys()
     store = await facade.open_store(storefrontOrigins=[ORIGIN], **settings)
@@ -104,7 +104,7 @@ async def page(service: Service, facade: Facade, product: str) -> Page:
 
 
 def refused(response: httpx.Response, status: int = 403) -> str:
-    """The one code for which something is refused."""
+    """Return the single error code of a refusal."""
     ((_, code),) = errors_of(response, status)
     return code
 
@@ -150,7 +150,7 @@ async def test_a_review_with_an_image_is_shown_once_it_is_approved(page: Page, s
 
 
 async def test_what_is_sent_again_with_another_stamp_is_the_same(page: Page) -> None:
-    """The answer was lost, and the form is renewed by the time that a shopper tries again."""
+    """The answer was lost, and by the next attempt the form has been renewed."""
     key = {"Idempotency-Key": new_id("key")}
     image = picture()
     ids = set()
@@ -173,7 +173,7 @@ async def test_what_is_sent_again_with_another_stamp_is_the_same(page: Page) -> 
 async def test_a_key_whose_outcome_is_forgotten_edits_nothing(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
-    """Outcomes are kept for a day; the id that is made of a key stays the same."""
+    """Outcomes are kept for a day, while the review id derived from a key stays the same."""
     page = await opened_page(own_service, own_facade, product, editsKeepStatus=True)
     http, text = own_facade.http, str(REVIEW["review"])
 
@@ -193,7 +193,7 @@ async def test_a_key_whose_outcome_is_forgotten_edits_nothing(
     assert await own_facade.moderate("approve", *ids) == ["applied"] * len(ids)
     async with own_service.mongo() as database:
         await database.outcomes.delete_many({})
-    await own_service.restart("api")  # which remembers commands for ten minutes
+    await own_service.restart("api")  # clears its cache of commands, which lasts ten minutes
     for (way, key), id in zip(sent[::2], ids[::2], strict=True):
         (result,) = await own_facade.results(await way(key, "Buy it elsewhere."))
         assert result == {"id": id, "outcome": "refused", "reason": "id-taken"}
@@ -222,7 +222,7 @@ async def test_forms_that_are_refused(page: Page, http: httpx.AsyncClient) -> No
     problem = problem_of(await page.write(stamp=None), 403)
     assert "request `form`" in problem["errors"][0]["message"]
     assert problem["errors"][0]["pointer"] == "/stamp"
-    # A page names neither the author nor another object, store or id.
+    # A page can't set the author, or another object, store or id.
     for field in ("userId", "storeId", "EntityId", "id", "source", "incentivized"):
         assert errors_of(await page.write(**{field: "x"})) == [(f"/{field}", "unknown-field")]
     assert "Did you mean userName?" in (await page.write(usrName="x")).text
@@ -379,7 +379,7 @@ async def test_a_service_with_a_check_and_rates_of_its_own(servers: Servers, tmp
 
 
 async def solved(page: Page) -> str:
-    """The solution of a challenge, as a browser sends it."""
+    """Solve a challenge; returns the solution as a browser sends it."""
     check = body_of(await page.facade.http.get(f"{page.path}/form"), dict)["check"]
     found = solve_challenge(check["challenge"], check["salt"], check["algorithm"], check["maxnumber"])
     assert found is not None

@@ -1,4 +1,4 @@
-"""A token that is bound to a store sees and changes that store alone, whatever it tries."""
+"""Callers bound to a store can neither see nor change anything of other stores."""
 
 import asyncio
 import json
@@ -51,14 +51,14 @@ class Shops:
         return Returns(self.secured.service, self.bound.http)
 
     async def refused(self, method: str, path: str, body: Any = None, status: int = 403, **options: Any) -> Json:
-        """Ask for what must not be; returns the problem."""
+        """Send a request that must be refused; returns the problem."""
         response = await self.bound.http.request(method, path, json=body, headers=WAIT, **options)
         return problem_of(response, status)
 
     async def refused_by_consumer(
         self, topic: str, id: str, command: Json, key: str | None = None, outcome: str = "refused"
     ) -> None:
-        """Publish a command of somebody bound to `mine`, and wait until it is refused, or finds nothing."""
+        """Publish a command of a caller bound to `mine`, and wait until it is refused, or has this outcome."""
         command_id = str(uuid4())
         sent = message({**command, "stores": [self.mine], "commandId": command_id}, key or id)
         await self.secured.service.publish(topic, sent)
@@ -178,7 +178,7 @@ async def test_whole_reviews_and_counts_of_other_stores_are_not_seen(shops: Shop
     assert [row["storeId"] for row in page["results"]] == [shops.mine]
     counts = body_of(await shops.bound.http.post(f"{REVIEWS}/counts", json=search), dict)
     assert sum(counts.values()) == 1
-    # A page of another's list begins elsewhere, in one's own.
+    # The cursor of another caller's list is a position in the own list.
     first = await shops.all.page(**search, take=1, sort="createdDate")
     following = await shops.bound.listed("storeName", **search, take=3, sort="createdDate", after=first["next"])
     assert set(following) <= {shops.mine}
@@ -193,7 +193,7 @@ async def test_no_reviews_of_other_users(shops: Shops) -> None:
     question = f"{REVIEWS}/canLeaveFeedback?storeId={shops.mine}&entityType=Product&entityId=1"
     await shops.refused("GET", f"{question}&userId=berta")
     assert (await shops.bound.http.get(f"{question}&userId=anna")).json()["canLeaveFeedback"]
-    # Her own, nobody's, and, for who may, anybody's.
+    # One's own, anonymous ones, and, with the permission, anybody's.
     await shops.bound.submit({**review, "userId": "anna"}, {**review, "userId": None})
     await shops.all.submit({**review, "userId": "berta"})
 
@@ -204,7 +204,7 @@ async def test_nobody_ends_the_reminders_of_other_customers(shops: Shops) -> Non
     foreign = await shops.all_returns.ordered({"line": 1}, storeId=shops.mine, customerId="berta")
     for order, outcome in ((own, "applied"), (foreign, "not-found"), (new_id("order"), "not-found")):
         assert await bound.command("POST", path, {"customerOrderId": order}) == [{"id": order, "outcome": outcome}]
-    # A shop passes on what its customers saw.
+    # A shop reports what its customers viewed.
     (result,) = await shops.all.command("POST", path, {"customerOrderId": foreign})
     assert result["outcome"] == "applied"
 
@@ -223,7 +223,7 @@ async def test_no_moderation_in_other_stores(shops: Shops, action: str) -> None:
 
 
 async def test_a_command_that_overtakes_its_submission_is_decided_upon_when_that_comes(shops: Shops) -> None:
-    """The facade can't know yet whose review it will be: the consumer decides."""
+    """The API can't know yet whose review it will be, so the consumer decides."""
     product = new_id()
     ids = {store: str(uuid4()) for store in (shops.mine, shops.other)}
     body_of(await shops.bound.http.post(f"{REVIEWS}/approve", json=list(ids.values())), dict, 202)
@@ -241,7 +241,7 @@ async def test_a_command_that_overtakes_its_submission_is_decided_upon_when_that
 
 
 async def test_consumers_decide_again(shops: Shops, product: str) -> None:
-    """A command from elsewhere that says which stores its sender is bound to holds for these alone."""
+    """A command from elsewhere that states the stores of its sender only affects these."""
     (id,) = await shops.all.submit(submission(product, storeId=shops.other))
     await shops.refused_by_consumer("moderation-commands", id, {"action": "delete", "ids": [id]})
     assert await shops.all.listed(entityIds=[product]) == [id]
@@ -273,7 +273,7 @@ async def test_returns_follow_their_order_into_its_store(shops: Shops) -> None:
         await eventually(partial(bound.available, order), lambda known: known is not None)
     await eventually(partial(bound.get, first))
     await bound.change(first, status="Approved")
-    # The number of the other one is taken there.
+    # The number of the other return is already used in that store.
     assert await bound.found(objectIds=[first, second]) == [first]
     assert (await everything.existing(second))["number"] == number
 
@@ -294,7 +294,7 @@ async def test_a_queue_hears_nothing_of_other_stores(shops: Shops, product: str)
 
     listening = [asyncio.create_task(hear(store)) for store in heard]
     try:
-        await asyncio.sleep(0)  # they listen from their first step on
+        await asyncio.sleep(0)  # they subscribe in their first step
         ids = await shops.all.submit(*(submission(product, storeId=store) for store in stores))
         for id in ids:
             claim = await shops.all.http.post(f"{REVIEWS}/{id}/claim", json={"desk": id})
@@ -304,7 +304,7 @@ async def test_a_queue_hears_nothing_of_other_stores(shops: Shops, product: str)
         for store, other in (stores, stores[::-1]):
             await eventually(partial(set, heard[store]), of[store].issubset)
             assert not of[other] & set(heard[store])
-            # The claims that hold are told first.
+            # Existing claims come first.
             first = await anext(feed.news(caller_of(store), 60))
             assert first is not None
             assert ("claimed", first.review_id) in of[store]
@@ -399,7 +399,7 @@ async def test_a_token_for_no_store_sees_nothing(shops: Shops) -> None:
 
 
 async def entries_of(facade: Facade, **query: str) -> list[Json]:
-    """The audit entries that a search finds."""
+    """Return the audit entries that a search finds."""
     page = await facade.get("/api/audit", **query)
     assert page["totalCount"] == len(page["results"])
     return list(page["results"])
@@ -417,7 +417,7 @@ async def test_the_audit_log_says_who_did_what_when_and_why(shops: Shops, produc
     assert rejected == [{"id": mine, "outcome": "applied"}]
     await shops.all.command("DELETE", f"{REVIEWS}?{query}", {"ids": ids})
     entries = await entries_of(shops.all, reviewId=mine)
-    # Newest first; what changed nothing is not in it.
+    # Newest first, without commands that changed nothing.
     assert [(entry["action"], entry["subject"], entry["reason"]) for entry in entries] == [
         ("delete", "admin", why["reason"]),
         ("reject", "anna", why["reason"]),
@@ -444,7 +444,7 @@ async def test_a_caller_sees_its_own_commands_alone(shops: Shops) -> None:
     expected = {"commandId": sent["commandId"], "outcome": "applied", "results": sent["results"]}
     assert await shops.bound.get(path) == expected
     problem_of(await shops.all.http.get(path), 404)
-    # What nobody has applied yet is the caller's alone, too: this one is parked.
+    # Commands not applied yet, like this parked one, are visible only to their caller, too.
     parked = body_of(await shops.bound.http.post(f"{REVIEWS}/approve", json=[new_id("review")]), dict, 202)
     path = f"/api/commands/{parked['commandId']}"
     assert (await shops.bound.get(path))["outcome"] == "accepted"
