@@ -1,4 +1,4 @@
-"""Ids that senders choose: each stands for one thing of one store, and whoever comes second is told."""
+"""Ids chosen by senders: each belongs to one object of one store, and later uses for another are refused."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.long
 
 
 async def refusals(service: Service, id: str) -> list[tuple[str | None, str]]:
-    """Stores and codes of the refusals of submissions with this id: each once, in no particular order."""
+    """Return the store and code of each refusal of a submission with this id, in no particular order."""
     told: dict[str, tuple[str | None, str]] = {}
     for record in await service.records("events"):
         if kind_of(record) == "SubmissionRefused" and (data := json.loads(record.value))["reviewId"] == id:
@@ -25,13 +25,13 @@ async def refusals(service: Service, id: str) -> list[tuple[str | None, str]]:
 
 
 async def told(service: Service, id: str, *expected: tuple[str | None, str]) -> None:
-    """Wait for these refusals, and no others."""
+    """Wait until exactly these submissions have been refused."""
     found = await eventually(partial(refusals, service, id), lambda found: len(found) >= len(expected))
     assert sorted(found, key=str) == sorted(expected, key=str)
 
 
 async def is_taken(facade: Facade, service: Service, review: Json) -> None:
-    """Submit a review whose id must be refused: the facade knows, and upstream systems are told."""
+    """Submit a review whose id must be refused, to the API and by Kafka."""
     assert errors_of(await facade.http.post(REVIEWS, json=[review]), 409) == [("/0/id", "id-taken")]
     await service.publish("review-submissions", review_message(review))
 
@@ -44,7 +44,7 @@ async def test_an_id_of_another_review(facade: Facade, service: Service, other: 
     rival = {**review, "title": "Theirs", other: theirs if other == "storeId" else "Vendor"}
     await is_taken(facade, service, rival)
     await told(service, id, (rival["storeId"], "id-taken"))
-    # Whoever has it may send it again.
+    # The same review may be sent again.
     assert await facade.command("POST", REVIEWS, [review]) == [{"id": id, "outcome": "unchanged"}]
     assert await facade.listed("title", ids=[id], entityIds=[review["EntityId"]]) == [review["title"]]
     await told(service, id, (rival["storeId"], "id-taken"))
@@ -58,7 +58,7 @@ async def test_rivals_in_one_batch(facade: Facade, service: Service) -> None:
     reviews = [submission(product, id=id, storeId=store) for id, store in wanted]
     await service.publish("review-submissions", message(reviews, f"Product:{product}"))
     await told(service, id, (stores[1], "id-taken"), (stores[2], "id-taken"))
-    # What a store's rules refuse takes no id.
+    # A submission refused by the store's rules doesn't occupy its id.
     await told(service, other, (closed, "reviews-disabled"))
     page = await facade.page(entityIds=[product])
     assert {(row["id"], row["storeName"]) for row in page["results"]} == {(id, stores[0]), (other, stores[0])}
@@ -82,7 +82,7 @@ async def test_the_id_of_a_deleted_review(own_service: Service, own_facade: Faca
     key = once()
     first = await own_facade.http.post(REVIEWS, json=[review], headers=key)
     assert await own_facade.moderate("delete", review["id"]) == ["applied"]
-    # The same command again is a repeat, and so is its record when it is delivered again.
+    # A repeat of the command is no conflict, nor is the redelivery of its record.
     again = await own_facade.http.post(REVIEWS, json=[review], headers=key)
     assert again.json() == first.json()
     await own_service.replay()
@@ -97,7 +97,7 @@ def reasons(data: Json) -> list[tuple[str, str]]:
 
 
 async def refusal_of_a_return(returns: Returns, id: str) -> Json:
-    """Wait for the events about both returns with this id, in any order: two orders may be in two partitions."""
+    """Wait for the events about both returns with this id, in any order: their orders may be in different partitions."""
     events = await eventually(partial(returns.events, id), lambda events: len(events) >= 2)
     told = dict(events)
     assert set(told) == {"ReturnCreated", "ReturnRefused"}
@@ -125,7 +125,7 @@ async def test_another_request_with_the_id_of_a_return(returns: Returns, facade:
     assert (result["outcome"], "created by another request" in result["message"]) == ("refused", True)
     assert reasons(await refusal_of_a_return(returns, id)) == [("id-taken", "/id")]
     assert await returns.available(order) == {"a": 4, "b": 5}
-    # As soon as it is changed to that, the first request is a repeat all the same, and the other one isn't.
+    # After an equal change the first request is still the repeat, not the other one.
     await returns.change(id, lineItems=other["lineItems"])
     again, third = wanted_return(order, {"a": 1}, id=id), new_id("return")
     await service.publish(

@@ -1,4 +1,4 @@
-"""Notification templates through the facade and by Kafka."""
+"""Notification templates over HTTP and Kafka."""
 
 from functools import partial
 
@@ -31,7 +31,7 @@ async def effective(http: httpx.AsyncClient, **scope: str) -> Json:
 
 
 def update(store: str, **fields: object) -> Message:
-    """An update of the template of a store."""
+    """Return a message that updates the template of a store."""
     return message({"notificationTemplate": {"name": "OrderReviewRequest", "storeId": store, **fields}}, store)
 
 
@@ -100,7 +100,7 @@ async def test_a_partial_body_merges_into_what_is_in_effect(facade: Facade, http
 async def test_templates_of_other_stores_are_not_read(
     facade: Facade, http: httpx.AsyncClient, service: Service
 ) -> None:
-    """However many there are: to read this one would fail."""
+    """The other template has missing fields, so reading it would fail."""
     store, other = new_id("store"), new_id("template")
     client, database = connect(service.servers.mongo, service.database)
     async with client:
@@ -159,7 +159,7 @@ async def test_a_preview_shows_sample_data_and_saves_nothing(facade: Facade, htt
     changed = await preview({"subject": "Hello\n\n{{ customer.name }} {{ languageCode }}"})
     assert changed == {**shown, "subject": "Hello Anna Berg en-US"}
     assert (await effective(http, storeId=store))["source"] == "built-in"
-    # What isn't known is left out as in a mail.
+    # Unknown values are omitted, as in a mail.
     contact = {"text": "x{% if store.email %}Write to {{ store.email }}{% endif %}"}
     assert (await preview(contact))["text"] == "x"
     await facade.command("PUT", f"/api/stores/{store}", {"email": "Foto <foto@example.com>"})
@@ -188,7 +188,7 @@ async def test_a_repeated_command_brings_no_deleted_template_back(facade: Facade
 
 
 async def test_a_replay_brings_no_deleted_template_back(service: Service) -> None:
-    """The consumer itself, given the same records again: what a rewound consumer group does."""
+    """Deliver the same records to the consumer again, like after an offset reset."""
     store = new_id("store")
 
     changes: list[Json] = [{"subject": "one"}, {"deleted": True}, {"subject": "three"}, {"subject": "four"}]

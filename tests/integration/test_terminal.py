@@ -1,4 +1,4 @@
-"""Whatever stands in the servers or in a file, no command has a terminal obey it."""
+"""No command prints control sequences from servers or files to a terminal."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ SHOWN = "[bold]x[/] :bomb: \ufffd[2J\ufffd31m"
 
 @pytest.fixture(scope="module")
 async def prepared(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Service:
-    """Servers in which everything that commands show is nasty."""
+    """Fill the servers with control sequences in everything that commands print."""
     service = Service(servers, tmp_path_factory.mktemp("terminal"))
     await service.run("init")
     client, database = connect(servers.mongo, service.database)

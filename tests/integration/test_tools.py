@@ -1,4 +1,4 @@
-"""The tools of operators: import, export, dead letters, doctor."""
+"""Tools for operators: import, export, dead letters, doctor."""
 
 import asyncio
 import json
@@ -29,18 +29,18 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 ROWS: Final = int(os.environ.get("TEST_IMPORT_ROWS", "20000"))
-"""The rows of the large import, one in a hundred bad."""
+"""Rows of the large import; one in a hundred is invalid."""
 
 
 @pytest.fixture(scope="module")
 async def tools(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    """A service for the tests of this module, which use object types of their own."""
+    """Run a service for this module's tests, each of which uses its own object type."""
     async with running_service(servers, tmp_path_factory.mktemp("tools")) as service:
         yield service
 
 
 async def run(service: Service, *command: str, code: int = 0) -> str:
-    """Run a command that must end with that code, and return what it says."""
+    """Run a command, which must exit with this code; returns its output."""
     done = await service.run(*command, code=code)
     return done.stdout + done.stderr
 
@@ -51,7 +51,7 @@ async def stored(service: Service, entity_type: str) -> int:
 
 
 def write_reviews(file: Path, entity_type: str, rows: int) -> list[tuple[int, str]]:
-    """Write a CSV file in which each row takes two lines and each hundredth is bad; returns lines and reasons."""
+    """Write a CSV file with two lines per row and each hundredth row invalid; returns the lines and reasons of those."""
     bad = []
     with file.open("w") as out:
         out.write("Product,type,text,stars,review id\n")
@@ -69,7 +69,7 @@ COLUMNS: Final = (*MAPPED, "--map=review id=id")
 
 
 def line_of(checkpoint: Path) -> int:
-    """The line behind which an import would go on; 0 for one that has no checkpoint."""
+    """Return the line after which an import would continue; 0 without a checkpoint."""
     try:
         return int(json.loads(checkpoint.read_text())["line"])
     except FileNotFoundError:
@@ -93,19 +93,19 @@ async def test_an_import_that_is_killed_goes_on(tools: Service, tmp_path: Path) 
         )
 
     async def killed_under_way() -> int:
-        """The line of the checkpoint that a killed import has left; 0 for one that was over before."""
+        """Return the line of the checkpoint that the killed import has left; 0 if it was finished before."""
         first = start()
-        # Looked at often: the import is over in a second or two.
+        # Polled often, since the import takes only a second or two.
         await eventually(lambda: first.poll() is not None or line_of(checkpoint) >= ROWS * 0.8, pause_s=0.002)
         first.kill()
         said, _ = await asyncio.to_thread(first.communicate)
-        assert first.returncode in (-signal.SIGKILL, 1), said.decode()  # there are bad rows
+        assert first.returncode in (-signal.SIGKILL, 1), said.decode()  # some rows are invalid
         return line_of(checkpoint)
 
-    # A repeat publishes nothing twice. On a busy machine the import may be over before it is looked at.
+    # A repetition publishes nothing twice. On a busy machine the import may finish between two polls.
     line = await eventually(killed_under_way)
     assert line < 2 * ROWS
-    # As if it had been killed between its report and its checkpoint.
+    # As if it had been killed between writing its report and its checkpoint.
     report.write_text(report.read_text() + '{"line": 1, "reason": "half')
 
     second = start()
@@ -137,7 +137,7 @@ async def test_an_import_into_another_installation_begins_anew(
     command = ["import", str(file), *COLUMNS]
 
     def beside_up(kafka: str, name: str) -> dict[str, str]:
-        """The environment of commands beside a `plaudit up` with that data folder."""
+        """Return the environment of commands next to a `plaudit up` with this data folder."""
         data = tmp_path / name
         data.mkdir()
         endpoints = {
@@ -163,7 +163,7 @@ async def test_an_import_into_another_installation_begins_anew(
             await asyncio.to_thread(first.wait)
             return line_of(checkpoint)
 
-        # On a busy machine the import may be over before it is looked at; then its checkpoint is gone.
+        # On a busy machine the import may finish between two polls, and its checkpoint is gone.
         assert await eventually(killed_under_way) > 0
     environment = beside_up(servers.kafka, "two")
     done = await asyncio.to_thread(run_forked, *command, environment=environment, folder=tmp_path, limit_s=300)
@@ -221,7 +221,7 @@ async def test_an_export_is_imported_elsewhere(tools: Service, tmp_path: Path) -
 
 async def contents(service: Service, entity_type: str) -> list[Json]:
     async with service.mongo() as database:
-        # All but the marks of the records that wrote them, and of moderation that changed nothing.
+        # Without the origins of the records, and traces of moderation that changed nothing.
         names = (
             *("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title", "review", "language"),
             *("ratingHundredths", "status", "source", "createdDate", "modifiedDate"),
@@ -292,14 +292,15 @@ async def test_the_doctor_finds_a_healthy_service_well(tools: Service) -> None:
         told = [each for each in found if each["check"] != "dead letters" and "PLAUDIT_TEST_" not in each["text"]]
         return {each["level"] for each in told}
 
-    # It gives a server that is slow some seconds, and says so then.
+    # It waits some seconds for a slow server, then reports it.
     findings = await eventually(examined, lambda found: levels(found) == {"ok"})
     checks = "mongodb, replica set, clock, indexes, outbox, kafka, topics, kafka clock, lag, dead letters"
     assert set(checks.split(", ")) < {finding["check"] for finding in findings}
 
 
 async def doctor_says(service: Service, *patterns: str) -> str:
-    """All that the doctor says once that is all of these: it gives a server that is slow some seconds, and tells it."""
+    """Return the doctor's report once it matches all of these: it waits some seconds for a slow server, then reports
+    it."""
     said = partial(run, service, "doctor", code=1)
     return await eventually(said, lambda told: all(re.search(pattern, told, re.MULTILINE) for pattern in patterns))
 
@@ -331,14 +332,14 @@ async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, 
 async def test_the_doctor_names_a_partition_that_stands(servers: Servers, tmp_path: Path) -> None:
     standing = Service(servers, tmp_path)
     await run(standing, "init")
-    # Not so long ago that Kafka would remove it.
+    # Recent enough not to be deleted by Kafka.
     came = datetime.now(UTC) - timedelta(hours=1)
     raw = batch(record(b"{}", headers=[(b"\xff\xfe", b"")]), time=int(came.timestamp() * 1000))
     assert (await produce(servers.kafka, standing.topic("order-events"), 2, raw)).code == 0
     words = f"fail progress partition 2 of order-events is stuck at offset 0, a record of {came:%Y-%m-%d %H:%M:%S} UTC"
     stands = r"\s+".join(map(re.escape, words.split()))
     nobody = r"no\s+consumer\s+group\s+reads\s+order-events\s+\(1\)"
-    # One advice for one trouble: who isn't there can't stand.
+    # One finding per problem: a missing consumer can't be stuck.
     assert re.search(stands, await doctor_says(standing, nobody)) is None
     topic = standing.topic("order-events")
     reader = AIOKafkaConsumer(

@@ -1,4 +1,4 @@
-"""Tools wait for their servers, and do nothing on those of another service."""
+"""Tools wait for their servers, and refuse to work on those of another service."""
 
 import signal
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ OF_TOPICS = (
     *("dlq replay", "dlq replay --dry-run", "dlq discard --all --reason test", "dlq list", "dlq summary"),
     *("topics grow 8", "privacy export --customer 4711", "reviews compare --at 2026-01-01T00:00Z"),
 )
-"""Commands that read topics, write to them, or change how they are read."""
+"""Commands that read topics, write to them, or change their partitions."""
 
 OF_THE_DATABASE = (
     *("ratings verify", "ratings rebuild", "privacy erase --customer 4711 --yes", "privacy export --customer 4711"),
@@ -26,11 +26,11 @@ OF_THE_DATABASE = (
     *("audit archive audit.gz --before 2026-01-01", "reminders preview", "reminders run", "migrate", "topics grow 8"),
     *("dlq list", "dlq replay", "rules try reviews.csv --store Electronics", "reviews compare --at 2026-01-01T00:00Z"),
 )
-"""Commands that look into the database."""
+"""Commands that use the database."""
 
 
 def beside(service: Service, folder: Path, **environment: str) -> Service:
-    """The service as a command sees it that is configured like this."""
+    """Return the service with this configuration of its commands."""
     own = {
         "PLAUDIT_MONGO__DATABASE": service.database,
         "PLAUDIT_KAFKA__TOPIC_PREFIX": service.prefix,
@@ -53,7 +53,7 @@ async def test_another_prefix_is_told_before_anything_is_done(service: Service, 
     assert "check PLAUDIT_KAFKA__TOPIC_PREFIX" in said
     assert await topics_of(service.servers, "mistyped.") == []
     async with service.mongo() as database:
-        # What is owed to a topic that isn't there would keep all workers from what they owe.
+        # An outbox entry for a missing topic would block the outbox of all workers.
         assert await database["outbox"].count_documents({"messages.0.0": {"$regex": r"^mistyped\."}}) == 0
 
 

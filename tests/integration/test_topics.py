@@ -1,4 +1,4 @@
-"""Topics that grow: more partitions while everything runs, and what has one key keeps its order."""
+"""Growing topics: partitions are added while everything runs, and records of a key keep their order."""
 
 import asyncio
 import json
@@ -81,7 +81,7 @@ async def test_a_topic_that_was_made_anew_has_the_partitions_of_before(servers: 
     async def counts() -> list[int]:
         return [await service.partitions(topic) for topic in ("order-events", "mail-commands", "events")]
 
-    # What Kafka's controller has made, its broker tells a moment later.
+    # The broker may not show yet what Kafka's controller has created.
     await eventually(counts, [GROWN, PARTITIONS, PARTITIONS].__eq__)
     said = (await service.run("topics", "grow", f"{GROWN}")).stdout
     assert said == f"Every topic has {GROWN} partitions.\n"
@@ -110,7 +110,7 @@ async def test_commands_go_on_after_a_growth_that_was_stopped_in_its_pause(
 
 
 class Upstream:
-    """Those who publish while the topics grow: each thing has its steps, one after the other, told by `steps`."""
+    """Publishers during the growth: each object gets consecutive numbered steps, counted in `steps`."""
 
     def __init__(self, service: Service, facades: Sequence[Facade], producer: AIOKafkaProducer) -> None:
         self._service = service
@@ -130,12 +130,12 @@ class Upstream:
         await self.post(f"{REVIEWS}/{'reject' if number % 2 else 'approve'}", [id], number)
 
     async def edit_by_http(self, product: str, number: int) -> None:
-        # Out of order, the second of two that say the same would find something else.
+        # Out of order, the second of two equal edits would find another text.
         review = submission(product, id=f"{product}-review", review=f"Edit {number // 2}")
         await self.post(REVIEWS, [review], number)
 
     async def post(self, path: str, body: Sequence[str | Json], number: int) -> None:
-        """Send a command to one facade after the other, as what stands before them does."""
+        """Send a command to the API instances in turn, like a load balancer."""
         facade = self._facades[number % len(self._facades)]
         answer = await served(partial(facade.http.post, path, json=body, headers={"Idempotency-Key": new_id("key")}))
         assert answer.status_code == 202, answer.text
@@ -150,7 +150,7 @@ class Upstream:
             self.steps[thing] = number + 1
             if self._is_over:
                 return
-            await asyncio.sleep(0.5)  # a step of each thing twice a second, for as long as the topics grow
+            await asyncio.sleep(0.5)  # two steps of each object per second while the topics grow
 
     @asynccontextmanager
     async def running(self, *going: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
@@ -170,9 +170,9 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
         facade_of(service) as facade,
         another_facade(service, tmp_path / "early") as early_one,
     ):
-        # Where no mailer runs, nobody reads it.
+        # No mailer runs, so this record stays unread.
         await service.publish("mail-commands", Message("order", b"{}"))
-        # It hears of new partitions late.
+        # Its metadata, and so its partitions, are refreshed late.
         producer = AIOKafkaProducer(bootstrap_servers=servers.kafka, metadata_max_age_ms=45_000)
         async with producer:
             upstream = Upstream(service, [facade], producer)
@@ -195,7 +195,7 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
                 assert f"`plaudit topics grow {GROWN}` continues" in " ".join(doctor.split())
                 assert "isn't finished" in (await service.run("topics", "grow", f"{2 * GROWN}", code=2)).stderr
                 async with another_facade(service, tmp_path / "late") as late_one:
-                    # It knows from its start of the partitions that one of before hears of in some minutes.
+                    # It knows the new partitions from its start, while the earlier instance learns them minutes later.
                     deciding = Upstream(service, [facade, late_one], producer)
                     editing = Upstream(service, [early_one, late_one], producer)
                     moderated = (deciding.go_on(id, deciding.moderate_by_http) for id in named_late.values())
@@ -212,7 +212,7 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
         steps = upstream.steps | deciding.steps
         for product, id in (named | named_late | given).items():
             decisions = [data for _, data in await service.events(f"Product:{product}") if "statusBefore" in data]
-            # Out of order, one would find its status there already, and change nothing.
+            # Out of order, a decision would find its status already set, and change nothing.
             assert len(decisions) == steps[id]
             if product in named:
                 assert [data["reason"] for data in decisions] == [f"{n}" for n in range(len(decisions))]
@@ -230,7 +230,7 @@ async def edits_of(service: Service, product: str) -> int:
 
 @asynccontextmanager
 async def another_facade(service: Service, folder: Path) -> AsyncIterator[Facade]:
-    """One more facade of a service."""
+    """Run another API instance of a service."""
     other = Service(service.servers, folder, prefix=service.prefix)
     folder.mkdir()
     async with other.running(()), facade_of(other) as facade:

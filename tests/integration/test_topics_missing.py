@@ -1,4 +1,4 @@
-"""Topics that aren't there: who says so, and that nobody makes them by the way."""
+"""Missing topics: they are reported, and not created by accident."""
 
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.kafka
 
 
 class _Obliging(KafkaProcess):
-    """Kafka with its own default: what is asked for is made."""
+    """Kafka with its default setting, which creates topics on first use."""
 
     def _settings(self) -> dict[str, str | int]:
         return {**super()._settings(), "auto.create.topics.enable": "true"}
@@ -34,7 +34,7 @@ async def test_commands_are_not_ready_while_their_topic_is_gone(own_service: Ser
         ready: Json = (await own_facade.http.get("/health/ready")).json()
         return ready
 
-    # Servers that take more than a moment to answer are told as away.
+    # Servers that answer slowly are reported as unavailable.
     await eventually(told, lambda ready: ready["status"] == "pass")
     await delete_topic(service.servers, gone)
     answers = {"mongodb": "pass", "kafka": "pass", "topics": "fail"}

@@ -1,4 +1,4 @@
-"""Nothing is taken that isn't understood: by HTTP, by Kafka, and in the order events of other systems."""
+"""Input that isn't understood is refused or reported: over HTTP, by Kafka, and in orders of other systems."""
 
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ async def test_a_search_names_what_it_ignores(http: httpx.AsyncClient) -> None:
     response = await http.post(f"{REVIEWS}/reviewList", json={"storeld": "s", "take": 0})
     assert (response.status_code, response.headers[IGNORED]) == (200, "storeld")
     assert IGNORED not in (await http.post(f"{REVIEWS}/reviewList", json={"storeId": "s", "take": 0})).headers
-    # Also where the answer is made later, and where there is none.
+    # Also with a deferred answer, and with an error.
     missing = await http.post(RETURNS, json={"orderId": "none", "lineItems": lines_of({"a": 1}), "oder": 1})
     assert (errors_of(missing), missing.headers[IGNORED]) == ([("/orderId", "unknown-order")], "oder")
 

@@ -1,4 +1,4 @@
-"""A unit of work in a real database: what is pending in it, and what a conflict does to it."""
+"""The unit of work on a real database: its pending effects, conflicts and the outbox."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -54,7 +54,7 @@ class Kafka:
 
 
 async def age(database: Database, seconds: int) -> None:
-    """Have everything that is owed be so many seconds older."""
+    """Make all outbox entries older by this many seconds."""
     await database[OUTBOX].update_many({}, [{"$set": {"at": {"$subtract": ["$at", seconds * 1_000]}}}])
 
 
@@ -192,7 +192,7 @@ async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_c
         await transactions.run(work)
     assert await database[OUTBOX].count_documents({}) == 3
     kafka.is_away = False
-    await age(database, seconds=-3_600)  # however long this machine takes
+    await age(database, seconds=-3_600)  # so that they aren't overdue even on a slow machine
     assert await transactions.outbox.settle_overdue() == 0
     await age(database, seconds=3_600 + 60)
     assert await transactions.outbox.settle_overdue() == 3
@@ -286,7 +286,7 @@ async def test_what_was_owed_before_is_published_before_what_comes_behind_it(dat
     waiting = asyncio.create_task(transactions.outbox.settle_before(now))
     await eventually(lambda: kafka.published == [overdue])
     assert not waiting.done()
-    # As its own process does, which lives.
+    # Like the process that owns it, which is alive.
     await transactions.outbox.settle(owed)
     await waiting
     assert kafka.published == [overdue, living]

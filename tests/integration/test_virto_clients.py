@@ -1,5 +1,5 @@
-"""The requests of Virto Commerce's administration for reviews and returns, as its scripts send them, without headers of
-ours; and of each answer what those scripts read of it."""
+"""Requests of Virto Commerce's administration for reviews and returns, as its scripts send them, without our headers;
+and the parts of each answer that these scripts read."""
 
 from functools import partial
 from typing import Any
@@ -17,14 +17,14 @@ STATUSES = {0: "New", 1: "Approved", 2: "Rejected"}
 
 
 async def send(http: httpx.AsyncClient, method: str, path: str, body: Any = None, **query: Any) -> Any:
-    """The body of an answer that a script takes for a success."""
+    """Send a request; returns the body of a successful answer."""
     response = await http.request(method, path, json=body, params=query or None)
     assert 200 <= response.status_code < 300, response.text
     return response.json()
 
 
 def review_list(product: str, status: int | None, **filters: Any) -> Json:
-    """A list as the blade of reviews asks for it: the filter, with the choices that its fields hold."""
+    """Return the search of the reviews blade: the filter, including the options selected in its fields."""
     chosen = {} if status is None else {"reviewStatusObj": {"name": STATUSES[status], "value": status}}
     return {
         "entityIds": [product],
@@ -93,20 +93,20 @@ async def test_ratings_of_a_product(facade: Facade, product: str) -> None:
 
 
 def new_return(order: str, quantity: int, line: str = "a") -> Json:
-    """A return as the blade of an order's items makes it."""
+    """Return a return as the blade of an order's items creates it."""
     chosen = {"orderLineItemId": line, "price": 10, "quantity": quantity, "reason": None}
     return {"orderId": order, "status": "New", "lineItems": [chosen]}
 
 
 async def opened(http: httpx.AsyncClient, order: str, quantity: int) -> Json:
-    """A new return, opened by the id in the answer as soon as that is there."""
+    """Create a return and fetch it by the id in the answer."""
     saved = await until_saved(http, new_return(order, quantity))
     return dict(await send(http, "GET", f"{RETURNS}/{saved['id']}"))
 
 
 async def until_saved(http: httpx.AsyncClient, wanted: Json) -> Json:
-    """The answer to a return that is saved. It comes after five seconds at the latest: on a busy machine the return
-    isn't there by then."""
+    """Save a return; returns the answer. It comes after at most five seconds: on a busy machine the return may not
+    exist by then."""
     saved: Json = await send(http, "PUT", RETURNS, wanted)
     if saved["outcome"] == "accepted":
         path = f"/api/commands/{saved['commandId']}"
