@@ -20,7 +20,7 @@ TOPIC = "review-feedback"
 
 
 def a_vote(chance: random.Random, ids: list[str]) -> tuple[tuple[str, str], bool | None]:
-    """Return a vote on a review, some of which get more votes than others; None withdraws the vote."""
+    """Return a random vote, on some reviews more often than on others; None withdraws the vote."""
     review = ids[min(chance.randrange(REVIEWS), chance.randrange(REVIEWS))]
     return (review, f"voter{chance.randrange(VOTERS)}"), chance.choice([True, True, False, None])
 

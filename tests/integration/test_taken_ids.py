@@ -97,7 +97,7 @@ def reasons(data: Json) -> list[tuple[str, str]]:
 
 
 async def refusal_of_a_return(returns: Returns, id: str) -> Json:
-    """Wait for the events about both returns with this id, in any order: their orders may be in different partitions."""
+    """Wait for the events about both returns with this id, in any order: their orders may differ in partition."""
     events = await eventually(partial(returns.events, id), lambda events: len(events) >= 2)
     told = dict(events)
     assert set(told) == {"ReturnCreated", "ReturnRefused"}

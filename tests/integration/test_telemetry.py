@@ -92,7 +92,7 @@ async def test_every_process_exposes_the_declared_names(service: Service, proces
         try:
             return await scraped(address)
         except httpx.TransportError:
-            return None  # the scheduler and the mailer aren't waited for at the start
+            return None  # the start of the scheduler and the mailer isn't awaited
 
     found = await eventually(served)
     assert found is not None

@@ -51,7 +51,7 @@ async def stored(service: Service, entity_type: str) -> int:
 
 
 def write_reviews(file: Path, entity_type: str, rows: int) -> list[tuple[int, str]]:
-    """Write a CSV file with two lines per row and each hundredth row invalid; returns the lines and reasons of those."""
+    """Write a CSV file with two lines per row and every hundredth row invalid; returns their lines and reasons."""
     bad = []
     with file.open("w") as out:
         out.write("Product,type,text,stars,review id\n")
