@@ -56,7 +56,7 @@ async def many_clients(service: Service) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.mark.long
-async def test_others_are_answered_while_many_wait(small: Service) -> None:
+async def test_other_requests_are_answered_while_many_wait(small: Service) -> None:
     # On a busy machine the first wait may time out before it is checked: then all of it is repeated.
     await eventually(partial(others_are_answered_while_many_wait, small), deadline_s=300)
 
@@ -95,16 +95,16 @@ async def others_are_answered_while_many_wait(small: Service) -> bool:
             answers = await asyncio.gather(*(http.get("/api/stores") for _ in range(SLOTS // 2)))
             assert {answer.status_code for answer in answers} == {200}
             # A single query serves all waits, once the last one waits.
-            looks = {"ns": f"{small.database}.outcomes", "command.find": "outcomes"}
+            lookups = {"ns": f"{small.database}.outcomes", "command.find": "outcomes"}
 
-            async def asked_for() -> list[int]:
-                found = database["system.profile"].find(looks).sort("$natural")
-                return [len(look["command"]["filter"]["_id"]["$in"]) async for look in found]
+            async def lookup_sizes() -> list[int]:
+                found = database["system.profile"].find(lookups).sort("$natural")
+                return [len(lookup["command"]["filter"]["_id"]["$in"]) async for lookup in found]
 
-            asked = await eventually(asked_for, lambda sizes: WAITS in sizes or is_too_late())
+            sizes_seen = await eventually(lookup_sizes, lambda sizes: WAITS in sizes or is_too_late())
             if is_too_late():
                 return False
-            assert set(asked[asked.index(WAITS) :]) == {WAITS}
+            assert set(sizes_seen[sizes_seen.index(WAITS) :]) == {WAITS}
         finally:
             await database.command({"profile": 0})
             await database["system.profile"].drop()
@@ -125,7 +125,7 @@ async def others_are_answered_while_many_wait(small: Service) -> bool:
 
 
 @pytest.mark.long
-async def test_bodies_that_never_come_to_an_end_make_room(small: Service) -> None:
+async def test_stalled_bodies_make_room(small: Service) -> None:
     async with AsyncExitStack() as stack:
         stalled = [await stack.enter_async_context(connection(small.port)) for _ in range(12)]
         for each in stalled:
@@ -150,13 +150,13 @@ async def _page(http: httpx.AsyncClient, path: str, search: Json) -> list[Any]:
     """Return the whole page, requested again while there is no room for it. The response breaks off if this process, on
     a busy machine, stalls the service for a second while others request the room."""
 
-    async def asked() -> httpx.Response | None:
+    async def attempt() -> httpx.Response | None:
         try:
             return await http.post(path, json=search)
         except httpx.RemoteProtocolError:
             return None
 
-    response = await eventually(asked, lambda answer: answer is not None and answer.status_code != 503)
+    response = await eventually(attempt, lambda answer: answer is not None and answer.status_code != 503)
     assert response is not None
     return list(body_of(response, dict)["results"])
 
@@ -171,7 +171,7 @@ def _review(entity_id: str, number: int, text: str) -> Json:
 
 
 @pytest.mark.long
-async def test_large_pages_are_whole_and_never_in_memory_as_a_whole(small: Service) -> None:
+async def test_large_pages_are_complete_and_streamed(small: Service) -> None:
     product, count = new_id(), 200
     texts = [LONG if number % 5 else f"Short {number}" for number in range(count)]
     async with small.mongo() as database, many_clients(small) as http:
@@ -188,23 +188,23 @@ async def test_large_pages_are_whole_and_never_in_memory_as_a_whole(small: Servi
 
 
 @pytest.mark.long
-async def test_objects_that_changed_are_never_in_memory_as_a_whole(small: Service) -> None:
+async def test_changed_objects_are_streamed(small: Service) -> None:
     ids = [f"{number:06}-{'a' * 100}" for number in range(100_000)]
     async with small.mongo() as database, many_clients(small) as http:
         ratings = [{"_id": id, "entityId": id, "recountedDate": NOW} for id in ids]
         await database["ratings"].insert_many(ratings)
         memory = Memory(small.processes["api"].pid)
         response = await http.post(f"{REVIEWS}/changes", json={"modifiedDate": NOW.isoformat()})
-        told = body_of(response, list)
+        changed = body_of(response, list)
         grown = memory.growth()
         await database["ratings"].delete_many({"recountedDate": NOW})
-    assert told[: len(ids)] == ids
+    assert changed[: len(ids)] == ids
     # The ids take 11 MB.
     assert grown < 16 * MIB
 
 
 @pytest.mark.long
-async def test_clients_that_do_not_read_make_room(small: Service, product: str) -> None:
+async def test_slow_readers_make_room(small: Service, product: str) -> None:
     async with small.mongo() as database, AsyncExitStack() as stack:
         await database["reviews"].insert_many([_review(product, number, LONG) for number in range(150)])
         memory = Memory(small.processes["api"].pid)

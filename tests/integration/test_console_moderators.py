@@ -81,7 +81,7 @@ class Queue:
     async def statuses(self) -> list[str]:
         return [(await self.bob.review(id))["reviewStatus"] for id in self.ids]
 
-    async def bob_is_told_of(self, at: int) -> None:
+    async def reject_as_bob(self, at: int) -> None:
         """Have Bob reject another review and wait for the page to show it, after his earlier decisions."""
         await self.bob.moderate("reject", self.ids[at])
         await self.outcomes[at].get_by_text("bob: Rejected.").wait_for()
@@ -108,7 +108,7 @@ async def queue_of(keyed: Keyed, script: str = "") -> AsyncIterator[Queue]:
         yield Queue(page, ids, [page.locator(f"#r-{id} .outcome") for id in ids], bob)
 
 
-async def test_undoing_takes_back_nobody_elses_decision_that_a_hidden_page_missed(keyed: Keyed) -> None:
+async def test_undo_spares_decisions_missed_by_a_hidden_page(keyed: Keyed) -> None:
     """Even if it is the same decision; one's own can still be undone."""
     async with queue_of(keyed) as queue:
         page, ids, outcomes, bob = queue.page, queue.ids, queue.outcomes, queue.bob
@@ -128,7 +128,7 @@ async def test_undoing_takes_back_nobody_elses_decision_that_a_hidden_page_misse
         assert await queue.statuses() == ["New", "Approved", "Rejected"]
 
 
-async def test_undoing_takes_back_nobody_elses_decision_that_a_page_never_hears_of(keyed: Keyed) -> None:
+async def test_undo_spares_decisions_without_events(keyed: Keyed) -> None:
     """By a shortcut, and by the button on the next page."""
     async with queue_of(keyed, NO_NEWS) as queue:
         page, ids, outcomes, bob = queue.page, queue.ids, queue.outcomes, queue.bob
@@ -151,7 +151,7 @@ async def test_undoing_takes_back_nobody_elses_decision_that_a_page_never_hears_
 
 
 @asynccontextmanager
-async def held(page: Page, path: str, *, is_sent: bool, told: Json | None = None) -> AsyncIterator[None]:
+async def delayed_answer(page: Page, path: str, *, is_sent: bool, told: Json | None = None) -> AsyncIterator[None]:
     """Delay the answer to the next request to a path, sent within the block, until the block ends.
 
     With `is_sent` the request reaches the service at once, otherwise only at the end. `told` replaces the answer.
@@ -161,52 +161,55 @@ async def held(page: Page, path: str, *, is_sent: bool, told: Json | None = None
     await page.evaluate("letGo", path)
 
 
-async def begun(page: Page, path: str) -> None:
+async def wait_until_requested(page: Page, path: str) -> None:
     """Wait until the delayed request was made, and with `is_sent` was answered by the service."""
     await page.evaluate("begun", path)
 
 
-async def test_what_others_decide_while_a_decision_is_on_its_way_is_none_to_undo(keyed: Keyed) -> None:
+async def test_undo_spares_decisions_of_others_during_own(keyed: Keyed) -> None:
     """Bob's approval precedes Ann's own, whose outcome isn't known by the end of the wait."""
     async with queue_of(keyed, HELD) as queue:
-        async with held(queue.page, DECISIONS, is_sent=False, told=NONE_YET):
+        async with delayed_answer(queue.page, DECISIONS, is_sent=False, told=NONE_YET):
             await queue.page.keyboard.press("a")
-            await begun(queue.page, DECISIONS)
+            await wait_until_requested(queue.page, DECISIONS)
             await queue.bob.moderate("approve", queue.ids[0])
-            await queue.bob_is_told_of(1)
+            await queue.reject_as_bob(1)
         await queue.outcomes[0].get_by_text("bob: Approved.").wait_for()
         await queue.page.keyboard.press("z")
         await queue.outcomes[0].get_by_text("bob was faster: it is Approved. Nothing was changed.").wait_for()
         assert await queue.statuses() == ["Approved", "Rejected", "New"]
 
 
-async def test_others_decide_behind_a_decision_whose_answer_is_to_come(keyed: Keyed) -> None:
+async def test_later_decision_of_others_is_shown_despite_late_answer(keyed: Keyed) -> None:
     async with queue_of(keyed, HELD) as queue:
-        async with held(queue.page, DECISIONS, is_sent=True):
+        async with delayed_answer(queue.page, DECISIONS, is_sent=True):
             await queue.page.keyboard.press("a")
-            await begun(queue.page, DECISIONS)
+            await wait_until_requested(queue.page, DECISIONS)
             await queue.bob.moderate("reject", queue.ids[0])
-            await queue.bob_is_told_of(1)
+            await queue.reject_as_bob(1)
         await queue.outcomes[0].get_by_text("bob: Rejected.").wait_for()
 
 
-async def test_an_answer_about_rows_that_is_older_than_a_decision_says_nothing_of_it(keyed: Keyed) -> None:
+async def test_outdated_rows_do_not_override_a_decision(keyed: Keyed) -> None:
     """Requested when the page became visible again, and received after the decision was made."""
     async with queue_of(keyed, HELD) as queue:
         page, outcome = queue.page, queue.outcomes[0]
-        async with held(page, DECISIONS, is_sent=True, told=NONE_YET), held(page, ROWS, is_sent=True):
+        async with (
+            delayed_answer(page, DECISIONS, is_sent=True, told=NONE_YET),
+            delayed_answer(page, ROWS, is_sent=True),
+        ):
             await show(page, is_hidden=True)
             await show(page, is_hidden=False)
-            await begun(page, ROWS)
+            await wait_until_requested(page, ROWS)
             await page.keyboard.press("a")
-            await begun(page, DECISIONS)
+            await wait_until_requested(page, DECISIONS)
         await outcome.get_by_text(re.compile("Accepted|Approved")).wait_for()
         await page.keyboard.press("z")
         await outcome.get_by_text("Undone").wait_for()
         await eventually(queue.statuses, lambda found: found == ["New"] * 3)
 
 
-async def test_a_decision_that_has_not_taken_effect_stays_ones_own(keyed: Keyed) -> None:
+async def test_pending_decision_stays_undoable(keyed: Keyed) -> None:
     """The page is hidden meanwhile, and shown again."""
     async with queue_of(keyed) as queue:
         page, outcome = queue.page, queue.outcomes[0]
@@ -217,7 +220,7 @@ async def test_a_decision_that_has_not_taken_effect_stays_ones_own(keyed: Keyed)
         async with page.expect_response(f"**{ROWS}"):
             await show(page, is_hidden=False)
         await page.evaluate(APPROVE, queue.ids[0])
-        await queue.bob_is_told_of(1)
+        await queue.reject_as_bob(1)
         await outcome.get_by_text("Approved.").wait_for()
         await page.keyboard.press("z")
         await outcome.get_by_text("Undone").wait_for()

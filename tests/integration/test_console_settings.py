@@ -63,7 +63,7 @@ async def _settings(facade: Facade, store: str) -> Json:
     return settings
 
 
-async def test_a_store_is_registered_and_changed_after_a_look_at_the_changes(console: Console, facade: Facade) -> None:
+async def test_store_is_registered_and_changed_after_review(console: Console, facade: Facade) -> None:
     id = new_id("store")
     page = await console.send(
         await console.open("/console/stores"), "/console/stores", {"id": id, "name": HOSTILE}, status=200
@@ -88,7 +88,7 @@ async def test_a_store_is_registered_and_changed_after_a_look_at_the_changes(con
     assert (registered["fields"], changed["fields"]) == (["name"], ["name", "languages", "settings.reviewsEnabled"])
 
 
-async def test_a_store_that_cannot_be_registered_keeps_what_was_typed(console: Console, store: str) -> None:
+async def test_refused_registration_keeps_typed_values(console: Console, store: str) -> None:
     page = await console.open("/console/stores")
     for id, status in ((store, 409), ("..", 422), ("x" * 200, 422)):
         refused = await console.send(page, "/console/stores", {"id": id, "name": "Garden"}, status=status)
@@ -99,7 +99,7 @@ async def test_a_store_that_cannot_be_registered_keeps_what_was_typed(console: C
 
 
 @pytest.mark.long
-async def test_a_rule_without_a_name_is_not_lost(console: Console, facade: Facade, store: str) -> None:
+async def test_rule_without_name_is_kept(console: Console, facade: Facade, store: str) -> None:
     """It is shown again with a request for a name; only an untouched row is no rule."""
     here = f"/console/stores/{store}/rules"
     page = await console.open(here)
@@ -121,7 +121,7 @@ async def test_a_rule_without_a_name_is_not_lost(console: Console, facade: Facad
     assert (await console.http.post("/console/settings", data={"loaded": deep})).status_code == 422
 
 
-async def test_each_value_says_whence_it_comes(console: Console, facade: Facade, store: str) -> None:
+async def test_each_value_names_its_source(console: Console, facade: Facade, store: str) -> None:
     await facade.command(
         "PUT", f"/api/stores/{store}", {"settings": {"returnNumberTemplate": "A{date:%y}-{sequence:d}"}}
     )
@@ -133,7 +133,7 @@ async def test_each_value_says_whence_it_comes(console: Console, facade: Facade,
     assert "A cron expression, in UTC · now" in general
 
 
-async def test_what_cannot_be_is_told_beside_the_field_and_stays_typed(console: Console, store: str) -> None:
+async def test_invalid_value_is_kept_with_its_error(console: Console, store: str) -> None:
     here = f"/console/stores/{store}"
     typed = {"settings.reviewUrl": "ftp://nowhere", "step": "review"}
     changes = await console.send(await console.open(here), here, typed)
@@ -144,7 +144,7 @@ async def test_what_cannot_be_is_told_beside_the_field_and_stays_typed(console: 
     assert 'aria-invalid="true"' in refused
 
 
-async def test_nobody_overwrites_what_he_has_not_seen(console: Console, facade: Facade, store: str) -> None:
+async def test_outdated_form_does_not_overwrite_settings(console: Console, facade: Facade, store: str) -> None:
     here = f"/console/stores/{store}"
     changes = await console.send(await console.open(here), here, {"name": "Mine", "step": "review"})
     theirs = {"name": "Theirs", "settings": {"oneReviewPerCustomer": True}}
@@ -158,7 +158,7 @@ async def test_nobody_overwrites_what_he_has_not_seen(console: Console, facade: 
     assert (found["name"], found["settings"]["oneReviewPerCustomer"]) == ("Mine", True)
 
 
-async def test_what_holds_already_is_no_change(console: Console, facade: Facade, store: str) -> None:
+async def test_existing_values_are_no_change(console: Console, facade: Facade, store: str) -> None:
     """Somebody else saved the same value, or the form is repeated; the other's further changes stay."""
     here = f"/console/stores/{store}"
     page = await console.open(here)
@@ -180,7 +180,7 @@ async def test_what_holds_already_is_no_change(console: Console, facade: Facade,
 
 
 @pytest.mark.long
-async def test_rules_are_tried_on_reviews_before_they_are_saved(
+async def test_rules_are_tried_on_reviews_before_saving(
     console: Console, facade: Facade, store: str, product: str
 ) -> None:
     await facade.submit(
@@ -217,7 +217,7 @@ async def test_rules_are_tried_on_reviews_before_they_are_saved(
 
 
 @pytest.mark.long
-async def test_a_template_is_previewed_saved_and_taken_back(console: Console, facade: Facade, store: str) -> None:
+async def test_template_is_previewed_saved_and_deleted(console: Console, facade: Facade, store: str) -> None:
     place = f"{MAIL}?store={store}&language=de"
     page = await console.open(place)
     assert "the built-in one holds" in text_of(page)
@@ -259,7 +259,7 @@ async def test_a_template_is_previewed_saved_and_taken_back(console: Console, fa
     assert "OrderReviewRequest" in await console.open("/console/templates")
 
 
-async def test_the_audit_log_is_filtered_by_its_address_and_exported(console: Console, facade: Facade) -> None:
+async def test_audit_log_is_filtered_and_exported(console: Console, facade: Facade) -> None:
     id = new_id("store")
     await facade.command("PUT", f"/api/stores/{id}", {"name": "Photo"})
     await facade.command("PUT", f"/api/stores/{id}", {"email": "shop@example.org"})
@@ -276,7 +276,7 @@ async def test_the_audit_log_is_filtered_by_its_address_and_exported(console: Co
 
 
 @pytest.mark.long
-async def test_no_entry_of_the_audit_log_comes_twice(console: Console, facade: Facade) -> None:
+async def test_audit_log_pages_repeat_no_entry(console: Console, facade: Facade) -> None:
     """Even if entries are written while the pages are read, and many entries have the same time."""
     store, product = await facade.open_store(), new_id()
     ids = await facade.submit(*(submission(product, 4, storeId=store) for _ in range(120)))
@@ -293,7 +293,7 @@ async def test_no_entry_of_the_audit_log_comes_twice(console: Console, facade: F
     assert sorted(seen) == sorted(ids)
 
 
-async def test_reminders_types_and_keys(console: Console, store: str) -> None:
+async def test_reminders_object_types_and_keys_are_shown(console: Console, store: str) -> None:
     words = text_of(await console.open(f"/console/reminders?store={store}&order=unheard-of"))
     assert "No order with this id is known" in words
     assert "Next runs" in words
@@ -303,7 +303,7 @@ async def test_reminders_types_and_keys(console: Console, store: str) -> None:
 
 
 @pytest.mark.long
-async def test_a_visitor_of_one_store_who_may_only_read(servers: Servers, tmp_path: Path) -> None:
+async def test_read_only_visitor_of_one_store(servers: Servers, tmp_path: Path) -> None:
     """They see their store without the general settings, can't save, and keep the values that they typed."""
     service = Service(servers, tmp_path, environment={"PLAUDIT_AUTH__MODE": "api_key"})
     store, other = new_id("store"), new_id("store")

@@ -57,14 +57,14 @@ async def key_of(service: Service, *permissions: str) -> str:
     return (await service.run("keys", "create", f"anna-{new_id()}", *options)).stdout.strip()
 
 
-async def enter(page: Page, key: str) -> None:
+async def sign_in(page: Page, key: str) -> None:
     await page.goto("/console/sign-in")
     await page.get_by_label("API key").fill(key)
     await page.get_by_role("button", name="Sign in").click()
 
 
 @pytest.mark.parametrize(("scheme", "width"), WINDOWS)
-async def test_nobody_is_left_out_of_what_is_refused(
+async def test_sign_in_and_error_pages_are_accessible(
     browser: Browser, guarded: Service, away: Service, scheme: str, width: int
 ) -> None:
     """axe finds no violation on the sign-in page and the error pages, and no page is wider than its window."""
@@ -72,10 +72,10 @@ async def test_nobody_is_left_out_of_what_is_refused(
     async with opened(browser, guarded.address, Watch(), **window(scheme, width)) as page:
         await page.goto("/console/queue")
         assert await faults(page) == []
-        await enter(page, "plaudit_nonsense")
+        await sign_in(page, "plaudit_nonsense")
         await page.get_by_role("alert").wait_for()
         assert await faults(page) == []
-        await enter(page, key)
+        await sign_in(page, key)
         await page.get_by_role("button", name="Sign out").wait_for()
         for path, title in (("health", "Not allowed"), ("reviews/nowhere", "Not found"), ("nowhere", "Not found")):
             await page.goto(f"/console/{path}")
@@ -97,67 +97,67 @@ async def signed_in(
         httpx.AsyncClient(base_url=guarded.address, headers={"x-api-key": key}, timeout=90) as http,
         opened(browser, guarded.address, Watch(), java_script_enabled=scripted) as page,
     ):
-        await enter(page, key)
+        await sign_in(page, key)
         await page.get_by_role("button", name="Sign out").wait_for()
         yield page, await page.context.new_page(), Facade(http), key
 
 
-async def leave(elsewhere: Page) -> None:
+async def sign_out(elsewhere: Page) -> None:
     await elsewhere.goto("/console/reviews")
     await elsewhere.get_by_role("button", name="Sign out").click()
     await elsewhere.get_by_text("You are signed out.").wait_for()
 
 
-async def enter_again(elsewhere: Page, key: str) -> None:
-    await enter(elsewhere, key)
+async def sign_in_again(elsewhere: Page, key: str) -> None:
+    await sign_in(elsewhere, key)
     await elsewhere.get_by_role("button", name="Sign out").wait_for()
 
 
 async def saved_reply(page: Page, own: Facade, id: str) -> str:
     """Return a review's reply, once the page reports it as saved, or on a busy machine as accepted."""
-    said = re.compile(r"The reply is saved\.|Accepted\. It takes effect in a moment\.")
-    await page.get_by_role("status").filter(has_text=said).wait_for()
+    message = re.compile(r"The reply is saved\.|Accepted\. It takes effect in a moment\.")
+    await page.get_by_role("status").filter(has_text=message).wait_for()
     review = await eventually(lambda: own.review(id), lambda review: review["reply"] is not None)
     return str(review["reply"]["text"])
 
 
 @pytest.mark.parametrize("scripted", [True, False])
-async def test_what_was_typed_outlives_the_session(browser: Browser, guarded: Service, *, scripted: bool) -> None:
+async def test_typed_reply_survives_end_of_session(browser: Browser, guarded: Service, *, scripted: bool) -> None:
     """With JavaScript the form stays as it is; without it the form is shown again, to be sent again."""
     async with signed_in(browser, guarded, scripted=scripted) as (page, elsewhere, own, key):
         (id,) = await own.submit(submission(new_id(), 4))
         await page.goto(f"/console/reviews/{id}")
         reply = page.get_by_label("Text, shown with the review")
         await reply.fill("Thank you, Anna.\nYour shop")
-        await leave(elsewhere)
+        await sign_out(elsewhere)
         save = page.get_by_role("button", name="Save the reply")
         await save.click()
         await page.get_by_role("alert").filter(has_text="You are signed out").wait_for()
         if scripted:
             assert await reply.input_value() == "Thank you, Anna.\nYour shop"
-        await enter_again(elsewhere, key)
+        await sign_in_again(elsewhere, key)
         await (save if scripted else page.get_by_role("button", name="Send it again")).click()
         assert await saved_reply(page, own, id) == "Thank you, Anna.\nYour shop"
 
 
-async def test_an_ended_session_says_that_it_has_ended(browser: Browser, guarded: Service) -> None:
+async def test_end_of_session_is_reported(browser: Browser, guarded: Service) -> None:
     """An open queue reports it by itself. A link leads to the sign-in page, which leads on to the link's target."""
     async with signed_in(browser, guarded) as (page, elsewhere, own, key):
         word = new_id("word")
         (id,) = await own.submit(submission(new_id(), 4, title=word))
         await page.goto(f"/console/queue?q={word}")
         await page.locator("#list > li").wait_for()
-        await leave(elsewhere)
+        await sign_out(elsewhere)
         notice = page.locator("#news .signed-out")
         await notice.wait_for()
         await page.keyboard.press("a")
         await page.locator("#list > li.failed", has_text="You are signed out.").wait_for()
-        await enter_again(elsewhere, key)
+        await sign_in_again(elsewhere, key)
         await notice.wait_for(state="detached")
         await page.keyboard.press("a")
         await page.get_by_text("No waiting review matches these filters.").wait_for()
         await eventually(lambda: own.review(id), lambda review: review["reviewStatus"] == "Approved")
-        await leave(elsewhere)
+        await sign_out(elsewhere)
         await page.get_by_role("link", name="Reviews").click()
         await page.get_by_text("Your session has ended. Sign in to continue where you were.").wait_for()
         await page.get_by_label("API key").fill(key)
@@ -165,25 +165,25 @@ async def test_an_ended_session_says_that_it_has_ended(browser: Browser, guarded
         await page.wait_for_url("**/console/reviews")
 
 
-async def test_a_preview_says_that_the_session_has_ended(browser: Browser, guarded: Service) -> None:
+async def test_preview_reports_end_of_session(browser: Browser, guarded: Service) -> None:
     """The error is shown next to the typed values; the previous preview stays until there is another."""
     async with signed_in(browser, guarded) as (page, elsewhere, _, key):
         await page.goto("/console/templates/OrderReviewRequest")
         mail = page.frame_locator("iframe[name=preview]")
         shown = mail.get_by_text("thank you for your order")
         await shown.wait_for()
-        await leave(elsewhere)
+        await sign_out(elsewhere)
         await page.locator("form.fields [name=step][value=html]").click()
         alert = page.locator("form.fields").get_by_role("alert").filter(has_text="You are signed out")
         await alert.wait_for()
         assert await shown.count() == 1
-        await enter_again(elsewhere, key)
+        await sign_in_again(elsewhere, key)
         await page.get_by_role("button", name="Preview as text").click()
         await mail.get_by_text("Subject: ").wait_for()
         assert await alert.count() == 0
 
 
-async def test_what_was_typed_outlives_a_service_out_of_reach(browser: Browser, guarded: Service) -> None:
+async def test_typed_reply_survives_unreachable_service(browser: Browser, guarded: Service) -> None:
     async with signed_in(browser, guarded) as (page, _, own, _):
         (id,) = await own.submit(submission(new_id(), 4))
         await page.goto(f"/console/reviews/{id}")

@@ -92,7 +92,7 @@ def _marks(page: str) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in WALKS])
-async def test_a_walk_through(name: str, documented: Documented, tmp_path: Path) -> None:
+async def test_pages_can_be_followed(name: str, documented: Documented, tmp_path: Path) -> None:
     if name in PREPARATIONS:
         if documented.service.servers.is_tansu:
             pytest.skip("the tools for dead letters need Apache Kafka")
@@ -111,7 +111,7 @@ async def test_a_walk_through(name: str, documented: Documented, tmp_path: Path)
         await shell.stop()
 
 
-async def test_the_guide_has_every_endpoint(documented: Documented) -> None:
+async def test_http_guide_covers_every_endpoint(documented: Documented) -> None:
     guide = (ROOT / "docs" / "http.md").read_text()
     async with documented.service.client() as http:
         document: Json = (await http.get("/openapi.json")).json()
@@ -135,9 +135,9 @@ async def run(*command: str, folder: Path, environment: dict[str, str] | None = 
         *command, cwd=folder, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
     async with asyncio.timeout(PATIENCE_S):
-        said, _ = await process.communicate()
-    assert process.returncode == 0, said.decode()
-    return said.decode()
+        output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+    return output.decode()
 
 
 async def publish_by_example(documented: Documented, folder: Path, entity_id: str, *command: str) -> None:

@@ -25,7 +25,7 @@ async def store(facade: Facade) -> str:
     return id
 
 
-async def test_stores(facade: Facade, store: str) -> None:
+async def test_store_id_with_slash(facade: Facade, store: str) -> None:
     here = f"/api/stores/{escaped(store)}"
     assert (await facade.get(here))["id"] == store
     assert await facade.get(f"{here}/review-policy") != {}
@@ -34,7 +34,7 @@ async def test_stores(facade: Facade, store: str) -> None:
 
 
 @pytest.mark.long
-async def test_reviews(facade: Facade, store: str) -> None:
+async def test_review_id_with_slash(facade: Facade, store: str) -> None:
     product, id = f"{new_id('sku')}/12", f"{new_id('review')}/votes"
     await facade.submit_approved(submission(product, 4, id=id, storeId=store, userId="u"))
     here = f"{REVIEWS}/{escaped(id)}"
@@ -51,7 +51,7 @@ async def test_reviews(facade: Facade, store: str) -> None:
 
 
 @pytest.mark.long
-async def test_the_storefront(facade: Facade, store: str) -> None:
+async def test_storefront_paths_with_slashes(facade: Facade, store: str) -> None:
     """An object of type `Product/x` differs from one of type `Product` with an id like `x/…`, even for the same
     idempotency key."""
     id, key = new_id("sku"), once()

@@ -149,7 +149,7 @@ def import_into(service: Service, file: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-async def killed_half_way(service: Service, file: Path) -> None:
+async def kill_half_way(service: Service, file: Path) -> None:
     """Start an import and kill it after half of the file, again if it finished before that was noticed."""
     checkpoint, half = file.with_name(file.name + ".plaudit-import.json"), file.stat().st_size / 2
 
@@ -166,11 +166,11 @@ async def killed_half_way(service: Service, file: Path) -> None:
                 process.kill()
                 break
             await asyncio.sleep(0.001)
-        said, _ = await asyncio.to_thread(process.communicate)
+        output, _ = await asyncio.to_thread(process.communicate)
         if process.returncode != 0:
-            assert process.returncode == -signal.SIGKILL, said.decode()
+            assert process.returncode == -signal.SIGKILL, output.decode()
             return
-    raise AssertionError("it was always done before half of it was seen")
+    raise AssertionError("each import finished before its half was noticed")
 
 
 async def ratings(facade: Facade) -> list[Json]:
@@ -180,7 +180,7 @@ async def ratings(facade: Facade) -> list[Json]:
 
 
 @pytest.mark.slow
-async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -> None:
+async def test_export_survives_import(servers: Servers, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("origin", "copy")]
     for folder in folders:
         folder.mkdir()
@@ -196,12 +196,12 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
     async with running_service(servers, folders[1]) as copy, facade_of(copy) as facade:
         await facade.command("PUT", f"/api/stores/{STORE}", {"name": "The archive"})
         began = monotonic()
-        await killed_half_way(copy, first)
+        await kill_half_way(copy, first)
         resumed = import_into(copy, first)
-        said, _ = await asyncio.to_thread(resumed.communicate)
-        assert resumed.returncode == 0, said.decode()
-        assert b"Going on behind line" in said
-        assert f"Published {REVIEWS} reviews; 0 bad rows." in said.decode()
+        output, _ = await asyncio.to_thread(resumed.communicate)
+        assert resumed.returncode == 0, output.decode()
+        assert b"Going on behind line" in output
+        assert f"Published {REVIEWS} reviews; 0 bad rows." in output.decode()
         published_s = monotonic() - began
         await copy.idle(deadline_s=90 + REVIEWS / 20)
         imported_s = monotonic() - began
@@ -211,8 +211,8 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
         assert files_beside(second) == files_beside(first)
         assert len(files_beside(first)) == len(images)
         assert "Every rating matches" in (await copy.run("ratings", "verify")).stdout
-        there = await ratings(facade)
-        assert sum(row["reviewCount"] for row in there) == approved(first)
+        imported_ratings = await ratings(facade)
+        assert sum(row["reviewCount"] for row in imported_ratings) == approved(first)
         assert not await copy.dead_letters()
         # Importing again, also from a CSV file, changes nothing.
         if REVIEWS <= 2_000:
@@ -224,13 +224,13 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
             await copy.run("export", "-o", str(second), limit_s=LIMIT_S)
             assert second.read_bytes() == first.read_bytes()
             assert files_beside(second) == files_beside(first)
-            assert await ratings(facade) == there
+            assert await ratings(facade) == imported_ratings
     took = f"exported in {exported_s:.0f} s, published in {published_s:.0f} s, all in {imported_s:.0f} s"
     sys.stdout.write(f"{REVIEWS} reviews: {took}\n")
 
 
 @pytest.mark.long
-async def test_empty_texts_come_back_empty(
+async def test_empty_texts_survive_import(
     servers: Servers, own_service: Service, own_facade: Facade, product: str, tmp_path: Path
 ) -> None:
     first, second, folder = (tmp_path / name for name in ("first.jsonl", "second.jsonl", "copy"))

@@ -25,7 +25,7 @@ def a_vote(chance: random.Random, ids: list[str]) -> tuple[tuple[str, str], bool
     return (review, f"voter{chance.randrange(VOTERS)}"), chance.choice([True, True, False, None])
 
 
-def told(key: tuple[str, str], helpful: bool | None) -> Message:
+def vote_message(key: tuple[str, str], helpful: bool | None) -> Message:
     review, voter = key
     action = {"action": "remove-vote"} if helpful is None else {"action": "vote", "helpful": helpful}
     return message({**action, "reviewId": review, "userId": voter}, review)
@@ -38,17 +38,17 @@ async def shown(facade: Facade, ids: list[str]) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.slow
 @pytest.mark.kafka
-async def test_the_last_vote_of_each_voter_counts_once(own_service: Service, own_facade: Facade, product: str) -> None:
+async def test_last_vote_of_each_voter_counts_once(own_service: Service, own_facade: Facade, product: str) -> None:
     chance = random.Random(VOTES)
     ids = await own_facade.submit(*(submission(product, 4, id=new_id("review")) for _ in range(REVIEWS)))
     votes = [a_vote(chance, ids) for _ in range(VOTES)]
     half = len(votes) // 2
-    await own_service.publish(TOPIC, *(told(*vote) for vote in votes[:half]))
+    await own_service.publish(TOPIC, *(vote_message(*vote) for vote in votes[:half]))
     # The killed worker has made changes without committing their offsets; a second one joins.
     own_service.start("worker", "worker-2")
     await own_service.until_ready()
     own_service.processes.pop("worker").kill()
-    await own_service.publish(TOPIC, *(told(*vote) for vote in votes[half:]))
+    await own_service.publish(TOPIC, *(vote_message(*vote) for vote in votes[half:]))
     await eventually(partial(own_service.lag, TOPIC), lambda lag: lag == 0, deadline_s=300)
 
     last = dict(votes)

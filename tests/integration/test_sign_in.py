@@ -86,13 +86,13 @@ async def console(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
         yield Console(service, elsewhere)
 
 
-async def test_in_and_out_again(console: Console) -> None:
+async def test_sign_in_and_out(console: Console) -> None:
     key = await console.key()
     review = await console.review(key)
     async with console.browser() as browser:
-        asked = await browser.get(f"{QUEUE}?order=newest&only=low")
-        assert (asked.url.path, asked.status_code) == ("/console/sign-in", 200)
-        entered = await browser.submit(asked, key=f" {key}\n")
+        sign_in_page = await browser.get(f"{QUEUE}?order=newest&only=low")
+        assert (sign_in_page.url.path, sign_in_page.status_code) == ("/console/sign-in", 200)
+        entered = await browser.submit(sign_in_page, key=f" {key}\n")
         assert str(entered.url).endswith(f"{QUEUE}?order=newest&only=low")
         session = browser.cookie(COOKIE)
         assert session
@@ -112,11 +112,11 @@ async def test_in_and_out_again(console: Console) -> None:
             assert (await Facade(http).review(review))["reviewStatus"] == "Approved"
 
 
-async def test_an_open_stream_ends_with_the_session(console: Console) -> None:
+async def test_open_stream_ends_with_session(console: Console) -> None:
     async with console.browser(await console.key()) as browser, console.browser() as other:
         session = browser.cookie(COOKIE)
-        asked = {"cookie": f"{COOKIE}={session}", "accept": "text/event-stream"}
-        async with other.http.stream("GET", f"{QUEUE}/news", headers=asked) as stream:
+        headers = {"cookie": f"{COOKIE}={session}", "accept": "text/event-stream"}
+        async with other.http.stream("GET", f"{QUEUE}/news", headers=headers) as stream:
             lines = stream.aiter_lines()
             assert await anext(lines) == "retry: 1000"
             assert (await browser.post("/console/sign-out", {})).url.path == "/console/sign-in"
@@ -125,7 +125,7 @@ async def test_an_open_stream_ends_with_the_session(console: Console) -> None:
                     pass  # events caused by other tests
 
 
-async def test_a_session_that_has_ended_is_over_at_every_facade(console: Console) -> None:
+async def test_ended_session_is_over_at_every_instance(console: Console) -> None:
     key = await console.key()
     async with console.browser(key) as browser, console.browser(elsewhere=True) as copy:
         copy.keep(COOKIE, browser.cookie(COOKIE) or "")
@@ -137,17 +137,17 @@ async def test_a_session_that_has_ended_is_over_at_every_facade(console: Console
             assert (await other.get(QUEUE)).url.path == QUEUE
 
 
-async def test_a_revoked_key_opens_nothing_any_more(console: Console) -> None:
+async def test_revoked_key_ends_session(console: Console) -> None:
     key = await console.key()
     async with console.browser(key) as browser:
         await console.service.run("keys", "revoke", key.split("_")[1])
-        asked = await eventually(
+        response = await eventually(
             lambda: browser.get(f"{QUEUE}?only=low"), lambda page: page.url.path == "/console/sign-in"
         )
-        assert asked.url.params["to"] == f"{QUEUE}?only=low"
+        assert response.url.params["to"] == f"{QUEUE}?only=low"
 
 
-async def test_each_sign_in_is_a_session_of_its_own(console: Console) -> None:
+async def test_each_sign_in_has_its_own_session(console: Console) -> None:
     key, other = await console.key(), await console.key()
     async with console.browser(key) as browser:
         first = browser.cookie(COOKIE) or ""
@@ -160,7 +160,7 @@ async def test_each_sign_in_is_a_session_of_its_own(console: Console) -> None:
         assert (await browser.get(QUEUE)).url.path == QUEUE
 
 
-async def test_a_changed_cookie_opens_nothing(console: Console) -> None:
+async def test_changed_cookie_is_refused(console: Console) -> None:
     async with console.browser(await console.key()) as browser:
         value = browser.cookie(COOKIE) or ""
         sealed = base64url.decoded(value)
@@ -177,7 +177,7 @@ async def test_a_changed_cookie_opens_nothing(console: Console) -> None:
 
 
 @pytest.mark.parametrize("site", [None, "none", "same-site", "cross-site"])
-async def test_pages_of_others_do_nothing_with_the_cookie(console: Console, site: str | None) -> None:
+async def test_cross_site_requests_are_refused(console: Console, site: str | None) -> None:
     key = await console.key()
     review = await console.review(key)
     async with console.browser(key) as browser:
@@ -192,7 +192,7 @@ async def test_pages_of_others_do_nothing_with_the_cookie(console: Console, site
         assert (await browser.get(QUEUE)).url.path == QUEUE
 
 
-async def test_a_key_of_a_store_sees_its_store_alone(console: Console) -> None:
+async def test_key_of_a_store_sees_only_its_store(console: Console) -> None:
     own, other = new_id("A"), new_id("B")
     everywhere, key = await console.key(), await console.key(own)
     async with console.http(everywhere) as http:
@@ -210,7 +210,7 @@ async def test_a_key_of_a_store_sees_its_store_alone(console: Console) -> None:
         assert refused.status_code == 403
 
 
-async def test_what_opens_nothing_is_told(console: Console) -> None:
+async def test_invalid_keys_are_reported(console: Console) -> None:
     async with console.browser() as browser:
         for key in ("", "nonsense", f"plaudit_000000000000_{'s' * 43}", "<script>alert(1)</script>"):
             refused = await browser.post("/console/sign-in", {"key": key, "to": QUEUE})
@@ -223,7 +223,7 @@ async def test_what_opens_nothing_is_told(console: Console) -> None:
         assert elsewhere.url.host == "127.0.0.1"
 
 
-async def test_nobody_signs_in_where_others_can_listen(console: Console) -> None:
+async def test_sign_in_over_plain_http_is_refused(console: Console) -> None:
     key = await console.key()
     async with httpx.AsyncClient(base_url=console.service.address, timeout=PATIENCE_S) as http:
         headers = {"host": "reviews.example.com", "sec-fetch-site": "same-origin"}
@@ -232,7 +232,7 @@ async def test_nobody_signs_in_where_others_can_listen(console: Console) -> None
         assert (await http.post("/console/sign-in", data={"key": key}, headers=headers)).status_code == 403
 
 
-async def test_the_cookie_is_as_browsers_want_it(console: Console) -> None:
+async def test_session_cookie_has_secure_attributes(console: Console) -> None:
     async with console.browser() as browser:
         entered = await browser.post("/console/sign-in", {"key": await console.key()}, follow=False)
         undo, session = entered.headers.get_list("set-cookie")
@@ -244,7 +244,7 @@ async def test_the_cookie_is_as_browsers_want_it(console: Console) -> None:
         assert entered.headers["cache-control"] == "no-store"
 
 
-async def test_guesses_are_limited(servers: Servers, tmp_path: Path) -> None:
+async def test_sign_in_attempts_are_limited(servers: Servers, tmp_path: Path) -> None:
     environment = {
         "PLAUDIT_AUTH__MODE": "api_key",
         "PLAUDIT_HTTP__RATE_PER_SECOND": "0.001",  # a single attempt, and no other for as long as the test takes
@@ -264,7 +264,7 @@ async def test_guesses_are_limited(servers: Servers, tmp_path: Path) -> None:
         assert await service.find("settings", "consoleCookieKey") == {}
 
 
-async def test_where_everybody_gets_in_nobody_signs_in(service: Service) -> None:
+async def test_no_sign_in_without_authentication(service: Service) -> None:
     async with service.client() as http:
         browser = Browser(http)
         for path in ("/console/sign-in", "/console/sign-in/start", "/console/sign-in/callback"):
@@ -273,7 +273,7 @@ async def test_where_everybody_gets_in_nobody_signs_in(service: Service) -> None
         assert not browser.cookie(COOKIE)
 
 
-async def test_forms_are_read_up_to_a_bound(console: Console) -> None:
+async def test_size_of_forms_is_limited(console: Console) -> None:
     part = {"key": new_id(), "a": "a" * 1_000_000}
     async with console.browser() as stranger, console.browser(await console.key()) as browser:
         entered = await stranger.post("/console/sign-in", part)

@@ -103,14 +103,14 @@ async def page(service: Service, facade: Facade, product: str) -> Page:
     return await opened_page(service, facade, product)
 
 
-def refused(response: httpx.Response, status: int = 403) -> str:
+def refusal_code(response: httpx.Response, status: int = 403) -> str:
     """Return the single error code of a refusal."""
     ((_, code),) = errors_of(response, status)
     return code
 
 
 @pytest.mark.long
-async def test_a_review_with_an_image_is_shown_once_it_is_approved(page: Page, service: Service) -> None:
+async def test_approved_review_is_shown_with_its_image(page: Page, service: Service) -> None:
     http = page.facade.http
     response = await http.get(f"{page.path}/form", headers={"origin": ORIGIN})
     form = body_of(response, dict)
@@ -149,7 +149,7 @@ async def test_a_review_with_an_image_is_shown_once_it_is_approved(page: Page, s
     assert "127.0.0.1" not in str(await service.find("reviews", id))
 
 
-async def test_what_is_sent_again_with_another_stamp_is_the_same(page: Page) -> None:
+async def test_repeat_with_another_stamp_is_the_same_review(page: Page) -> None:
     """The answer was lost, and by the next attempt the form has been renewed."""
     key = {"Idempotency-Key": new_id("key")}
     image = picture()
@@ -170,19 +170,19 @@ async def test_what_is_sent_again_with_another_stamp_is_the_same(page: Page) -> 
 
 
 @pytest.mark.long
-async def test_a_key_whose_outcome_is_forgotten_edits_nothing(
+async def test_reused_key_with_forgotten_outcome_edits_nothing(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
     """Outcomes are kept for a day, while the review id derived from a key stays the same."""
     page = await opened_page(own_service, own_facade, product, editsKeepStatus=True)
     http, text = own_facade.http, str(REVIEW["review"])
 
-    async def by_page(key: str, said: str) -> httpx.Response:
-        body = {**REVIEW, "review": said, "stamp": page.stamp()}
+    async def by_page(key: str, text_sent: str) -> httpx.Response:
+        body = {**REVIEW, "review": text_sent, "stamp": page.stamp()}
         return await page.send("reviews", body, **{"Idempotency-Key": key})
 
-    async def by_facade(user: str | None, key: str, said: str) -> httpx.Response:
-        body = submission(product, storeId=page.store, userId=user, review=said)
+    async def by_facade(user: str | None, key: str, text_sent: str) -> httpx.Response:
+        body = submission(product, storeId=page.store, userId=user, review=text_sent)
         return await http.post(REVIEWS, json=[body], headers={**WAIT, "Idempotency-Key": key})
 
     ways: list[Callable[[str, str], Awaitable[httpx.Response]]]
@@ -210,15 +210,15 @@ def picture_of_noise(side: int) -> bytes:
 
 
 @pytest.mark.long
-async def test_forms_that_are_refused(page: Page, http: httpx.AsyncClient) -> None:
+async def test_invalid_forms_are_refused(page: Page, http: httpx.AsyncClient) -> None:
     other = page.of(new_id())
-    assert refused(await page.write(stamp=None)) == "stamp-missing"
-    assert refused(await page.write(stamp="")) == "stamp-missing"
-    assert refused(await page.write(stamp="1.x")) == "stamp-invalid"
-    assert refused(await page.write(stamp=other.stamp())) == "stamp-invalid"
-    assert refused(await page.write(stamp=page.stamp(-timedelta(hours=1)))) == "too-fast"
-    assert refused(await page.write(stamp=page.stamp(timedelta(hours=25)))) == "stamp-expired"
-    assert refused(await page.write(website="https://spam.example")) == "website-filled"
+    assert refusal_code(await page.write(stamp=None)) == "stamp-missing"
+    assert refusal_code(await page.write(stamp="")) == "stamp-missing"
+    assert refusal_code(await page.write(stamp="1.x")) == "stamp-invalid"
+    assert refusal_code(await page.write(stamp=other.stamp())) == "stamp-invalid"
+    assert refusal_code(await page.write(stamp=page.stamp(-timedelta(hours=1)))) == "too-fast"
+    assert refusal_code(await page.write(stamp=page.stamp(timedelta(hours=25)))) == "stamp-expired"
+    assert refusal_code(await page.write(website="https://spam.example")) == "website-filled"
     problem = problem_of(await page.write(stamp=None), 403)
     assert "request `form`" in problem["errors"][0]["message"]
     assert problem["errors"][0]["pointer"] == "/stamp"
@@ -249,43 +249,43 @@ async def test_pages_of_other_origins_are_refused(page: Page, headers: dict[str,
         assert "storefrontOrigins" in problem["detail"], what
 
 
-async def test_pages_of_ours_may_write(page: Page) -> None:
+async def test_own_pages_may_write(page: Page) -> None:
     host = str(page.facade.http.base_url)
     own = {"origin": host.rstrip("/"), "sec-fetch-site": "same-origin"}
     await page.taken(await page.send("reviews", {**REVIEW, "stamp": page.stamp()}, **own))
 
 
 @pytest.mark.long
-async def test_the_rules_of_the_store_and_tokens(service: Service, facade: Facade, product: str) -> None:
+async def test_store_rules_and_review_tokens(service: Service, facade: Facade, product: str) -> None:
     strict = {"anonymousReviewsAllowed": False, "purchaseRequired": True}
     page = await opened_page(service, facade, product, **strict)
     assert await page.takes() == {"open": True, "anonymous": False}
     assert errors_of(await page.write(), 403) == [("", "anonymous-not-allowed")]
     token = page.token()
-    assert refused(await page.write(token=token[:-2] + "xx")) == "token-invalid"
-    assert refused(await page.write(token=page.token(days=-1))) == "token-expired"
-    assert refused(await page.write(token=page.token(product="tripod"))) == "token-mismatch"
+    assert refusal_code(await page.write(token=token[:-2] + "xx")) == "token-invalid"
+    assert refusal_code(await page.write(token=page.token(days=-1))) == "token-expired"
+    assert refusal_code(await page.write(token=page.token(product="tripod"))) == "token-mismatch"
     elsewhere = await opened_page(service, facade, product)
-    assert refused(await elsewhere.write(token=token)) == "token-mismatch"
+    assert refusal_code(await elsewhere.write(token=token)) == "token-mismatch"
     (id,) = (await page.taken(await page.write(token=token)))["ids"]
     stored = await facade.review(id)
     assert [stored[name] for name in ("source", "userId", "verifiedPurchase")] == ["reminder", "anna", True]
-    assert refused(await page.write(token=token)) == "token-used"
+    assert refusal_code(await page.write(token=token)) == "token-used"
     problem_of(await page.of(new_id()).write(token=token), 403)
     closed = await opened_page(service, facade, product, reviewsEnabled=False)
     assert await closed.takes() == {"open": False, "anonymous": False}
-    assert refused(await closed.write()) == "reviews-disabled"
+    assert refusal_code(await closed.write()) == "reviews-disabled"
 
 
 @pytest.mark.long
-async def test_votes_are_of_browsers_and_can_be_forgotten(page: Page, service: Service) -> None:
+async def test_votes_of_a_browser_can_be_exported_and_erased(page: Page, service: Service) -> None:
     id, browser = await page.approved(), new_id("browser-of-somebody")
 
     async def vote(helpful: bool | None, voter: str = browser) -> httpx.Response:
-        told = {"reviewId": id, "voter": voter}
+        vote_body = {"reviewId": id, "voter": voter}
         if helpful is None:
-            return await page.send("votes", told, method="DELETE")
-        return await page.send("votes", {**told, "helpful": helpful})
+            return await page.send("votes", vote_body, method="DELETE")
+        return await page.send("votes", {**vote_body, "helpful": helpful})
 
     for helpful in (True, True, None, False):
         await page.taken(await vote(helpful))
@@ -307,7 +307,7 @@ async def test_votes_are_of_browsers_and_can_be_forgotten(page: Page, service: S
 
 
 @pytest.mark.long
-async def test_one_address_votes_a_few_times(page: Page) -> None:
+async def test_votes_per_address_are_limited(page: Page) -> None:
     id = await page.approved()
 
     async def vote(number: int) -> httpx.Response:
@@ -315,14 +315,14 @@ async def test_one_address_votes_a_few_times(page: Page) -> None:
 
     for number in range(10):
         await page.taken(await vote(number))
-    refused = await vote(10)
-    assert "10 votes an hour" in problem_of(refused, 429)["detail"]
-    assert 0 < int(refused.headers["retry-after"]) <= 360
+    response = await vote(10)
+    assert "10 votes an hour" in problem_of(response, 429)["detail"]
+    assert 0 < int(response.headers["retry-after"]) <= 360
     assert (await page.facade.review(id))["helpful"] == 10
 
 
 @pytest.mark.long
-async def test_votes_and_reports_are_about_what_the_page_shows(page: Page) -> None:
+async def test_votes_and_reports_need_a_review_of_the_page(page: Page) -> None:
     elsewhere = await page.facade.open_store()
     (new,) = await page.facade.submit(submission(page.product, storeId=page.store))
     (foreign,) = await page.facade.submit_approved(submission(page.product, storeId=elsewhere))
@@ -337,7 +337,7 @@ async def test_votes_and_reports_are_about_what_the_page_shows(page: Page) -> No
     ) == [("/userId", "unknown-field")]
 
 
-async def test_a_report_reaches_the_moderators(page: Page) -> None:
+async def test_report_reaches_moderators(page: Page) -> None:
     id = await page.approved()
     report = {"reviewId": id, "reason": "personal-data", "explanation": "My street", "email": "b@example.org"}
     assert errors_of(await page.send("reports", report)) == [("/goodFaith", "missing")]
@@ -349,11 +349,11 @@ async def test_a_report_reaches_the_moderators(page: Page) -> None:
     assert statuses == [200, 200, 200, 200, 429]
 
 
-async def test_uploads_that_are_refused(page: Page) -> None:
+async def test_invalid_uploads_are_refused(page: Page) -> None:
     image = picture()
-    assert refused(await page.upload(image)) == "stamp-missing"
-    assert refused(await page.upload(image, stamp=page.of("other").stamp())) == "stamp-invalid"
-    assert refused(await page.upload(image, stamp=page.stamp(timedelta(hours=25)))) == "stamp-expired"
+    assert refusal_code(await page.upload(image)) == "stamp-missing"
+    assert refusal_code(await page.upload(image, stamp=page.of("other").stamp())) == "stamp-invalid"
+    assert refusal_code(await page.upload(image, stamp=page.stamp(timedelta(hours=25)))) == "stamp-expired"
     problem_of(await page.upload(b"GIF89a", stamp=page.stamp()), 415)
     problem_of(await page.upload(b"\x89PNG\r\n\x1a\n" + bytes(10 * 1024 * 1024), stamp=page.stamp()), 413)
     assert errors_of(await page.upload(image, stamp=page.stamp(), userId="anna")) == [("/userId", "unknown-parameter")]
@@ -361,24 +361,24 @@ async def test_uploads_that_are_refused(page: Page) -> None:
 
 
 @pytest.mark.long
-async def test_a_service_with_a_check_and_rates_of_its_own(servers: Servers, tmp_path: Path, product: str) -> None:
+async def test_service_with_challenge_and_custom_rates(servers: Servers, tmp_path: Path, product: str) -> None:
     settings = {"PLAUDIT_STOREFRONT__CHECK": "true", "PLAUDIT_STOREFRONT__REVIEWS_PER_HOUR": "2"}
     async with running_service(servers, tmp_path, **settings) as service, facade_of(service) as facade:
         page = await opened_page(service, facade, product)
-        assert refused(await page.write()) == "check-missing"
-        assert refused(await page.write(check="e30=")) == "check-failed"
-        solution = await solved(page)
-        assert refused(await page.of(new_id()).write(check=solution)) == "check-failed"
+        assert refusal_code(await page.write()) == "check-missing"
+        assert refusal_code(await page.write(check="e30=")) == "check-failed"
+        solution = await solve(page)
+        assert refusal_code(await page.of(new_id()).write(check=solution)) == "check-failed"
         for _ in range(2):
             await page.taken(await page.write(check=solution))
         problem = problem_of(await page.write(check=solution), 429)
         assert "2 reviews an hour" in problem["detail"]
         other = page.of(new_id())
-        await page.taken(await other.write(check=await solved(other)))
+        await page.taken(await other.write(check=await solve(other)))
         assert await eventually(partial(facade.listed, entityIds=[page.product]), lambda ids: len(ids) == 2)
 
 
-async def solved(page: Page) -> str:
+async def solve(page: Page) -> str:
     """Solve a challenge; returns the solution as a browser sends it."""
     check = body_of(await page.facade.http.get(f"{page.path}/form"), dict)["check"]
     found = solve_challenge(check["challenge"], check["salt"], check["algorithm"], check["maxnumber"])

@@ -22,7 +22,7 @@ from tests.support.waiting import eventually, free_port
 pytestmark = pytest.mark.long
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-TOLD_BY_THE_API = (
+MEASURED_BY_API = (
     *("outbox_documents", "outbox_age_seconds", "mails_owed", "mails_overdue_seconds", "reviews_topic_age_seconds"),
     *("reminders_last_run_timestamp_seconds", "reminders_overdue_seconds"),
 )
@@ -85,7 +85,7 @@ def total(samples: Samples, name: str, **labels: str) -> float:
 
 
 @pytest.mark.parametrize("process", ["api", "worker", "scheduler", "mailer"])
-async def test_every_process_exposes_the_declared_names(service: Service, process: str) -> None:
+async def test_every_process_exposes_the_declared_metrics(service: Service, process: str) -> None:
     address = service.address if process == "api" else metrics_address(service, process)
 
     async def served() -> tuple[set[str], Samples] | None:
@@ -99,14 +99,14 @@ async def test_every_process_exposes_the_declared_names(service: Service, proces
     names, samples = found
     assert {name for name in names if name.startswith(PREFIX)} == FAMILIES
     assert [dict(labels)["process"] for name, labels in samples if name == "plaudit_build_info"] == [process]
-    measured = {f"{PREFIX}{name}" for name in TOLD_BY_THE_API}
+    measured = {f"{PREFIX}{name}" for name in MEASURED_BY_API}
     assert measured <= names
     if process != "api":
-        told = {name for (name, _), value in samples.items() if name in measured and not math.isnan(value)}
-        assert told == set()
+        with_value = {name for (name, _), value in samples.items() if name in measured and not math.isnan(value)}
+        assert with_value == set()
 
 
-async def test_prometheus_needs_no_credential_at_a_port_of_its_own(servers: Servers, tmp_path: Path) -> None:
+async def test_metrics_port_needs_no_credentials(servers: Servers, tmp_path: Path) -> None:
     port = free_port()
     service = Service(servers, tmp_path, environment={"PLAUDIT_METRICS__PORT": str(port)})
     Secured(service).trust()
@@ -127,14 +127,14 @@ async def test_prometheus_needs_no_credential_at_a_port_of_its_own(servers: Serv
             assert (await http.get("/api/stores")).status_code == 404
 
 
-async def test_a_worker_that_consumes_is_ready(service: Service) -> None:
+async def test_consuming_worker_is_ready(service: Service) -> None:
     async with httpx.AsyncClient(base_url=metrics_address(service, "worker"), timeout=60) as http:
         for path in ("/health/live", "/health/ready"):
             # A stalled worker reports that for some seconds.
             await eventually(partial(http.get, path), lambda answer: answer.json() == {"status": "pass"})
 
 
-async def test_what_happens_is_counted(service: Service, facade: Facade, product: str) -> None:
+async def test_events_are_counted(service: Service, facade: Facade, product: str) -> None:
     await service.idle()
     _, before = await scraped(metrics_address(service, "worker"))
     store = await facade.open_store(reviewsEnabled=False)
@@ -166,7 +166,7 @@ async def test_what_happens_is_counted(service: Service, facade: Facade, product
 
 
 @pytest.mark.kafka
-async def test_lag_shows_while_no_worker_runs(service: Service, facade: Facade) -> None:
+async def test_lag_is_measured_while_no_worker_runs(service: Service, facade: Facade) -> None:
     async def lag() -> float | None:
         _, samples = await scraped(service.address)
         if sample(samples, "state_known", what="kafka") != 1:
@@ -220,7 +220,7 @@ def path_to(spans: list[Json], name: str) -> list[str]:
     return path[::-1]
 
 
-async def test_one_trace_from_the_request_to_the_rating(service: Service, facade: Facade, product: str) -> None:
+async def test_trace_spans_from_request_to_rating(service: Service, facade: Facade, product: str) -> None:
     trace = uuid4().hex
     # Concurrent submissions, so that records come in batches, some of them without a trace.
     others = [submission(new_id(), 2) for _ in range(20)]
@@ -238,7 +238,7 @@ async def test_one_trace_from_the_request_to_the_rating(service: Service, facade
     # A span is written when it ends, and those of a batch end last.
     expected = {f"POST {REVIEWS}/approve", "publish review-changes", rate, "publish events"}
 
-    async def straight() -> str:
+    async def direct_trace() -> str:
         """Return the trace of a moderation; empty if it took the way through the router, as it does while Kafka is slow
         to confirm that no command waits there."""
         trace = uuid4().hex
@@ -247,13 +247,13 @@ async def test_one_trace_from_the_request_to_the_rating(service: Service, facade
         names = await eventually(lambda: names_of_spans(service, trace), lambda names: names >= expected)
         return "" if "publish moderation-commands" in names else trace
 
-    spans = spans_of(service, await eventually(straight))
+    spans = spans_of(service, await eventually(direct_trace))
     way = [f"api: POST {REVIEWS}/approve", "api: publish review-changes", f"worker: {rate}"]
     assert path_to(spans, rate) == way
     assert path_to(spans, "publish events") == [*way, "worker: publish events"]
 
 
-async def test_a_parked_command_stays_in_its_trace(service: Service, facade: Facade) -> None:
+async def test_parked_command_stays_in_its_trace(service: Service, facade: Facade) -> None:
     trace, id = uuid4().hex, new_id("review")
     await facade.approve_early(id, traced(trace))
     await facade.submit(submission(new_id(), id=id))
@@ -261,11 +261,11 @@ async def test_a_parked_command_stays_in_its_trace(service: Service, facade: Fac
     await eventually(lambda: names_of_spans(service, trace), lambda names: names >= expected)
 
 
-async def test_logs_are_json_and_carry_the_ids(service: Service, facade: Facade) -> None:
+async def test_logs_are_json_with_ids(service: Service, facade: Facade) -> None:
     trace = uuid4().hex
     review = submission(new_id(), userName=SECRET, review=SECRET, title=SECRET)
-    told = await facade.http.post(f"{REVIEWS}?q={SECRET}", json=[review])
-    assert told.status_code == 422
+    refused = await facade.http.post(f"{REVIEWS}?q={SECRET}", json=[review])
+    assert refused.status_code == 422
     response = await facade.http.post(REVIEWS, json=[review], headers=traced(trace) | WAIT)
     command = response.json()["commandId"]
 

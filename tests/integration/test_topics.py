@@ -40,7 +40,7 @@ async def stored(service: Service) -> set[str]:
 
 
 @pytest.mark.long
-async def test_new_partitions_are_read_once_that_is_settled(servers: Servers, tmp_path: Path) -> None:
+async def test_new_partitions_are_read_after_growth(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     await save(service, "review-submissions", Growth(2, to=PARTITIONS))
@@ -55,21 +55,21 @@ async def test_new_partitions_are_read_once_that_is_settled(servers: Servers, tm
 
 
 @pytest.mark.long
-async def test_a_number_that_keys_cant_be_divided_among_is_refused(servers: Servers, tmp_path: Path) -> None:
+async def test_unsuitable_partition_count_is_refused(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     for number in (PARTITIONS + 2, PARTITIONS // 2):
-        said = (await service.run("topics", "grow", str(number), code=2)).stderr
-        assert f"has {PARTITIONS} partitions: the new number must be a multiple of that" in " ".join(said.split())
+        output = (await service.run("topics", "grow", str(number), code=2)).stderr
+        assert f"has {PARTITIONS} partitions: the new number must be a multiple of that" in " ".join(output.split())
     assert "1000" in (await service.run("topics", "grow", "1004", code=2)).stderr
-    said = (await service.run("topics", "grow", str(PARTITIONS))).stdout
-    assert said == f"Every topic has {PARTITIONS} partitions.\n"
-    told = json.loads((await service.run("topics", "grow", str(PARTITIONS), "--json")).stdout)
-    assert told == {"partitions": PARTITIONS, "grown": []}
+    output = (await service.run("topics", "grow", str(PARTITIONS))).stdout
+    assert output == f"Every topic has {PARTITIONS} partitions.\n"
+    result = json.loads((await service.run("topics", "grow", str(PARTITIONS), "--json")).stdout)
+    assert result == {"partitions": PARTITIONS, "grown": []}
 
 
 @pytest.mark.long
-async def test_a_topic_that_was_made_anew_has_the_partitions_of_before(servers: Servers, tmp_path: Path) -> None:
+async def test_recreated_topic_has_previous_partitions(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     for topic in Topic:
@@ -83,8 +83,8 @@ async def test_a_topic_that_was_made_anew_has_the_partitions_of_before(servers: 
 
     # The broker may not show yet what Kafka's controller has created.
     await eventually(counts, [GROWN, PARTITIONS, PARTITIONS].__eq__)
-    said = (await service.run("topics", "grow", f"{GROWN}")).stdout
-    assert said == f"Every topic has {GROWN} partitions.\n"
+    stdout = (await service.run("topics", "grow", f"{GROWN}")).stdout
+    assert stdout == f"Every topic has {GROWN} partitions.\n"
     await eventually(counts, [GROWN, GROWN, PARTITIONS].__eq__)
 
 
@@ -95,17 +95,15 @@ async def growths(service: Service) -> set[Growth]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_commands_go_on_after_a_growth_that_was_stopped_in_its_pause(
-    servers: Servers, tmp_path: Path, number: signal.Signals
-) -> None:
+async def test_stopped_growth_is_rolled_back(servers: Servers, tmp_path: Path, number: signal.Signals) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     stopped = grower(service)
     await eventually(partial(growths, service), {Growth(PARTITIONS, to=GROWN)}.__eq__)
-    await eventually(partial(said_by, service), lambda said: "until all processes know" in said)
+    await eventually(partial(output_of_grower, service), lambda said: "until all processes know" in said)
     stopped.send_signal(number)
     assert await asyncio.to_thread(stopped.wait, 60) == 1
-    assert "Traceback" not in await said_by(service)
+    assert "Traceback" not in await output_of_grower(service)
     assert await growths(service) == {Growth(PARTITIONS)}
 
 
@@ -187,10 +185,10 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
                 *(upstream.go_on(id, upstream.moderate_by_http) for id in given.values()),
             ]
             async with upstream.running(*going):
-                cut_short = grower(service)
-                await eventually(partial(said_by, service), lambda said: "aren't read yet" in said)
-                cut_short.send_signal(signal.SIGKILL)
-                await asyncio.to_thread(cut_short.wait, 60)
+                interrupted = grower(service)
+                await eventually(partial(output_of_grower, service), lambda said: "aren't read yet" in said)
+                interrupted.send_signal(signal.SIGKILL)
+                await asyncio.to_thread(interrupted.wait, 60)
                 doctor = (await service.run("doctor", code=None)).stdout
                 assert f"`plaudit topics grow {GROWN}` continues" in " ".join(doctor.split())
                 assert "isn't finished" in (await service.run("topics", "grow", f"{2 * GROWN}", code=2)).stderr
@@ -202,7 +200,7 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
                     edits = (editing.go_on(product, editing.edit_by_http) for product in edited_late)
                     async with deciding.running(*moderated), editing.running(*edits):
                         assert await asyncio.to_thread(grower(service, "--wait", "60").wait, 300) == 0
-        assert f"topics have {GROWN} partitions: {service.prefix}" in await said_by(service)
+        assert f"topics have {GROWN} partitions: {service.prefix}" in await output_of_grower(service)
         service.grown = GROWN
         await service.idle()
         assert "no topic is growing" in (await service.run("doctor", code=None)).stdout
@@ -243,5 +241,5 @@ def grower(service: Service, *options: str) -> ForkedCommand:
     return ForkedCommand(*command, environment=environment, folder=service.folder, log=service.folder / "grow.log")
 
 
-async def said_by(service: Service) -> str:
+async def output_of_grower(service: Service) -> str:
     return (service.folder / "grow.log").read_text()
