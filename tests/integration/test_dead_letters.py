@@ -270,7 +270,7 @@ async def test_replay_overwrites_no_newer_edit(facade: Facade, service: Service,
     await service.idle()
     await replay(letters[0], review_message(id, "Older"))
     assert (await facade.review(id))["review"] == "Newer"
-    # Both letters are newer than the start of their review, however late it is stored.
+    # The second letter is newer than the first, however late the first one's replay stores the review.
     await replay(letters[1], review_message(late, "First"))
     await replay(letters[2], review_message(late, "Second"))
     assert (await facade.review(late))["review"] == "Second"

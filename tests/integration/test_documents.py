@@ -42,7 +42,7 @@ def without_comments(text: str) -> list[str]:
 @pytest.fixture(scope="module")
 async def documented(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Documented]:
     if missing := [program for program in ("make", "bash", "curl") if shutil.which(program) is None]:
-        pytest.skip(f"the pages use programs that are not there: {', '.join(missing)}")
+        pytest.skip(f"the pages use missing programs: {', '.join(missing)}")
     folder = tmp_path_factory.mktemp("documents")
     documented = Documented(Service(servers, folder), folder / "up.log")
     (command,) = [block for block in blocks("README.md") if block.words == "service"]
@@ -165,7 +165,7 @@ async def test_the_java_producer(documented: Documented, block: Block, tmp_path:
         pytest.skip("there is no JDK (`apt-get install openjdk-17-jdk-headless`)")
     jars = KafkaJars()
     if not jars.cached:
-        pytest.skip("the jars of Apache Kafka are not there: no embedded server has fetched them yet")
+        pytest.skip("the jars of Apache Kafka are missing: no embedded server has fetched them yet")
     (tmp_path / "Submit.java").write_text(documented.here(block.text))
     # Compiles and runs it.
     command = ("java", "-XX:TieredStopAtLevel=1", "-cp", jars.class_path, "Submit.java")

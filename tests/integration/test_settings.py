@@ -23,7 +23,7 @@ def foreign_data(tmp_path: Path) -> Iterator[list[str]]:
     data.mkdir()
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None:
-            pytest.skip("root may look into every folder, and there is no setpriv to do without that")
+            pytest.skip("root can read every folder, and setpriv is missing to drop that capability")
         os.chown(data, NOBODY, NOBODY)
         command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *command]
     data.chmod(0o000)
