@@ -1,4 +1,4 @@
-"""Attacks on an API of this kind: operators of the database, other paths, other shapes."""
+"""Attacks on an HTTP API: database operators, unusual paths, malformed and oversized requests."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ OPERATORS: tuple[Json, ...] = ({"$ne": None}, {"$gt": ""}, {"$where": "sleep(600
 
 
 def _fields(schema: Json, schemas: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The place of every value that a body can hold, the body itself included."""
+    """Yield the path of every value that a body can hold, including the body itself."""
     yield path
     for option in (schema, *schema.get("anyOf", ()), *schema.get("allOf", ())):
         if "$ref" in option:
@@ -30,15 +30,17 @@ def _fields(schema: Json, schemas: Json, path: tuple[str | int, ...] = ()) -> It
 
 
 def _with(value: Any, path: tuple[str | int, ...]) -> Any:
-    """A body that holds this value at a place, and nothing else."""
+    """Return a body that holds only this value, at this path."""
     for step in reversed(path):
         value = [value] if isinstance(step, int) else {step: value}
     return value
 
 
 async def _operations(facade: Facade) -> list[tuple[str, str, bool, set[tuple[str | int, ...]]]]:
-    """Method and path of each operation, whether it has a body, and the places in that; made for a store of nobody, or
-    one whose visitors may write."""
+    """Return the method and path of each operation, whether it has a body, and the paths in that body.
+
+    The paths name an unknown store, or one that accepts reviews from its visitors.
+    """
     document = (await facade.http.get("/openapi.json")).json()
     open_store = f"/storefront/v1/{await facade.open_store()}"
     found = []
@@ -53,46 +55,48 @@ async def _operations(facade: Facade) -> list[tuple[str, str, bool, set[tuple[st
 
 
 @pytest.mark.long
-async def test_operators_are_no_values_of_any_field(service: Service, facade: Facade, http: httpx.AsyncClient) -> None:
-    tried = 0
+async def test_database_operators_are_refused_in_every_field(
+    service: Service, facade: Facade, http: httpx.AsyncClient
+) -> None:
+    requests = 0
     for method, path, _, places in await _operations(facade):
-        # Objects tolerate unknown fields: what is in them is what counts.
+        # Objects tolerate unknown fields, so only the leaves are tried.
         for place in places - {longer[:end] for longer in places for end in range(len(longer))}:
             for operator in OPERATORS:
                 response = await http.request(method, path, json=_with(operator, place))
-                wanted = 400 if response.status_code == 400 else 422
-                assert problem_of(response, wanted), f"{method} {path} {place} {operator}"
-                tried += 1
-    assert tried > 200
+                expected = 400 if response.status_code == 400 else 422
+                assert problem_of(response, expected), f"{method} {path} {place} {operator}"
+                requests += 1
+    assert requests > 200
     async with service.mongo() as database:
         assert await database["stores"].find_one({"_id": "nobody-s"}) is None
 
 
 @pytest.mark.long
-async def test_half_characters_are_no_values_of_any_field(facade: Facade, http: httpx.AsyncClient) -> None:
-    tried = 0
+async def test_lone_surrogates_are_refused_in_every_field(facade: Facade, http: httpx.AsyncClient) -> None:
+    requests = 0
     for method, path, _, places in await _operations(facade):
         for place in places:
             for value in ("\ud800", "a\udfff", {"\udbff": "a"}, ["\ud800"]):
                 response = await http.request(method, path, content=json.dumps(_with(value, place)))
                 assert response.status_code == 400, f"{method} {path} {place} {value!a}: {response.text}"
-                tried += 1
-        # Where they can't be said by escapes, they are bytes.
+                requests += 1
+        # Paths, queries and headers hold the raw bytes, since they have no escapes for surrogates.
         raw = path.replace("nobody-s", "%ED%A0%80").replace("{", "%ED%A0%80").replace("}", "")
         query = "?storeId=%ED%A0%80&reviewId=%ED%A0%80&after=%ED%A0%80&reason=%ED%A0%80&ids=%ED%A0%80"
         for target in (raw, path, path + query):
             headers = {b"Prefer": b"wait=\xed\xa0\x80", b"Idempotency-Key": b"\xed\xa0\x80"}
             response = await http.request(method, target, content=b'"\xed\xa0\x80"', headers=headers)
             assert response.status_code < 500, f"{method} {target}: {response.text}"
-            tried += 1
-    assert tried > 200
+            requests += 1
+    assert requests > 200
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     "text", ['{"$ne": null}', "$where", "{$gt: ''}", ".*", "(a+)+$", "\\", "a[", "'; return true; //"]
 )
-async def test_operators_in_texts_are_texts(facade: Facade, text: str, product: str) -> None:
+async def test_operators_in_text_are_taken_literally(facade: Facade, text: str, product: str) -> None:
     ids = await facade.submit(submission(product), submission(product, title=f"Called {text} by all", userId=text))
     assert await facade.listed(entityIds=[product], searchPhrase=text) == ids[1:]
     assert await facade.listed(entityIds=[product], userId=text) == ids[1:]
@@ -130,7 +134,7 @@ async def test_operators_in_texts_are_texts(facade: Facade, text: str, product: 
         "*",
     ],
 )
-async def test_other_ways_to_write_a_path_lead_nowhere(service: Service, path: str) -> None:
+async def test_path_variants_do_not_reach_the_route(service: Service, path: str) -> None:
     for method in ("PUT", "GET"):
         head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n"
         status, body = await _raw(service, head + "{}")
@@ -151,9 +155,7 @@ async def test_other_ways_to_write_a_path_lead_nowhere(service: Service, path: s
         pytest.param(GET.replace("HTTP/1.1", "HTTP/9.9"), id="unknown version"),
     ],
 )
-async def test_requests_that_two_servers_could_read_differently_are_refused(
-    service: Service, request_text: str
-) -> None:
+async def test_ambiguous_requests_are_refused(service: Service, request_text: str) -> None:
     status, body = await _raw(service, request_text)
     assert status == 400
     assert b"ratingCalculationMethod" not in body
@@ -164,7 +166,7 @@ async def _raw(service: Service, text: str) -> tuple[int, bytes]:
         return await client.ask(text.encode())
 
 
-async def test_a_page_whose_name_leads_here_changes_nothing(service: Service, http: httpx.AsyncClient) -> None:
+async def test_dns_rebinding_is_refused(service: Service, http: httpx.AsyncClient) -> None:
     own = f"127.0.0.1:{service.port}"
     for host, status in (("evil.example", 421), (f"evil.example:{service.port}", 421), ("localhost", 202), (own, 202)):
         headers = {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}
@@ -174,7 +176,7 @@ async def test_a_page_whose_name_leads_here_changes_nothing(service: Service, ht
 
 
 @pytest.mark.long
-async def test_oversize_is_refused_everywhere(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_oversized_input_is_refused(facade: Facade, http: httpx.AsyncClient) -> None:
     large = b'[{"review": "' + b"a" * 1_100_000 + b'"}]'
     tried = 0
     for method, path, has_body, _ in await _operations(facade):
@@ -182,9 +184,9 @@ async def test_oversize_is_refused_everywhere(facade: Facade, http: httpx.AsyncC
             is_image = path.endswith("/images")
             sent, headers = (large * 10, {"Content-Type": "image/jpeg"}) if is_image else (large, {})
             answer = await http.request(method, path, content=sent, headers=headers)
-            # Without the stamp of a form nobody reads the image.
-            wanted = 403 if is_image and path.startswith("/storefront/") else 413
-            assert answer.status_code == wanted, f"{method} {path}"
+            # A storefront upload without a form stamp is refused before the image is read.
+            expected = 403 if is_image and path.startswith("/storefront/") else 413
+            assert answer.status_code == expected, f"{method} {path}"
             tried += 1
     assert tried > 20
     many = [new_id() for _ in range(1_001)]

@@ -1,4 +1,4 @@
-"""The audit log beyond reviews and returns: who changed settings, stores and templates; and its export."""
+"""Audit log entries about settings, stores and templates, and the export of the log."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ async def entries(facade: Facade, **query: str) -> list[Any]:
     return list((await facade.get("/api/audit", **query))["results"])
 
 
-async def test_changes_of_stores_are_entered_with_the_names_of_what_changed(facade: Facade) -> None:
+async def test_store_changes_are_logged_with_changed_fields(facade: Facade) -> None:
     store, repeated = new_id("store"), once()
     path = f"/api/stores/{store}"
     await facade.command("PUT", path, {"name": "Photo", "settings": {"reviewsEnabled": True}})
@@ -39,7 +39,7 @@ async def test_changes_of_stores_are_entered_with_the_names_of_what_changed(faca
 
 
 @pytest.mark.long
-async def test_changes_of_templates_and_settings_are_entered(own_service: Service, own_facade: Facade) -> None:
+async def test_template_and_settings_changes_are_logged(own_service: Service, own_facade: Facade) -> None:
     store, at = new_id("store"), datetime.now(UTC).isoformat()
     await own_facade.command("PUT", f"{TEMPLATE}?storeId={store}&languageCode=de", {"subject": "Wie war es?"})
     for _ in range(2):
@@ -48,13 +48,13 @@ async def test_changes_of_templates_and_settings_are_entered(own_service: Servic
     foreign = {"generalSettings": {"ratingCalculationMethod": "wilson"}, "user": "=upstream"}
     await own_service.publish("store-updates", message(foreign, "general"))
     await eventually(lambda: entries(own_facade, kind="settings"), lambda found: len(found) == 2)
-    told = [
+    logged = [
         [row[name] for name in ("kind", "action", "storeId", "templateName", "languageCode", "fields", "subject")]
         for row in await entries(own_facade, since=at)
         if row["storeId"] in (store, None)
     ]
     name = "OrderReviewRequest"
-    assert told == [
+    assert logged == [
         ["settings", "change", None, None, None, ["ratingCalculationMethod"], "=upstream"],
         ["settings", "change", None, None, None, ["reminder.daysInStatus"], None],
         ["template", "delete", store, name, "de", [], None],
@@ -64,7 +64,7 @@ async def test_changes_of_templates_and_settings_are_entered(own_service: Servic
 
 
 async def _exports(facade: Facade) -> None:
-    """Every entry, whatever the size of a page, in both formats."""
+    """Check that both formats export every entry, across pages of the log."""
     ids = await facade.submit(*(submission(new_id()) for _ in range(250)))
     await facade.moderate("approve", *ids)
     shown = await entries(facade, take="1000")

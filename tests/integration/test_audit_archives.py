@@ -1,4 +1,4 @@
-"""The archive of the audit log: what has its age is in one file, then no longer in the log, whatever ends a run."""
+"""Archiving of the audit log: each old entry moves into exactly one file, even if a run is interrupted."""
 
 import asyncio
 import gzip
@@ -19,19 +19,19 @@ from tests.support.waiting import eventually
 
 NOW: Final = datetime.now(UTC).replace(microsecond=0)
 OLD: Final = 400
-"""The age of old entries, in days."""
+"""Age of old entries, in days."""
 
 
 @pytest.fixture
 async def log(servers: Servers, tmp_path: Path) -> Service:
-    """An audit log that nothing writes to."""
+    """Return a service that doesn't run, so nothing else writes to its audit log."""
     service = Service(servers, tmp_path)
     await service.mark()
     return service
 
 
 async def fill(service: Service, old: int, young: int = 3) -> set[str]:
-    """Enter old and young approvals, edits and deletions of returns; returns the ids of the old ones."""
+    """Insert old and young approvals, edits and deletions of returns; returns the ids of the old ones."""
 
     def entry(number: int, age_days: int) -> Json:
         at = NOW - timedelta(days=age_days)
@@ -40,8 +40,8 @@ async def fill(service: Service, old: int, young: int = 3) -> set[str]:
         about = {"reviewId": f"review-{number}", "entityType": "Product", "entityId": "camera"}
         if action == "delete":
             about = {"returnId": f"return-{number}"}
-        said = {"storeId": None, "reason": "seen \u2028 twice", "commandId": None}
-        return {"_id": id, "at": at, "effectiveAt": at, "subject": subject, "action": action, **about, **said}
+        rest = {"storeId": None, "reason": "seen \u2028 twice", "commandId": None}
+        return {"_id": id, "at": at, "effectiveAt": at, "subject": subject, "action": action, **about, **rest}
 
     entries = [entry(n, OLD) for n in range(old)]
     async with service.mongo() as database:
@@ -56,24 +56,24 @@ async def left(service: Service) -> int:
 
 
 def archived(*files: Path) -> list[Any]:
-    """The entries in these archives."""
+    """Return the entries in these archives."""
     return [json.loads(line) for file in files for line in gzip.open(file)]
 
 
 @pytest.mark.long
-async def test_entries_move_into_the_file_by_their_age(log: Service, tmp_path: Path) -> None:
+async def test_old_entries_move_to_archive(log: Service, tmp_path: Path) -> None:
     ids = await fill(log, 2_500)
     assert "PLAUDIT_AUDIT__KEEP_DAYS" in (await log.run("audit", "archive", "a.gz", code=2)).stderr
     log.environment["PLAUDIT_AUDIT__KEEP_DAYS"] = "365"
     too_young = (NOW - timedelta(days=300)).isoformat()
     assert "stay" in (await log.run("audit", "archive", "a.gz", "--before", too_young, code=2)).stderr
-    said = (await log.run("audit", "archive", "no-folder/a.gz", code=1)).stderr
-    assert ("No such file or directory" in said, "Traceback" in said) == (True, False)
+    stderr = (await log.run("audit", "archive", "no-folder/a.gz", code=1)).stderr
+    assert ("No such file or directory" in stderr, "Traceback" in stderr) == (True, False)
     assert (await left(log), list(tmp_path.glob("a.gz*"))) == (2_503, [])
 
-    told = json.loads((await log.run("audit", "archive", "a.gz", "--json")).stdout)
+    result = json.loads((await log.run("audit", "archive", "a.gz", "--json")).stdout)
     file = tmp_path / "a.gz"
-    assert told == {"archived": 2_500, "file": str(file), "finished": None}
+    assert result == {"archived": 2_500, "file": str(file), "finished": None}
     assert file.stat().st_mode & 0o077 == 0
     entries = archived(file)
     assert (len(entries), {each["id"] for each in entries}, await left(log)) == (2_500, ids, 3)
@@ -90,19 +90,24 @@ async def test_entries_move_into_the_file_by_their_age(log: Service, tmp_path: P
     assert "already" in (await log.run("audit", "archive", "a.gz", code=2)).stderr
     nothing = {"archived": 0, "file": None, "finished": None}
     assert json.loads((await log.run("audit", "archive", "b.gz", "--json")).stdout) == nothing
-    cut = {"_id": "unfinished", "file": str(file), "sha256": hashlib.sha256(before).hexdigest(), "entries": 2_500}
+    interrupted = {
+        "_id": "unfinished",
+        "file": str(file),
+        "sha256": hashlib.sha256(before).hexdigest(),
+        "entries": 2_500,
+    }
     async with log.mongo() as database:
-        await database["auditArchives"].insert_one(cut)
-    told = json.loads((await log.run("audit", "archive", "b.gz", "--json")).stdout)
-    assert told == {**nothing, "finished": {"archived": 2_500, "file": str(file)}}
+        await database["auditArchives"].insert_one(interrupted)
+    result = json.loads((await log.run("audit", "archive", "b.gz", "--json")).stdout)
+    assert result == {**nothing, "finished": {"archived": 2_500, "file": str(file)}}
     assert (file.read_bytes(), sorted(each.name for each in tmp_path.glob("*.gz*"))) == (before, ["a.gz"])
 
 
-async def test_an_archive_that_was_cut_short_is_wanted_back(log: Service, tmp_path: Path) -> None:
+async def test_interrupted_archive_is_required(log: Service, tmp_path: Path) -> None:
     ids = sorted(await fill(log, 6))
-    cut = {"_id": "unfinished", "file": str(tmp_path / "gone.gz"), "sha256": "0" * 64, "entries": 2}
+    interrupted = {"_id": "unfinished", "file": str(tmp_path / "gone.gz"), "sha256": "0" * 64, "entries": 2}
     async with log.mongo() as database:
-        await database["auditArchives"].insert_one(cut)
+        await database["auditArchives"].insert_one(interrupted)
         await database["auditLog"].delete_one({"_id": ObjectId(ids[0])})
     before = ("--before", (NOW - timedelta(days=1 + OLD // 2)).isoformat())
     (tmp_path / "gone.gz").write_bytes(b"another file")
@@ -114,7 +119,7 @@ async def test_an_archive_that_was_cut_short_is_wanted_back(log: Service, tmp_pa
 
 
 @pytest.mark.slow
-async def test_killed_anywhere_each_entry_is_in_one_archive(log: Service, tmp_path: Path) -> None:
+async def test_killed_runs_archive_each_entry_once(log: Service, tmp_path: Path) -> None:
     ids = await fill(log, 30_000)
     before = ("--before", (NOW - timedelta(days=100)).isoformat())
     number = kills = 0
@@ -122,14 +127,16 @@ async def test_killed_anywhere_each_entry_is_in_one_archive(log: Service, tmp_pa
     async def killed_when(condition: Callable[[Path], Awaitable[Any]]) -> None:
         nonlocal number, kills
         number += 1
-        file, said = tmp_path / f"{number}.gz", tmp_path / f"{number}.log"
+        file, log_file = tmp_path / f"{number}.gz", tmp_path / f"{number}.log"
         environment = log.command_environment()
-        run = ForkedCommand("audit", "archive", file.name, *before, environment=environment, folder=tmp_path, log=said)
+        run = ForkedCommand(
+            "audit", "archive", file.name, *before, environment=environment, folder=tmp_path, log=log_file
+        )
 
-        async def is_so() -> bool:
+        async def has_reached() -> bool:
             return bool(run.poll() is not None or await condition(file))
 
-        await eventually(is_so)
+        await eventually(has_reached)
         run.send_signal(signal.SIGKILL)
         kills += await asyncio.to_thread(run.wait, 60) == -signal.SIGKILL
 
@@ -151,9 +158,9 @@ async def test_killed_anywhere_each_entry_is_in_one_archive(log: Service, tmp_pa
         for condition in (is_drafted, is_begun, is_named, is_removing, is_removing):
             count = await entries.estimated_document_count()
             await killed_when(condition)
-            there = {each["id"] for each in archived(*tmp_path.glob("*.gz"))}
+            archived_ids = {each["id"] for each in archived(*tmp_path.glob("*.gz"))}
             missing = ids - {str(each["_id"]) async for each in entries.find({}, {"_id": 1})}
-            assert missing <= there, "removed without being in a file"
+            assert missing <= archived_ids, "removed from the log without being archived"
     assert kills >= 3
     await log.run("audit", "archive", "last.gz", *before)
     found = [each["id"] for each in archived(*tmp_path.glob("*.gz"))]

@@ -1,4 +1,4 @@
-"""What waits while workers are away, and what a retention took meanwhile."""
+"""Parked commands and unread records while no worker runs, and records deleted by retention meanwhile."""
 
 from datetime import timedelta
 
@@ -16,7 +16,9 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
-async def test_time_without_workers_is_no_parking_time(own_service: Service, own_facade: Facade, product: str) -> None:
+async def test_time_without_workers_does_not_count_as_parking_time(
+    own_service: Service, own_facade: Facade, product: str
+) -> None:
     service = own_service
     async with service.mongo() as database:
         parked, clock = database["parkedCommands"], database["parkingClock"]
@@ -24,7 +26,7 @@ async def test_time_without_workers_is_no_parking_time(own_service: Service, own
         await eventually(lambda: parked.count_documents({}), lambda count: count == 1)
         await eventually(lambda: clock.count_documents({}), lambda count: count == 1)
         await service.stop("worker")
-        # A day passes.
+        # Simulates a day without workers.
         day = timedelta(days=1) // timedelta(milliseconds=1)
         for collection, name in ((parked, "parkedAt"), (clock, "at")):
             await collection.update_many({}, [{"$set": {name: {"$subtract": [f"${name}", day]}}}])
@@ -37,7 +39,7 @@ async def test_time_without_workers_is_no_parking_time(own_service: Service, own
     assert await service.records("moderation-commands.dlq") == []
 
 
-async def test_the_doctor_counts_what_nobody_read_in_time(own_service: Service) -> None:
+async def test_doctor_counts_records_deleted_unread(own_service: Service) -> None:
     service = own_service
     place = TopicPartition(service.topic("store-updates"), 0)
     await service.stop("worker")
@@ -46,5 +48,5 @@ async def test_the_doctor_counts_what_nobody_read_in_time(own_service: Service) 
     await service.publish("store-updates", *(message({"id": key, "name": "Shop"}, key) for key in keys))
     async with admin_client(KafkaConnection(service.servers.kafka)) as admin:
         await admin.delete_records({place: RecordsToDelete(before_offset=3)})
-    said = " ".join((await service.run("doctor", code=1)).stdout.split())
-    assert "deleted records before they were read: 3 of store-updates" in said, said
+    output = " ".join((await service.run("doctor", code=1)).stdout.split())
+    assert "deleted records before they were read: 3 of store-updates" in output, output

@@ -1,4 +1,4 @@
-"""The gauges of what waits in the database: how much, and for how long."""
+"""Gauges of work that waits in the database: its amount and its age."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -34,25 +34,25 @@ def value(gauge: Gauge, **labels: str) -> float | None:
     return metrics.REGISTRY.get_sample_value(gauge._name, labels)
 
 
-async def told(database: Database, *, is_known: bool = True) -> None:
-    """Have the gauges told as they are now: again where a busy machine takes longer for it than a scrape may."""
+async def refresh_gauges(database: Database, *, is_known: bool = True) -> None:
+    """Refresh the gauges, again if a busy machine exceeds the timeout of a scrape."""
     publisher = Publisher(KafkaConnection("127.0.0.1:1"))
 
-    async def found() -> float | None:
+    async def is_mongo_known() -> float | None:
         await Gauges(Services(database, publisher, TopicNames("t."), version="1", entity_types=SAMPLE)).refresh()
         return value(metrics.STATE_KNOWN, what="mongodb")
 
-    await eventually(found, float(is_known).__eq__)
+    await eventually(is_mongo_known, float(is_known).__eq__)
 
 
-def about(gauge: Gauge, minutes: float, **labels: str) -> bool:
+def is_about(gauge: Gauge, minutes: float, **labels: str) -> bool:
     found = value(gauge, **labels)
     return found is not None and abs(found - 60 * minutes) < 60
 
 
-async def test_what_waits_is_told_with_its_age(servers: Servers) -> None:
+async def test_waiting_work_is_measured_with_its_age(servers: Servers) -> None:
     async with own_database(servers) as database:
-        await told(database)
+        await refresh_gauges(database)
         for kind in ("reviews", "returns", "verdicts"):
             assert value(metrics.PARKED, kind=kind) == value(metrics.PARKED_AGE, kind=kind) == 0
         for gauge in (metrics.OUTBOX, metrics.OUTBOX_AGE, metrics.MAILS_OWED, metrics.MAILS_OVERDUE):
@@ -64,16 +64,16 @@ async def test_what_waits_is_told_with_its_age(servers: Servers) -> None:
         await database["outbox"].insert_many([{"at": now - n * MINUTE, "messages": []} for n in (1, 5)])
         await database["mails"].insert_many([{"dueAt": now - n * MINUTE} for n in (20, -20)])
         await database["mails"].insert_one({"doneAt": now - 90 * MINUTE})
-        await told(database)
+        await refresh_gauges(database)
         for minutes, kind in ((40, "reviews"), (50, "returns"), (60, "verdicts")):
             assert value(metrics.PARKED, kind=kind) == 2
-            assert about(metrics.PARKED_AGE, minutes, kind=kind)
+            assert is_about(metrics.PARKED_AGE, minutes, kind=kind)
         assert (value(metrics.OUTBOX), value(metrics.MAILS_OWED)) == (2, 2)
-        assert about(metrics.OUTBOX_AGE, 5)
-        assert about(metrics.MAILS_OVERDUE, 20)
+        assert is_about(metrics.OUTBOX_AGE, 5)
+        assert is_about(metrics.MAILS_OVERDUE, 20)
 
 
-async def test_what_is_overdue_may_wait_behind_a_backlog(servers: Servers) -> None:
+async def test_overdue_commands_may_wait_behind_a_backlog(servers: Servers) -> None:
     async with own_database(servers) as database:
         await database["parkedReturns"].insert_many([{"parkedAt": datetime.now(UTC) - n * MINUTE} for n in (1, 90)])
         (found,) = [each async for each in check_mongo(database, 21) if each.check == "parked commands"]
@@ -82,7 +82,7 @@ async def test_what_is_overdue_may_wait_behind_a_backlog(servers: Servers) -> No
         assert "check that one is running" in found.advice
 
 
-async def test_reminders_without_a_scheduler_are_told(servers: Servers) -> None:
+async def test_reminders_without_scheduler_are_reported(servers: Servers) -> None:
     async with own_database(servers) as database:
 
         async def finding() -> tuple[Level, str]:
@@ -98,15 +98,15 @@ async def test_reminders_without_a_scheduler_are_told(servers: Servers) -> None:
         assert (await finding())[0] is Level.WARN
 
 
-async def test_a_run_of_reminders_is_overdue_by_its_schedule(servers: Servers) -> None:
+async def test_reminders_are_overdue_by_their_schedule(servers: Servers) -> None:
     async with own_database(servers) as database:
         leases, collection, now = LeaseRepository(database), database["leases"], datetime.now(UTC)
-        await told(database)
+        await refresh_gauges(database)
         assert str(value(metrics.REMINDERS_OVERDUE)) == "nan"
         await leases.take(REMINDERS, "a", 30)
         await leases.note_schedule(REMINDERS, "* * * * *")
-        await told(database)
-        # A minute may begin at this very moment.
+        await refresh_gauges(database)
+        # A new minute may have begun just now.
         overdue = value(metrics.REMINDERS_OVERDUE)
         assert overdue is not None
         assert 0 <= overdue < 30
@@ -114,21 +114,21 @@ async def test_a_run_of_reminders_is_overdue_by_its_schedule(servers: Servers) -
         await collection.update_one({"_id": REMINDERS}, {"$set": {"scheduled": now - 90 * MINUTE}})
         await collection.update_one({"_id": REMINDERS}, {"$set": {"done": now - 30 * MINUTE}})
         await leases.note_schedule(REMINDERS, "* * * * *")
-        await told(database)
-        assert about(metrics.REMINDERS_OVERDUE, 29.5)
+        await refresh_gauges(database)
+        assert is_about(metrics.REMINDERS_OVERDUE, 29.5)
         assert abs((value(metrics.REMINDERS_RUN) or 0) - (now - 30 * MINUTE).timestamp()) < 1
 
-        # Switched off, nothing is due; switched on again, nothing is due of the time between.
+        # While disabled nothing is due; enabling it again makes nothing due from the time in between.
         await leases.note_schedule(REMINDERS, None)
-        await told(database)
+        await refresh_gauges(database)
         assert value(metrics.REMINDERS_OVERDUE) == 0
         await leases.note_schedule(REMINDERS, "0 0 1 1 *")
-        await told(database)
+        await refresh_gauges(database)
         assert value(metrics.REMINDERS_OVERDUE) == 0
 
 
 @pytest.mark.kafka
-async def test_a_partition_that_is_gone_has_no_lag(servers: Servers) -> None:
+async def test_deleted_partition_has_no_lag(servers: Servers) -> None:
     connection, names = KafkaConnection(servers.kafka), TopicNames(f"{new_id()}.")
     lag, topics = ConsumerLag(connection, names, timeout=60), (Topic.ORDER_EVENTS, Topic.STORE_UPDATES)
     async with own_database(servers) as database, admin_client(connection) as admin:
@@ -139,8 +139,8 @@ async def test_a_partition_that_is_gone_has_no_lag(servers: Servers) -> None:
         async def with_lag() -> set[str]:
             gauges.asked_at = float("-inf")
             await gauges.refresh()
-            told = (metrics.CONSUMER_LAG, metrics.CONSUMER_LAG_AGE)
-            return {topic for topic in topics if all(value(g, topic=topic, partition="0") == 0 for g in told)}
+            gauges_of_lag = (metrics.CONSUMER_LAG, metrics.CONSUMER_LAG_AGE)
+            return {topic for topic in topics if all(value(g, topic=topic, partition="0") == 0 for g in gauges_of_lag)}
 
         try:
             await eventually(with_lag, set(topics).__eq__)
@@ -150,33 +150,35 @@ async def test_a_partition_that_is_gone_has_no_lag(servers: Servers) -> None:
             await lag.stop()
 
 
-class ClosedLag(ConsumerLag):
-    """What Kafka answers whose account may not look at the groups."""
+class UnauthorizedLag(ConsumerLag):
+    """Lag as an account without access to the consumer groups gets it from Kafka."""
 
     async def measure(self, *topics: Topic) -> Lag:
         raise GroupAuthorizationFailedError("plaudit.order-events")
 
 
-async def test_a_right_that_is_missing_is_said_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_authorization_is_logged_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("api.metrics.log", structlog.get_logger())
     connection, names = KafkaConnection(servers.kafka), TopicNames("t.")
     async with own_database(servers) as database:
-        lag = ClosedLag(connection, names)
+        lag = UnauthorizedLag(connection, names)
         gauges = Gauges(Services(database, Publisher(connection), names, version="1", entity_types=SAMPLE, lag=lag))
         with capture_logs() as logs:
             for _ in range(2):
                 gauges.asked_at = float("-inf")
                 await gauges.refresh()
-    said = [each for each in logs if each["event"] == "Lag can't be measured"]
-    assert [(each["log_level"], "GroupAuthorizationFailed" in each["error"]) for each in said] == [("warning", True)]
+    warnings = [each for each in logs if each["event"] == "Lag can't be measured"]
+    assert [(each["log_level"], "GroupAuthorizationFailed" in each["error"]) for each in warnings] == [
+        ("warning", True)
+    ]
 
 
-async def test_what_cannot_be_told_keeps_nothing_else_from_being_told(servers: Servers) -> None:
+async def test_failed_measurement_is_marked_unknown(servers: Servers) -> None:
     async with own_database(servers) as database:
-        await told(database)
+        await refresh_gauges(database)
         assert value(metrics.STATE_KNOWN, what="mongodb") == 1
-        # As after a restore that went wrong.
+        # Such a document can result from a faulty restore.
         await database["parkedReturns"].insert_one({"_id": "without a moment"})
-        await told(database, is_known=False)
+        await refresh_gauges(database, is_known=False)
         assert value(metrics.STATE_KNOWN, what="mongodb") == 0
         assert value(metrics.PARKED, kind="returns") is None

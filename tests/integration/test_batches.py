@@ -1,4 +1,4 @@
-"""Batches as consumers get them: cut off, delivered again, and with several records about one thing."""
+"""Batches as consumers receive them: interrupted, redelivered, and with several records about one object."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
@@ -48,44 +48,42 @@ async def desk(servers: Servers) -> AsyncIterator[Desk]:
 
 
 @pytest.mark.long
-async def test_a_review_for_which_a_rule_fires_is_verified_by_a_repeat(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_ruled_review_is_verified_by_retry(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     store, customer = await desk.open_store(moderationRules=APPROVING), new_id("customer")
     await desk.order(an_order(new_id("order"), {desk.product: 1}, storeId=store, customerId=customer))
-    made, looks = desk.services.purchases.existing, 0
+    existing, lookups = desk.services.purchases.existing, 0
 
-    async def cut_off_once(wanted: Collection[Purchase]) -> set[Purchase]:
-        nonlocal looks
-        looks += bool(wanted)
-        if wanted and looks == 1:
+    async def fail_once(wanted: Collection[Purchase]) -> set[Purchase]:
+        nonlocal lookups
+        lookups += bool(wanted)
+        if wanted and lookups == 1:
             raise AutoReconnect("away")
-        return await made(wanted)
+        return await existing(wanted)
 
-    monkeypatch.setattr(desk.services.purchases, "existing", cut_off_once)
+    monkeypatch.setattr(desk.services.purchases, "existing", fail_once)
     review = desk.review(rating=5, storeId=store, userId=customer)
     await desk.submit(desk.records(review))
     stored = await desk.stored(review["id"])
-    assert looks > 1
+    assert lookups > 1
     assert (stored["status"], stored.get("verifiedPurchase")) == (1, True)
     assert desk.event_kinds(review["id"]) == ["ReviewSubmitted", "ReviewApproved"]
 
 
 @pytest.mark.parametrize("edits", [[], [{"review": "Better."}]], ids=["stored", "edited"])
 @pytest.mark.long
-async def test_a_review_is_told_whose_worker_died_before_it_could(desk: Desk, edits: list[Json]) -> None:
+async def test_review_is_announced_after_worker_died(desk: Desk, edits: list[Json]) -> None:
     store = await desk.open_store(reviewsEnabled=False)
     first, other, again = desk.review(), desk.review(), desk.review(storeId=store)
     before = desk.records(again, at=LONG_AGO)
     await desk.submit(before)
     await desk.open_store(store)
-    # With what was refused in one batch, as where its offset is committed no more.
+    # Redelivered together with a refused submission, as if its offset had not been committed.
     records = [*before, *desk.records([first, other], *({**first, **edit} for edit in edits), again)]
     for _ in range(2):
         desk.kafka.failures.append(asyncio.CancelledError())
         with pytest.raises(asyncio.CancelledError):
             await desk.submit(records)
-        # Stored at once, by rules and statements that know nothing of events.
+        # Stored at once: storing doesn't wait for the events.
         assert {(await desk.stored(each["id"])).get("status") for each in (first, other, again)} == {ReviewStatus.NEW}
         assert [desk.event_kinds(each["id"]) for each in (first, other, again)] == [[], [], ["SubmissionRefused"]]
     for _ in range(2):
@@ -99,28 +97,28 @@ async def test_a_review_is_told_whose_worker_died_before_it_could(desk: Desk, ed
             assert data["at"] == timestamp(created)
 
 
-async def test_rules_are_compiled_beside_other_work_and_in_no_transaction(
+async def test_rules_are_compiled_off_thread_and_outside_transactions(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes seconds for many words: a worker's heartbeats don't wait, and nobody ends a transaction that stands."""
+    """Compiling many words takes seconds; meanwhile heartbeats are sent and no transaction is open."""
     store, found = await desk.open_store(moderationRules=RULES), list[tuple[bool, bool]]()
     transactions = desk.services.transactions
-    commit, in_hand = transactions.commit, 0
+    commit, open_transactions = transactions.commit, 0
 
-    def compiled(rules: tuple[ModerationRule, ...]) -> RuleSet:
-        found.append((current_thread() is main_thread(), in_hand > 0))
+    def compile_rules(rules: tuple[ModerationRule, ...]) -> RuleSet:
+        found.append((current_thread() is main_thread(), open_transactions > 0))
         return RuleSet(rules)
 
-    async def counted(function: Callable[[UnitOfWork], Awaitable[T]]) -> tuple[T, list[Owed]]:
-        nonlocal in_hand
-        in_hand += 1
+    async def counting_commit(function: Callable[[UnitOfWork], Awaitable[T]]) -> tuple[T, list[Owed]]:
+        nonlocal open_transactions
+        open_transactions += 1
         try:
             return await commit(function)
         finally:
-            in_hand -= 1
+            open_transactions -= 1
 
-    monkeypatch.setattr(transactions, "commit", counted)
-    monkeypatch.setattr(moderation_rules, "rule_set", compiled)
+    monkeypatch.setattr(transactions, "commit", counting_commit)
+    monkeypatch.setattr(moderation_rules, "rule_set", compile_rules)
     review = desk.review(storeId=store, userId="anna")
     await desk.submit(desk.records(review))
     await desk.submit(desk.records({**review, "review": "A scam."}))
@@ -129,26 +127,26 @@ async def test_rules_are_compiled_beside_other_work_and_in_no_transaction(
 
 
 @pytest.mark.parametrize("is_cut_off", [False, True], ids=["once", "again"])
-async def test_edits_of_long_texts_are_judged_beside_other_work_some_in_each_transaction(
+async def test_long_edits_are_judged_off_thread_in_small_transactions(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, is_cut_off: bool
 ) -> None:
     rules = [RULES[-1], {"id": "same", "kind": "duplicate", "outcome": "hold"}]
-    store, main, commits = await desk.open_store(moderationRules=rules), list[bool](), list[int]()
+    store, on_main_thread, commits = await desk.open_store(moderationRules=rules), list[bool](), list[int]()
     reviews = [desk.review(storeId=store, userId=f"a {n}", title=None, review=f"The {n}.{'.' * 34}") for n in range(6)]
     await desk.submit(desk.records(reviews))
     *reviews, unchanged = reviews
     run = desk.services.transactions.run
 
     def keys_of(identity: ReviewIdentity, text: str) -> tuple[str, ...]:
-        main.append(current_thread() is main_thread())
+        on_main_thread.append(current_thread() is main_thread())
         return text_keys(identity, text)
 
     class Judge(RuleSet):
         def judge(self, review: RuleInput) -> Ruling:
-            main.append(current_thread() is main_thread())
+            on_main_thread.append(current_thread() is main_thread())
             return super().judge(review)
 
-    async def counted(function: Callable[[UnitOfWork], Awaitable[T]]) -> T:
+    async def counting_run(function: Callable[[UnitOfWork], Awaitable[T]]) -> T:
         result = await run(function)
         if isinstance(result, EditedReviews):
             commits.append(len(result.results))
@@ -157,28 +155,28 @@ async def test_edits_of_long_texts_are_judged_beside_other_work_some_in_each_tra
             raise AutoReconnect("away")
         return result
 
-    monkeypatch.setattr(desk.services.transactions, "run", counted)
+    monkeypatch.setattr(desk.services.transactions, "run", counting_run)
     monkeypatch.setattr(reviews_edits, "text_keys", keys_of)
     monkeypatch.setattr(reviews_edits, "_AT_ONCE", 100)
     monkeypatch.setattr(moderation_rules, "_THREAD_CHARACTERS", 0)
     monkeypatch.setattr(moderation_rules, "rule_set", Judge)
     texts = ["A scam." + "!" * 33, "Fine." * 8, "Good." * 8, "Long." * 8, unchanged["review"]]
     await desk.submit(desk.records(*({**r, "review": text} for r, text in zip(reviews, texts, strict=True))))
-    # What was written before it was cut off is known.
+    # Edits committed before the failure are not repeated.
     assert commits == [2, 2, *([0] if is_cut_off else []), 1]
-    assert not any(main)
+    assert not any(on_main_thread)
     assert [(await desk.stored(each["id"]))["review"] for each in reviews] == texts
     assert [(await desk.stored(each["id"])).get("flags", []) for each in reviews] == [["words"], [], [], [], ["same"]]
     assert [desk.event_kinds(each["id"]) for each in reviews] == [["ReviewSubmitted", "ReviewEdited"]] * 5
 
 
-async def test_a_review_is_told_that_was_deleted_before_its_worker_could(desk: Desk) -> None:
+async def test_review_deleted_before_its_event_is_announced(desk: Desk) -> None:
     store = await desk.open_store(moderationRules=RULES)
     plain, fair, good = desk.review(), desk.review(rating=3, storeId=store), desk.review(rating=5, storeId=store)
     reviews = (plain, fair, good)
     ruled = desk.records(good)
     await desk.submit(ruled)
-    # The same review in other words, and a rival for its id, in records of the same millisecond.
+    # The same review with another text, and a conflicting review with its id, in records of the same millisecond.
     others = {**plain, "review": "Sharper."}, {**plain, "EntityId": new_id()}
     records = [*ruled, *desk.records(plain, fair, *others, at=LONG_AGO)]
     desk.kafka.failures.append(asyncio.CancelledError())
@@ -193,7 +191,7 @@ async def test_a_review_is_told_that_was_deleted_before_its_worker_could(desk: D
     assert {(await desk.stored(review["id"])).get("goneAt") is None for review in reviews} == {False}
 
 
-async def test_no_submission_that_was_refused_is_taken_by_a_redelivery(desk: Desk) -> None:
+async def test_redelivery_does_not_accept_refused_submission(desk: Desk) -> None:
     store = await desk.open_store(reviewsEnabled=False)
     first = desk.review(storeId=store)
     edited, theirs = {**first, "review": "Another text."}, {**first, "userId": "bert"}
@@ -204,12 +202,12 @@ async def test_no_submission_that_was_refused_is_taken_by_a_redelivery(desk: Des
     await desk.submit(records[1:])
     assert (await desk.stored(first["id"])).get("refused") == "reviews-disabled"
     assert desk.event_kinds(first["id"]) == ["SubmissionRefused"] * 3
-    # What is sent again is decided anew.
+    # A new submission is decided anew.
     await desk.submit(desk.records(edited))
     assert (await desk.stored(first["id"]))["review"] == "Another text."
 
 
-async def test_events_stand_in_the_order_in_which_it_happened_also_within_a_batch(desk: Desk) -> None:
+async def test_events_keep_their_order_within_a_batch(desk: Desk) -> None:
     store = await desk.open_store(moderationRules=RULES)
     fair, good = desk.review(rating=3, storeId=store), desk.review(rating=5, storeId=store)
     edits: list[Json] = [{"rating": 4, "review": "Better."}, {"review": "A scam."}, {"rating": 4.5, "review": "Good."}]
@@ -222,20 +220,20 @@ async def test_events_stand_in_the_order_in_which_it_happened_also_within_a_batc
     assert desk.event_kinds(fair["id"]) == ["ReviewSubmitted", *edited]
 
 
-async def test_what_has_waited_for_a_review_is_told_behind_it(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_parked_verdict_is_announced_after_its_review(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inbox, "LONGEST_PAUSE_S", 0.0)
     review = desk.review()
     await desk.judge(desk.verdicts(review, "approve"))
     publish = desk.kafka.publish
 
-    async def away_at_first(messages: Sequence[OutgoingMessage]) -> None:
+    async def fail_first(messages: Sequence[OutgoingMessage]) -> None:
         if messages:
             monkeypatch.setattr(desk.kafka, "publish", publish)
-            for _ in range(100):  # what doesn't wait for this goes on meanwhile
+            for _ in range(100):  # anything that doesn't wait for the publication can proceed meanwhile
                 await desk.database.command("ping")
             raise BrokerAwayError("away")
 
-    monkeypatch.setattr(desk.kafka, "publish", away_at_first)
+    monkeypatch.setattr(desk.kafka, "publish", fail_first)
     await desk.submit(desk.records(review))
     assert desk.event_kinds(review["id"]) == ["ReviewSubmitted", "ReviewApproved"]
 
@@ -251,7 +249,7 @@ async def test_events_keep_their_order_while_kafka_is_away(desk: Desk, monkeypat
     assert await desk.database["outbox"].count_documents({}) == 0
 
 
-async def test_places_of_what_is_gone_are_remembered_from_now_on_whatever_the_times_of_records(desk: Desk) -> None:
+async def test_tombstones_have_current_time_not_record_time(desk: Desk) -> None:
     began = datetime.now(UTC) - timedelta(minutes=1)
     long_ago = began - timedelta(days=60)
     order, deleted, refused = new_id("order"), new_id("return"), new_id("return")
@@ -272,11 +270,11 @@ async def test_places_of_what_is_gone_are_remembered_from_now_on_whatever_the_ti
             assert place is not None
             assert place["refusedAt"] > began
         assert (await desk.stored(review["id"]))["goneAt"] > began
-    told = [(kind, data["at"][:10]) for kind, data in desk.events() if data.get("returnId") in (deleted, refused)]
-    assert told == [(kind, f"{long_ago:%Y-%m-%d}") for kind in ("ReturnCreated", "ReturnDeleted", "ReturnRefused")]
+    events = [(kind, data["at"][:10]) for kind, data in desk.events() if data.get("returnId") in (deleted, refused)]
+    assert events == [(kind, f"{long_ago:%Y-%m-%d}") for kind in ("ReturnCreated", "ReturnDeleted", "ReturnRefused")]
 
 
-async def test_the_latest_event_of_a_return_has_the_latest_time(desk: Desk) -> None:
+async def test_event_times_of_a_return_are_ascending(desk: Desk) -> None:
     order, id, now = new_id("order"), new_id("return"), round(datetime.now(UTC).timestamp() * 1_000)
     await desk.order(an_order(order, {"a": 2}))
     commands = [
@@ -287,16 +285,14 @@ async def test_the_latest_event_of_a_return_has_the_latest_time(desk: Desk) -> N
     ]
     for command, at in commands:
         await desk.command_returns(desk.records(command, at=at))
-    told = [(kind, data["at"]) for kind, data in desk.events() if data.get("returnId") == id]
-    assert [kind for kind, _ in told] == ["ReturnCreated", "ReturnChanged", "ReturnChanged", "ReturnDeleted"]
-    times = [datetime.fromisoformat(at) for _, at in told]
+    events = [(kind, data["at"]) for kind, data in desk.events() if data.get("returnId") == id]
+    assert [kind for kind, _ in events] == ["ReturnCreated", "ReturnChanged", "ReturnChanged", "ReturnDeleted"]
+    times = [datetime.fromisoformat(at) for _, at in events]
     assert times == [times[0] + number * timedelta(milliseconds=1) for number in range(4)]
 
 
 @pytest.mark.long
-async def test_a_token_whose_review_is_refused_by_a_repeat_is_good_for_another(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_token_of_refused_review_stays_usable(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     store, customer = await desk.open_store(purchaseRequired=True), new_id("customer")
     expiry = datetime.now(UTC) + timedelta(days=1)
     token = ReviewToken(store, new_id("order"), "1", desk.product, customer, expiry)
@@ -307,12 +303,12 @@ async def test_a_token_whose_review_is_refused_by_a_repeat_is_good_for_another(
     }
     insert = desk.services.reviews.insert
 
-    async def closed_and_away(*_: object) -> None:
+    async def close_and_fail(*_: object) -> None:
         monkeypatch.setattr(desk.services.reviews, "insert", insert)
         await desk.open_store(store, reviewsEnabled=False)
         raise AutoReconnect("away")
 
-    monkeypatch.setattr(desk.services.reviews, "insert", closed_and_away)
+    monkeypatch.setattr(desk.services.reviews, "insert", close_and_fail)
     first, second, third = (desk.review(**given) for _ in range(3))
     await desk.submit(desk.records(first))
     assert (await desk.stored(first["id"])).get("refused") == "reviews-disabled"
@@ -322,13 +318,13 @@ async def test_a_token_whose_review_is_refused_by_a_repeat_is_good_for_another(
     await desk.submit(desk.records(third))
     assert (await desk.stored(second["id"]))["userId"] == customer
     assert (await desk.stored(third["id"])).get("refused") == "token-used"
-    # Nor does a refusal free the token of a stored review.
+    # Nor does a refused edit free the token of a stored review.
     await desk.open_store(store, reviewsEnabled=False)
     await desk.submit(desk.records({**second, "review": "Another text."}))
     assert await desk.services.review_tokens.used({token.line}) == {token.line: second["id"]}
 
 
-async def test_a_verdict_that_comes_again_undoes_no_decision(desk: Desk) -> None:
+async def test_repeated_verdict_undoes_no_decision(desk: Desk) -> None:
     review = desk.review()
     early, late = desk.verdicts(review, "approve", "approve")
     await desk.judge([early])
@@ -341,8 +337,8 @@ async def test_a_verdict_that_comes_again_undoes_no_decision(desk: Desk) -> None
         assert (await desk.stored(review["id"]))["status"] == ReviewStatus.NEW
 
 
-async def with_an_image(desk: Desk) -> tuple[Json, str]:
-    """A stored review with an image that is ready, and the id of that."""
+async def submit_with_image(desk: Desk) -> tuple[Json, str]:
+    """Store a review with a ready image; returns the review and the image's id."""
     image = str(uuid4())
     stored = StoredImage(image, ImageState.READY, datetime.now(UTC))
     await in_transaction(desk.database, lambda session: desk.services.images.save(stored, session))
@@ -351,8 +347,8 @@ async def with_an_image(desk: Desk) -> tuple[Json, str]:
     return review, image
 
 
-async def test_a_command_about_an_image_counts_once_also_within_a_batch(desk: Desk) -> None:
-    review, image = await with_an_image(desk)
+async def test_repeated_image_command_counts_once_within_a_batch(desk: Desk) -> None:
+    review, image = await submit_with_image(desk)
     commands = [
         {"action": action, "reviewId": review["id"], "imageId": image, "commandId": command}
         for action, command in (("hide", "first"), ("show", "second"), ("hide", "first"))
@@ -364,7 +360,7 @@ async def test_a_command_about_an_image_counts_once_also_within_a_batch(desk: De
     assert [answer.outcome for answer in answers.values()] == [Outcome.APPLIED, Outcome.APPLIED]
 
 
-async def test_a_deletion_that_is_refused_takes_neither_votes_nor_reports(desk: Desk) -> None:
+async def test_refused_deletion_keeps_votes_and_reports(desk: Desk) -> None:
     review = desk.review()
     await desk.submit(desk.records(review))
     await desk.database["votes"].insert_one({"_id": {"reviewId": review["id"], "userId": "u"}, "helpful": True})
@@ -376,8 +372,8 @@ async def test_a_deletion_that_is_refused_takes_neither_votes_nor_reports(desk: 
     assert counts == [1, 1, 0, 0]
 
 
-async def test_what_was_edited_while_no_worker_ran_is_not_approved_by_who_saw_it_before(desk: Desk) -> None:
-    """The edit is read first, as it may be, and the decision names the text that its page showed."""
+async def test_approval_of_outdated_text_is_refused(desk: Desk) -> None:
+    """The edit is consumed first, as is possible, and the decision names the text that the moderator saw."""
     review = desk.review(title="As it was", review="Harmless")
     await desk.submit(desk.records(review))
     seen = text_hash("As it was", "Harmless")
@@ -390,8 +386,8 @@ async def test_what_was_edited_while_no_worker_ran_is_not_approved_by_who_saw_it
     assert (await desk.stored(review["id"]))["status"] == ReviewStatus.APPROVED
 
 
-async def test_a_command_about_an_image_that_comes_again_undoes_no_later_one(desk: Desk) -> None:
-    review, image = await with_an_image(desk)
+async def test_redelivered_image_command_undoes_no_later_one(desk: Desk) -> None:
+    review, image = await submit_with_image(desk)
     about = {"reviewId": review["id"], "imageId": image}
     hide, show = desk.records(*({**about, "action": action} for action in ("hide", "show")))
     for batch in ([hide, show], [hide]):
@@ -400,7 +396,7 @@ async def test_a_command_about_an_image_that_comes_again_undoes_no_later_one(des
         assert not after.is_hidden
 
 
-async def test_a_refusal_that_has_come_again_meanwhile_is_not_replaced(desk: Desk) -> None:
+async def test_outdated_refusal_is_not_replaced(desk: Desk) -> None:
     store = await desk.open_store(reviewsEnabled=False)
     review = desk.review(storeId=store)
     reviews = desk.services.reviews
@@ -417,7 +413,7 @@ async def test_a_refusal_that_has_come_again_meanwhile_is_not_replaced(desk: Des
     assert await reviews.replace_refused(after, after)
 
 
-async def test_what_is_planned_anew_stays_planned(desk: Desk) -> None:
+async def test_replanned_approval_stays_planned(desk: Desk) -> None:
     review = desk.review()
     await desk.submit(desk.records(review))
     plans, now = PlannedApprovalRepository(desk.database), datetime.now(UTC)
@@ -435,7 +431,7 @@ async def test_what_is_planned_anew_stays_planned(desk: Desk) -> None:
     assert await in_transaction(desk.database, lambda session: plans.take([left], session)) == [left]
 
 
-async def test_a_token_that_proves_meanwhile_is_not_unmarked(desk: Desk) -> None:
+async def test_verification_by_token_is_kept(desk: Desk) -> None:
     review, purchases = desk.review(userId="anna"), desk.services.purchases
     await desk.submit(desk.records(review))
     await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": {"verifiedPurchase": True}})

@@ -1,4 +1,4 @@
-"""What changes between two questions whose answers are put together: nothing is lost, and nobody is told wrong."""
+"""Changes between two queries whose results are combined: nothing is lost, and no answer is wrong."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
@@ -33,19 +33,19 @@ async def desk(servers: Servers) -> AsyncIterator[Desk]:
 def meanwhile(
     monkeypatch: pytest.MonkeyPatch, kind: type[Any], question: str, happens: Callable[[], Awaitable[object]]
 ) -> None:
-    """Let something happen once, right behind the first answer to a question."""
+    """Let something happen once, immediately after the first answer to a query."""
     plain = getattr(kind, question)
 
-    async def asked(self: object, *arguments: Any) -> object:
+    async def answer_then_happen(self: object, *arguments: Any) -> object:
         answer = await plain(self, *arguments)
         monkeypatch.setattr(kind, question, plain)
         await happens()
         return answer
 
-    monkeypatch.setattr(kind, question, asked)
+    monkeypatch.setattr(kind, question, answer_then_happen)
 
 
-async def test_of_two_who_take_a_text_over_one_is_the_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_takeover_of_text_has_one_winner(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = desk.services.texts
     await texts.holders([("old", [KEY])])
     edited = {"_id": "old", "entityType": "Product", "entityId": "1", "review": "Something else by now"}
@@ -55,9 +55,7 @@ async def test_of_two_who_take_a_text_over_one_is_the_first(desk: Desk, monkeypa
     assert await texts.holders([("later", [KEY])]) == {KEY: "quick"}
 
 
-async def test_a_text_that_is_forgotten_while_it_is_looked_up_is_noted(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_text_forgotten_during_lookup_is_noted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = desk.services.texts
     await texts.holders([("old", [KEY])])
     plain = TextRepository.noted
@@ -72,9 +70,7 @@ async def test_a_text_that_is_forgotten_while_it_is_looked_up_is_noted(
     assert await texts.holders([("later", [KEY])]) == {KEY: "new"}
 
 
-async def test_a_token_that_is_given_back_while_it_is_looked_up_is_used(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_token_released_during_lookup_is_used(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = desk.services.review_tokens
     token = ReviewToken("Shop", "order", "line", "product", "anna", datetime.now(UTC) + timedelta(days=1))
     first, second = UsedToken(token, "first"), UsedToken(token, "second")
@@ -91,7 +87,7 @@ async def test_a_token_that_is_given_back_while_it_is_looked_up_is_used(
     assert await tokens.use([second]) == ({token.line}, {token.line: "second"})
 
 
-async def test_lines_with_one_id_have_tokens_for_each_product(desk: Desk) -> None:
+async def test_lines_with_same_id_have_a_token_per_product(desk: Desk) -> None:
     tokens, used = desk.services.review_tokens, desk.database["usedReviewTokens"]
     camera = ReviewToken("Shop", new_id("order"), "line", "camera", "anna", datetime.now(UTC) + timedelta(days=1))
     tripod, case = replace(camera, product_id="tripod"), replace(camera, product_id="case")
@@ -99,7 +95,7 @@ async def test_lines_with_one_id_have_tokens_for_each_product(desk: Desk) -> Non
     lines = {camera.line: "camera", tripod.line: "tripod"}
     assert await tokens.use([of_camera, of_tripod]) == ({camera.line, tripod.line}, lines)
     assert await tokens.use([replace(of_camera, review_id="x"), of_tripod]) == (set(), lines)
-    # The one with the id that versions before know: the other one stays used all the same.
+    # Only this one has the id that earlier versions know; releasing it must not free the other.
     assert await used.count_documents({"_id": {"orderId": camera.order_id, "lineId": "line"}}) == 1
     await tokens.release([of_camera])
     again = replace(of_tripod, review_id="again")
@@ -111,9 +107,7 @@ async def test_lines_with_one_id_have_tokens_for_each_product(desk: Desk) -> Non
     assert await used.count_documents({"_id.orderId": camera.order_id}) == 0
 
 
-async def test_files_that_are_written_while_others_are_removed_are_removed_next(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_files_written_during_sweep_are_removed_by_next(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     now, services = datetime.now(UTC), desk.services
     image = await desk.upload(picture(), uploader="anna")
     await in_transaction(desk.database, partial(services.images.give_up, [image]))
@@ -133,8 +127,8 @@ async def test_files_that_are_written_while_others_are_removed_are_removed_next(
         assert await desk.database["images"].count_documents({"unswept": {"$exists": True}}) == left
 
 
-async def test_sweeps_of_two_workers_at_once_end_both(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long each takes."""
+async def test_concurrent_sweeps_both_finish(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sweeps finish, even if each takes long."""
     now, services = datetime.now(UTC), desk.services
     image = await desk.upload(picture(), uploader="anna")
     await in_transaction(desk.database, partial(services.images.give_up, [image]))
@@ -150,11 +144,11 @@ async def test_sweeps_of_two_workers_at_once_end_both(desk: Desk, monkeypatch: p
     assert await services.images.unswept(now, 500) == {}
 
 
-async def test_a_session_that_ends_while_it_is_looked_up_has_ended() -> None:
-    """At the facade that ends it, MongoDB doesn't know it yet."""
+async def test_session_ended_during_lookup_has_ended() -> None:
+    """The API instance that ends the session knows it before MongoDB does."""
 
-    async def published(messages: object) -> None:
-        pass  # Kafka has it
+    async def publish(messages: object) -> None:
+        pass  # published to Kafka
 
     async def is_ended(id: str) -> bool:
         await ended.end(id)
@@ -162,8 +156,8 @@ async def test_a_session_that_ends_while_it_is_looked_up_has_ended() -> None:
 
     known = SimpleNamespace(
         sessions=SimpleNamespace(is_ended=is_ended),
-        publisher=SimpleNamespace(publish=published),
-        message=lambda *told: told,
+        publisher=SimpleNamespace(publish=publish),
+        message=lambda *arguments: arguments,
     )
     ended = EndedSessions(cast("Services", known))
     assert await ended.contains("session")
@@ -171,8 +165,8 @@ async def test_a_session_that_ends_while_it_is_looked_up_has_ended() -> None:
 
 
 @pytest.mark.long
-async def test_a_change_that_is_seen_after_its_time_is_told(service: Service, facade: Facade, product: str) -> None:
-    """A transaction gives what it writes a time, and is committed then."""
+async def test_change_committed_after_its_time_is_listed(service: Service, facade: Facade, product: str) -> None:
+    """An entry gets its time in the transaction, which commits later."""
     (review,) = await facade.submit(submission(product))
     await facade.moderate("approve", review)
     async with service.mongo() as database:
@@ -181,7 +175,7 @@ async def test_a_change_that_is_seen_after_its_time_is_told(service: Service, fa
         await database["reviews"].update_one({"_id": review}, older)
         entry = await database["auditLog"].find_one({"reviewId": review})
     assert entry is not None
-    for later_s, is_told in ((1, True), (10, False)):
-        asked = entry["effectiveAt"].replace(tzinfo=UTC) + timedelta(seconds=later_s)
-        response = await facade.http.post(f"{REVIEWS}/changes", json={"modifiedDate": asked.isoformat()})
-        assert (product in body_of(response, list)) is is_told
+    for later_s, is_listed in ((1, True), (10, False)):
+        since = entry["effectiveAt"].replace(tzinfo=UTC) + timedelta(seconds=later_s)
+        response = await facade.http.post(f"{REVIEWS}/changes", json={"modifiedDate": since.isoformat()})
+        assert (product in body_of(response, list)) is is_listed

@@ -1,4 +1,4 @@
-"""Waits, bodies and pages of many clients at the same time: the others are answered, and memory stays bounded."""
+"""Limits on concurrent waits, bodies and pages: other clients are still served, and memory stays bounded."""
 
 import asyncio
 import json
@@ -26,14 +26,14 @@ SLOTS = 20
 WAITS = 50
 LONGEST_WAIT_S = 30
 LONG = "\U0001f600" * 20_000
-"""As large as a review can be: 80 KB."""
+"""The longest text that a review can have: 80 KB."""
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
 async def small(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    """A service with small budgets."""
+    """Run a service with small limits."""
     limits = {
         "MAX_CONCURRENT_REQUESTS": SLOTS,
         "MAX_WAITS_PER_CLIENT": WAITS,
@@ -49,20 +49,20 @@ async def small(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
 
 @asynccontextmanager
 async def many_clients(service: Service) -> AsyncIterator[httpx.AsyncClient]:
-    """A client that sends as many requests at a time as it is asked to."""
+    """A client that sends up to 200 requests concurrently."""
     limits = httpx.Limits(max_connections=200)
     async with httpx.AsyncClient(base_url=service.address, timeout=120, limits=limits) as http:
         yield http
 
 
 @pytest.mark.long
-async def test_others_are_answered_while_many_wait(small: Service) -> None:
-    # On a busy machine the time that a wait may take can be over before anything is seen: then it begins anew.
+async def test_other_requests_are_answered_while_many_wait(small: Service) -> None:
+    # On a busy machine the first wait may time out before it is checked: then all of it is repeated.
     await eventually(partial(others_are_answered_while_many_wait, small), deadline_s=300)
 
 
 async def others_are_answered_while_many_wait(small: Service) -> bool:
-    """False where the first wait was over too early."""
+    """Return False if the first wait timed out too early."""
     loop = asyncio.get_running_loop()
     began = loop.time()
 
@@ -76,7 +76,7 @@ async def others_are_answered_while_many_wait(small: Service) -> bool:
             return await http.post(f"{REVIEWS}/approve", json=[id], headers={"Prefer": f"wait={LONGEST_WAIT_S}"})
 
         async def started() -> bool:
-            # Fewer slots than waits: who is refused at first comes again.
+            # There are fewer slots than waits, so refused requests are sent again.
             for id, task in waiting.items():
                 if task.done() and task.result().status_code == 503:
                     waiting[id] = group.create_task(wait_for(id))
@@ -90,21 +90,21 @@ async def others_are_answered_while_many_wait(small: Service) -> bool:
             async def ask() -> int:
                 return (await http.post(f"{REVIEWS}/reviewList", json={"take": 1})).status_code
 
-            await eventually(ask, lambda status: status == 200)  # the last ones may be on their way to Kafka yet
+            await eventually(ask, lambda status: status == 200)  # the last ones may still be on their way to Kafka
             assert [await ask() for _ in range(SLOTS)] == [200] * SLOTS
             answers = await asyncio.gather(*(http.get("/api/stores") for _ in range(SLOTS // 2)))
             assert {answer.status_code for answer in answers} == {200}
-            # One look for all of them, however many they are, once the last one waits.
-            looks = {"ns": f"{small.database}.outcomes", "command.find": "outcomes"}
+            # A single query serves all waits, once the last one waits.
+            lookups = {"ns": f"{small.database}.outcomes", "command.find": "outcomes"}
 
-            async def asked_for() -> list[int]:
-                found = database["system.profile"].find(looks).sort("$natural")
-                return [len(look["command"]["filter"]["_id"]["$in"]) async for look in found]
+            async def lookup_sizes() -> list[int]:
+                found = database["system.profile"].find(lookups).sort("$natural")
+                return [len(lookup["command"]["filter"]["_id"]["$in"]) async for lookup in found]
 
-            asked = await eventually(asked_for, lambda sizes: WAITS in sizes or is_too_late())
+            sizes_seen = await eventually(lookup_sizes, lambda sizes: WAITS in sizes or is_too_late())
             if is_too_late():
                 return False
-            assert set(asked[asked.index(WAITS) :]) == {WAITS}
+            assert set(sizes_seen[sizes_seen.index(WAITS) :]) == {WAITS}
         finally:
             await database.command({"profile": 0})
             await database["system.profile"].drop()
@@ -115,7 +115,7 @@ async def others_are_answered_while_many_wait(small: Service) -> bool:
         assert (too_many.status_code, too_many.json()["outcome"]) == (202, "accepted")
         assert "maximum number of waiting requests" in too_many.json()["reason"]
         assert not any(are_done)
-        # They are there now, and each wait comes to its end.
+        # The reviews exist now, so every wait ends.
         body_of(await http.post(REVIEWS, json=[submission(new_id(), id=id) for id in ids]), dict, 202)
     outcomes = {task.result().json()["outcome"] for task in waiting.values()}
     if "accepted" in outcomes and is_too_late():
@@ -125,7 +125,7 @@ async def others_are_answered_while_many_wait(small: Service) -> bool:
 
 
 @pytest.mark.long
-async def test_bodies_that_never_come_to_an_end_make_room(small: Service) -> None:
+async def test_stalled_bodies_make_room(small: Service) -> None:
     async with AsyncExitStack() as stack:
         stalled = [await stack.enter_async_context(connection(small.port)) for _ in range(12)]
         for each in stalled:
@@ -135,28 +135,28 @@ async def test_bodies_that_never_come_to_an_end_make_room(small: Service) -> Non
                 assert (await client.post(f"{REVIEWS}/reviewList", {"take": 1}))[0] == 200
         async with many_clients(small) as http:
             large = [submission(new_id(), review="a" * 9_000) for _ in range(100)]
-            # On a busy machine those before it take longer to be told than it is patient.
+            # On a busy machine it may be refused before the stalled requests are.
             sent = await eventually(partial(http.post, REVIEWS, json=large), lambda answer: answer.status_code != 503)
             assert sent.status_code == 202
         heads = [await each.head() for each in stalled]
     statuses = [int(head.split()[1]) for head in heads]
-    # There is room for three or four of them; those that stay have their time, and no more.
+    # There is room for three or four bodies; those kept time out in the end.
     assert set(statuses) <= {503, 408}
     assert statuses.count(503) >= 8, statuses
     assert all(b"retry-after:" in head for head, status in zip(heads, statuses, strict=True) if status == 503)
 
 
 async def _page(http: httpx.AsyncClient, path: str, search: Json) -> list[Any]:
-    """The whole page, asked for again as long as there is no room for it. Its end doesn't come where this process
-    has kept the service waiting for a second while others asked for the room, as on a busy machine."""
+    """Return the whole page, requested again while there is no room for it. The response breaks off if this process, on
+    a busy machine, stalls the service for a second while others request the room."""
 
-    async def asked() -> httpx.Response | None:
+    async def attempt() -> httpx.Response | None:
         try:
             return await http.post(path, json=search)
         except httpx.RemoteProtocolError:
             return None
 
-    response = await eventually(asked, lambda answer: answer is not None and answer.status_code != 503)
+    response = await eventually(attempt, lambda answer: answer is not None and answer.status_code != 503)
     assert response is not None
     return list(body_of(response, dict)["results"])
 
@@ -171,7 +171,7 @@ def _review(entity_id: str, number: int, text: str) -> Json:
 
 
 @pytest.mark.long
-async def test_large_pages_are_whole_and_never_in_memory_as_a_whole(small: Service) -> None:
+async def test_large_pages_are_complete_and_streamed(small: Service) -> None:
     product, count = new_id(), 200
     texts = [LONG if number % 5 else f"Short {number}" for number in range(count)]
     async with small.mongo() as database, many_clients(small) as http:
@@ -183,28 +183,28 @@ async def test_large_pages_are_whole_and_never_in_memory_as_a_whole(small: Servi
         for rows in await asyncio.gather(*(_page(http, f"{REVIEWS}/reviewList", search) for _ in range(6))):
             assert [row["id"] for row in rows] == [review["_id"] for review in reviews]
             assert [row["review"] for row in rows] == texts
-        # Six times 13 MB, each several times over in memory.
+        # Six responses of 13 MB, each a multiple of that in memory.
         assert memory.growth() < 64 * MIB
 
 
 @pytest.mark.long
-async def test_objects_that_changed_are_never_in_memory_as_a_whole(small: Service) -> None:
+async def test_changed_objects_are_streamed(small: Service) -> None:
     ids = [f"{number:06}-{'a' * 100}" for number in range(100_000)]
     async with small.mongo() as database, many_clients(small) as http:
         ratings = [{"_id": id, "entityId": id, "recountedDate": NOW} for id in ids]
         await database["ratings"].insert_many(ratings)
         memory = Memory(small.processes["api"].pid)
         response = await http.post(f"{REVIEWS}/changes", json={"modifiedDate": NOW.isoformat()})
-        told = body_of(response, list)
+        changed = body_of(response, list)
         grown = memory.growth()
         await database["ratings"].delete_many({"recountedDate": NOW})
-    assert told[: len(ids)] == ids
-    # Ids of 11 MB.
+    assert changed[: len(ids)] == ids
+    # The ids take 11 MB.
     assert grown < 16 * MIB
 
 
 @pytest.mark.long
-async def test_clients_that_do_not_read_make_room(small: Service, product: str) -> None:
+async def test_slow_readers_make_room(small: Service, product: str) -> None:
     async with small.mongo() as database, AsyncExitStack() as stack:
         await database["reviews"].insert_many([_review(product, number, LONG) for number in range(150)])
         memory = Memory(small.processes["api"].pid)
@@ -237,5 +237,5 @@ async def test_pages_of_returns_with_large_orders(small: Service, product: str) 
         for rows in await asyncio.gather(*(_page(http, "/api/return/search", search) for _ in range(4))):
             assert sorted(row["id"] for row in rows) == sorted(order.id for order in orders)
             assert {len(row["order"]["note"]) for row in rows} == {MIB}
-        # Four times 30 MB, each several times over in memory.
+        # Four responses of 30 MB, each a multiple of that in memory.
         assert memory.growth() < 64 * MIB

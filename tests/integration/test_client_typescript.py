@@ -1,4 +1,4 @@
-"""The client for TypeScript: its types, its example, and what it makes of problems."""
+"""The TypeScript client: its types, its example and its handling of problems."""
 
 import asyncio
 import json
@@ -27,19 +27,19 @@ _COMPILE_S = 300
 
 
 async def run(folder: Path, *command: str, given: str = "") -> str:
-    """Run a command to its end, which must be a success; returns what it prints."""
+    """Run a command, which must succeed; returns its output."""
 
-    def ended() -> subprocess.CompletedProcess[str]:
+    def run_to_end() -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, cwd=folder, input=given, capture_output=True, text=True, timeout=_COMPILE_S)
 
-    done = await asyncio.to_thread(ended)
+    done = await asyncio.to_thread(run_to_end)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 @pytest.fixture(scope="module")
 async def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The client with all that it is built by, the example of its page and the programs of the tests."""
+    """Copy the client with its build files, the example of its page and the programs of the tests."""
     locked = [CLIENT / "package.json", CLIENT / "package-lock.json"]
     installed = await asyncio.to_thread(npm_installed, "typescript", locked, needed_for="the TypeScript compiler")
     folder = tmp_path_factory.mktemp("typescript")
@@ -57,15 +57,15 @@ async def built(package: Path) -> Path:
     return package / "dist"
 
 
-async def test_types_are_those_of_the_document(package: Path, http: httpx.AsyncClient) -> None:
+async def test_types_match_the_document(package: Path, http: httpx.AsyncClient) -> None:
     document = service_document()
     assert (await http.get("/openapi.json")).json() == document
     await run(package, "npm", "run", "generate", given=json.dumps(document))
     assert (package / "schema.d.ts").read_text() == (CLIENT / "schema.d.ts").read_text(), "run `make client`"
 
 
-async def test_the_example_does_what_it_says(built: Path, service: Service, facade: Facade) -> None:
-    """It is compiled by the strictest rules, beside mistakes that are found: mistakes.ts."""
+async def test_example_works_as_documented(built: Path, service: Service, facade: Facade) -> None:
+    """The example is compiled by the strictest rules; mistakes.ts lists mistakes that the types must find."""
     store, product = await facade.open_store(), new_id()
     names = {"http://127.0.0.1:8080": service.address, "Electronics": store, "camera-1": product}
     program = built / "example.js"
@@ -75,17 +75,17 @@ async def test_the_example_does_what_it_says(built: Path, service: Service, faca
     assert await facade.rating(product) == (4, 1)
 
 
-async def test_the_example_compiles_in_a_project_that_is_merely_strict(built: Path) -> None:
+async def test_example_compiles_in_strict_mode(built: Path) -> None:
     usual = ("--strict", "--noEmit", "--target", "es2022", "--module", "nodenext")
     await run(built.parent, str(built.parent / "node_modules/.bin/tsc"), *usual, "example.ts")
 
 
-async def test_commands_and_problems(built: Path, service: Service, facade: Facade) -> None:
+async def test_commands_and_problems_are_handled(built: Path, service: Service, facade: Facade) -> None:
     store, product = await facade.open_store(), new_id()
     png = b64encode(picture()).decode()
-    told = json.loads(await run(built, "node", "outcomes.js", service.address, store, product, png))
-    unknown, invalid, twice = told.pop("unknown"), told.pop("invalid"), told.pop("twice")
-    assert told == {
+    outcomes = json.loads(await run(built, "node", "outcomes.js", service.address, store, product, png))
+    unknown, invalid, twice = outcomes.pop("unknown"), outcomes.pop("invalid"), outcomes.pop("twice")
+    assert outcomes == {
         **{"apiKeys": ["plaudit-key"], "keys": 1, "attempts": 3},
         **{"unchanged": 304, "givenUp": "AbortError", "badKey": "TypeError 0", "badUrl": "TypeError 1"},
         **{"image": "applied", "images": 1, "isSame": True},

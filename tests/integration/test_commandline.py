@@ -1,4 +1,4 @@
-"""The command line: what it shows, what it hides, and how it ends."""
+"""The command line: its output, hidden secrets, errors and exit codes."""
 
 import fcntl
 import json
@@ -22,19 +22,19 @@ from tests.support.up_command import Up
 from tests.support.waiting import free_port
 
 PROXIES = {"ALL_PROXY": "socks5://proxy.invalid:1080", "HTTP_PROXY": "http://proxy.invalid:3128"}
-"""As on a desk behind a firewall: they are for the internet, not for our own service."""
+"""Proxies for the internet, as behind a firewall; commands must not use them for the own service."""
 
 
 def configuration(folder: Path, **environment: str) -> Json:
-    """The output of `plaudit config`, which must show no secret."""
+    """Return the output of `plaudit config`, which must show no secret."""
     shown = plaudit(folder, "config", code=0, **environment)
     assert "pass-of" not in shown.stdout + shown.stderr
-    found: Json = json.loads(shown.stdout)
-    return found
+    result: Json = json.loads(shown.stdout)
+    return result
 
 
 @pytest.mark.long
-def test_the_configuration_is_shown_without_its_secrets(tmp_path: Path) -> None:
+def test_config_hides_secrets(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("PLAUDIT_HTTP__PORT=8123\nPLAUDIT_KAFKA__TOPIC_PREFIX=env.\n")
     shown = configuration(
         tmp_path,
@@ -50,7 +50,7 @@ def test_the_configuration_is_shown_without_its_secrets(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_addresses_are_shown_without_what_opens_them(tmp_path: Path) -> None:
+def test_config_hides_credentials_in_addresses(tmp_path: Path) -> None:
     shown = configuration(
         tmp_path,
         PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="kafka:pass-of-kafka@one:9092,kafka:pass-of-kafka@two:9092",
@@ -64,7 +64,7 @@ def test_addresses_are_shown_without_what_opens_them(tmp_path: Path) -> None:
     assert shown["smtp"]["sender"] == "Shop <shop@example.com>"
 
 
-def test_the_configuration_is_that_of_what_runs_here(tmp_path: Path) -> None:
+def test_config_follows_the_running_up(tmp_path: Path) -> None:
     shown = configuration(tmp_path)
     assert (shown["runningUp"], shown["mongo"]["uri"], shown["http"]["port"]) == (None, None, 8080)
     endpoints: Json = {
@@ -89,23 +89,24 @@ def test_the_configuration_is_that_of_what_runs_here(tmp_path: Path) -> None:
     assert (kafka["bootstrap_servers"], kafka["security_protocol"]) == ("127.0.0.1:9138", "SASL_PLAINTEXT")
     configured = configuration(tmp_path, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS=endpoints["kafka"])
     assert (configured["kafka"]["bootstrap_servers"], configured["broker"]) == (endpoints["kafka"], "auto")
-    said = plaudit(tmp_path, "config", code=2, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="kafka:9092").stderr
-    assert "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS is not the server of the `plaudit up` in .plaudit" in said
+    stderr = plaudit(tmp_path, "config", code=2, PLAUDIT_KAFKA__BOOTSTRAP_SERVERS="kafka:9092").stderr
+    assert "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS is not the server of the `plaudit up` in .plaudit" in stderr
 
 
 @pytest.mark.parametrize("data", ["file", "file/below"])
-def test_a_file_in_the_place_of_the_data_folder_is_told(tmp_path: Path, data: str) -> None:
+def test_file_as_data_folder_is_reported(tmp_path: Path, data: str) -> None:
     (tmp_path / "file").touch()
     for command in ("config", "up", "dlq list"):
-        told = plaudit(tmp_path, *command.split(), code=2, PLAUDIT_DATA=data).stderr
-        assert "PLAUDIT_DATA: file is not a folder" in told
-    told = plaudit(tmp_path, "doctor", code=1, PLAUDIT_DATA=data).stdout
-    assert "PLAUDIT_DATA: file is not a folder" in told
+        output = plaudit(tmp_path, *command.split(), code=2, PLAUDIT_DATA=data).stderr
+        assert "PLAUDIT_DATA: file is not a folder" in output
+    output = plaudit(tmp_path, "doctor", code=1, PLAUDIT_DATA=data).stdout
+    assert "PLAUDIT_DATA: file is not a folder" in output
 
 
 @contextmanager
 def up_in(folder: Path, http: str) -> Iterator[None]:
-    """What a `plaudit up` leaves in a folder, whose servers nobody reaches; it runs until the end of the block."""
+    """Leave the files of a `plaudit up` with unreachable servers in a folder; it counts as running until the block
+    ends."""
     data = folder / ".plaudit"
     data.mkdir()
     servers = {"http": http, "kafka": "127.0.0.1:1", "mongo": "mongodb://127.0.0.1:1", "database": "plaudit"}
@@ -115,14 +116,14 @@ def up_in(folder: Path, http: str) -> Iterator[None]:
         yield
 
 
-def test_what_a_killed_up_has_left_counts_no_more(tmp_path: Path) -> None:
+def test_endpoints_of_killed_up_are_ignored(tmp_path: Path) -> None:
     with up_in(tmp_path, "http://127.0.0.1:9137"):
         assert configuration(tmp_path)["runningUp"] == ".plaudit/endpoints.json"
     assert configuration(tmp_path)["runningUp"] is None
     assert "start `plaudit up`" in plaudit(tmp_path, "ratings", "verify", code=1).stderr
 
 
-async def test_commands_work_in_the_database_of_what_runs_here(servers: Servers, tmp_path: Path) -> None:
+async def test_commands_use_the_database_of_the_running_up(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     environment = service.command_environment()
     data = tmp_path / "data"
@@ -131,28 +132,28 @@ async def test_commands_work_in_the_database_of_what_runs_here(servers: Servers,
     (data / "endpoints.json").write_text(json.dumps({**endpoints, "database": service.database}))
     await service.mark()
     await service.run("keys", "create", "here", "--permission", "settings:read")
-    beside = {name: value for name, value in environment.items() if not name.startswith("PLAUDIT_MONGO__")}
+    without_mongo = {name: value for name, value in environment.items() if not name.startswith("PLAUDIT_MONGO__")}
     with (data / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        listed = plaudit(tmp_path, "keys", "list", code=0, **{**beside, "PLAUDIT_DATA": str(data)})
+        listed = plaudit(tmp_path, "keys", "list", code=0, **{**without_mongo, "PLAUDIT_DATA": str(data)})
     assert "here" in listed.stdout
 
 
-def test_a_server_of_its_own_that_can_not_run_is_told(tmp_path: Path) -> None:
-    said = plaudit(tmp_path, "up", code=1, PLAUDIT_BROKER="kafka", JAVA_HOME="/nowhere").stderr
-    assert said.startswith("JAVA_HOME is /nowhere, but that has no bin/java. Install Java")
+def test_broker_that_cannot_start_is_reported(tmp_path: Path) -> None:
+    stderr = plaudit(tmp_path, "up", code=1, PLAUDIT_BROKER="kafka", JAVA_HOME="/nowhere").stderr
+    assert stderr.startswith("JAVA_HOME is /nowhere, but that has no bin/java. Install Java")
 
 
 @pytest.mark.long
-async def test_a_killed_up_lets_go(servers: Servers, tmp_path: Path) -> None:
+async def test_killed_up_releases_its_resources(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     environment = service.command_environment()
-    servers_of_others = ("PLAUDIT_KAFKA__", "PLAUDIT_MONGO__")
+    external_servers = ("PLAUDIT_KAFKA__", "PLAUDIT_MONGO__")
     up = Up(
         tmp_path,
         Marked(),
         "auto",
-        **{name: value for name, value in environment.items() if name.startswith(servers_of_others)},
+        **{name: value for name, value in environment.items() if name.startswith(external_servers)},
         **PROXIES,
         PLAUDIT_HTTP__PORT="0",
     )
@@ -189,10 +190,10 @@ async def test_init_can_be_repeated(servers: Servers, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["api", "worker", "init", "ratings verify"])
-def test_says_which_address_is_missing(tmp_path: Path, command: str) -> None:
-    ended = plaudit(tmp_path, *command.split(), code=1)
-    assert "PLAUDIT_MONGO__URI" in ended.stderr
-    assert "plaudit up" in ended.stderr
+def test_missing_address_is_named(tmp_path: Path, command: str) -> None:
+    result = plaudit(tmp_path, *command.split(), code=1)
+    assert "PLAUDIT_MONGO__URI" in result.stderr
+    assert "plaudit up" in result.stderr
 
 
 @pytest.mark.long
@@ -222,7 +223,7 @@ def test_says_which_address_is_missing(tmp_path: Path, command: str) -> None:
         ("worker", {"PLAUDIT_IMAGES__STORE": "https://bucket.example"}, "PLAUDIT_IMAGES__STORE"),
     ],
 )
-def test_wrong_usage(tmp_path: Path, command: str, environment: dict[str, str], says: str) -> None:
+def test_wrong_usage_is_reported(tmp_path: Path, command: str, environment: dict[str, str], says: str) -> None:
     assert says in plaudit(tmp_path, *command.split(), code=2, **environment).stderr
 
 
@@ -241,61 +242,59 @@ def test_wrong_usage(tmp_path: Path, command: str, environment: dict[str, str], 
         ("MONGO__DATABASE", "a b"),
     ],
 )
-def test_what_cannot_even_be_tried_is_told_by_its_variable(
-    tmp_path: Path, command: str, variable: str, value: str
-) -> None:
+def test_unusable_setting_is_named_by_its_variable(tmp_path: Path, command: str, variable: str, value: str) -> None:
     usable = {"KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1", "MONGO__URI": "mongodb://127.0.0.1:1"}
     security = {"KAFKA__SASL_USERNAME": "SASL_PLAINTEXT", "KAFKA__TLS_CA_FILE": "SSL"}.get(variable, "PLAINTEXT")
     variables = {**usable, "KAFKA__SECURITY_PROTOCOL": security, variable: value}
     environment = {f"PLAUDIT_{name}": value for name, value in variables.items()}
-    ended = plaudit(tmp_path, *command.split(), code=1 if command == "doctor" else 2, **environment)
-    assert f"PLAUDIT_{variable}" in ended.stdout + ended.stderr
+    result = plaudit(tmp_path, *command.split(), code=1 if command == "doctor" else 2, **environment)
+    assert f"PLAUDIT_{variable}" in result.stdout + result.stderr
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     "report", ["r.jsonl", "../shop/r.jsonl", "again.jsonl", "r.jsonl.plaudit-import.json", "r.jsonl.images/bad.jsonl"]
 )
-def test_a_report_of_bad_rows_spares_what_is_imported(tmp_path: Path, report: str) -> None:
+def test_report_does_not_overwrite_import_files(tmp_path: Path, report: str) -> None:
     folder = tmp_path / "shop"
     (folder / "r.jsonl.images").mkdir(parents=True)
     (folder / "r.jsonl").write_text("{}\n")
     (folder / "again.jsonl").hardlink_to(folder / "r.jsonl")
     for option in ("--dry-run", "--as-new"):
-        said = plaudit(folder, "import", "r.jsonl", "--report", report, option, code=2).stderr
-        assert "name another file" in said
+        stderr = plaudit(folder, "import", "r.jsonl", "--report", report, option, code=2).stderr
+        assert "name another file" in stderr
     assert (folder / "r.jsonl").read_text() == "{}\n"
     assert len(list(folder.rglob("*"))) == 3
 
 
-def test_the_demo_without_a_service(tmp_path: Path) -> None:
-    said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(free_port()), **PROXIES).stderr
-    assert "Start it first: make up" in " ".join(said.split())
+def test_demo_without_service(tmp_path: Path) -> None:
+    stderr = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(free_port()), **PROXIES).stderr
+    assert "Start it first: make up" in " ".join(stderr.split())
 
 
-def test_the_demo_where_something_else_answers(tmp_path: Path) -> None:
+def test_demo_against_another_server(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as other:
         Thread(target=other.serve_forever).start()
-        said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(other.server_port)).stderr
+        stderr = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(other.server_port)).stderr
         other.shutdown()
-    assert "was answered 501, not 200" in " ".join(said.split())
+    assert "was answered 501, not 200" in " ".join(stderr.split())
 
 
 @pytest.mark.long
-def test_a_demo_at_another_port_than_what_runs_here(tmp_path: Path) -> None:
+def test_demo_at_another_port_than_the_running_up(tmp_path: Path) -> None:
     port = free_port()
     here = f"http://127.0.0.1:{port}"
     with up_in(tmp_path, here):
         for command in (["demo"], ["demo", "--fill", "1"]):
-            said = " ".join(plaudit(tmp_path, *command, code=2, PLAUDIT_HTTP__PORT="1").stderr.split())
-            assert f"PLAUDIT_HTTP__PORT is 1, but the `plaudit up` in .plaudit listens on {here}" in said
+            stderr = " ".join(plaudit(tmp_path, *command, code=2, PLAUDIT_HTTP__PORT="1").stderr.split())
+            assert f"PLAUDIT_HTTP__PORT is 1, but the `plaudit up` in .plaudit listens on {here}" in stderr
         for configured in (str(port), "0"):
-            said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=configured, **PROXIES).stderr
-            assert "Start it first: make up" in " ".join(said.split())
+            stderr = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=configured, **PROXIES).stderr
+            assert "Start it first: make up" in " ".join(stderr.split())
 
 
 @pytest.mark.long
-def test_another_database_than_that_of_what_runs_here(tmp_path: Path) -> None:
+def test_database_other_than_that_of_the_running_up_is_refused(tmp_path: Path) -> None:
     with up_in(tmp_path, "http://127.0.0.1:1"):
         for command in (
             ["keys", "list"],
@@ -303,39 +302,41 @@ def test_another_database_than_that_of_what_runs_here(tmp_path: Path) -> None:
             ["privacy", "erase", "--customer", "u", "--yes"],
             ["config"],
         ):
-            said = " ".join(plaudit(tmp_path, *command, code=2, PLAUDIT_MONGO__DATABASE="copy").stderr.split())
-            assert "PLAUDIT_MONGO__DATABASE is copy, but the `plaudit up` in .plaudit uses the database plaudit" in said
+            stderr = " ".join(plaudit(tmp_path, *command, code=2, PLAUDIT_MONGO__DATABASE="copy").stderr.split())
+            assert (
+                "PLAUDIT_MONGO__DATABASE is copy, but the `plaudit up` in .plaudit uses the database plaudit" in stderr
+            )
         shown = json.loads(plaudit(tmp_path, "config", PLAUDIT_MONGO__DATABASE="plaudit").stdout)
         assert shown["mongo"]["database"] == "plaudit"
 
 
-def test_no_key_has_the_name_of_a_rule(tmp_path: Path) -> None:
+def test_names_reserved_for_rules_are_refused_for_keys(tmp_path: Path) -> None:
     for name in ("rule:low", "verdict:ai"):
-        said = plaudit(tmp_path, "keys", "create", name, "--permission", "settings:read", code=2).stderr
-        assert "Use another name." in " ".join(said.split())
+        stderr = plaudit(tmp_path, "keys", "create", name, "--permission", "settings:read", code=2).stderr
+        assert "Use another name." in " ".join(stderr.split())
 
 
-def test_a_worker_leaves_a_folder_that_up_takes(tmp_path: Path) -> None:
+def test_worker_creates_data_folder_with_private_mode(tmp_path: Path) -> None:
     assert "start `plaudit up`" in plaudit(tmp_path, "worker", code=1).stderr
     assert stat.S_IMODE((tmp_path / ".plaudit").stat().st_mode) == 0o700
 
 
-def test_an_address_of_version_6(tmp_path: Path) -> None:
+def test_ipv6_address_is_bracketed(tmp_path: Path) -> None:
     port = str(free_port())
-    said = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__HOST="::1", PLAUDIT_HTTP__PORT=port).stderr
-    assert f"No service answers at http://[::1]:{port}" in said
+    stderr = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__HOST="::1", PLAUDIT_HTTP__PORT=port).stderr
+    assert f"No service answers at http://[::1]:{port}" in stderr
 
 
 @pytest.mark.long
-def test_what_is_printed_is_utf_8_in_every_locale(tmp_path: Path) -> None:
+def test_output_is_utf_8_in_every_locale(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    ended = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "plaudit", "doctor"], cwd=tmp_path, env=environment, capture_output=True, check=False
     )
-    assert "→ Set PLAUDIT_MONGO__URI" in ended.stdout.decode(), ended.stderr
+    assert "→ Set PLAUDIT_MONGO__URI" in result.stdout.decode(), result.stderr
 
 
-def test_help(tmp_path: Path) -> None:
+def test_help_lists_commands(tmp_path: Path) -> None:
     shown = plaudit(tmp_path, "--help")
     for command in ("up", "api", "worker", "init", "demo", "config", "ratings"):
         assert f" {command} " in shown.stdout
@@ -344,16 +345,16 @@ def test_help(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.parametrize("command", ["init", "api", "worker"])
-async def test_topics_that_kafka_refuses_to_make(servers: Servers, tmp_path: Path, command: str) -> None:
+async def test_topics_refused_by_kafka_are_reported(servers: Servers, tmp_path: Path, command: str) -> None:
     service = Service(servers, tmp_path, environment={"PLAUDIT_KAFKA__REPLICATION_FACTOR": "3"})
-    said = " ".join((await service.run(command, code=1)).stderr.split())
-    assert "can't be created: Unable to replicate the partition 3 time(s)" in said
-    assert "Traceback" not in said
+    stderr = " ".join((await service.run(command, code=1)).stderr.split())
+    assert "can't be created: Unable to replicate the partition 3 time(s)" in stderr
+    assert "Traceback" not in stderr
 
 
-async def test_a_port_that_is_taken(service: Service, tmp_path: Path) -> None:
+async def test_port_in_use_is_reported(service: Service, tmp_path: Path) -> None:
     second = Service(service.servers, tmp_path, port=service.port)
-    ended = await second.run("api", code=1)
-    assert "address already in use" in ended.stderr
-    ended = await second.run("up", code=1)
-    assert "choose another one with PLAUDIT_HTTP__PORT" in " ".join(ended.stderr.split())
+    result = await second.run("api", code=1)
+    assert "address already in use" in result.stderr
+    result = await second.run("up", code=1)
+    assert "choose another one with PLAUDIT_HTTP__PORT" in " ".join(result.stderr.split())

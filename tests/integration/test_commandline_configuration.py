@@ -1,4 +1,4 @@
-"""Configurations that can't be read, or wouldn't have the effect that they promise: told by their variable."""
+"""Configurations that are unreadable or without effect, reported by their variable; and closed or full streams."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 from tests.support.command import plaudit
 from tests.support.manifests import PROCESSES
 
-# As `plaudit privacy export` and `plaudit reviews report` write, but without servers.
+# Writes like `plaudit privacy export` and `plaudit reviews report`, but without servers.
 UNFLUSHED: Final = """
 import sys
 from plaudit.cli import command_line, main
@@ -24,7 +24,7 @@ async def write(settings):
 main.app = lambda: sys.exit(command_line.run(write))
 main.main()
 """
-# And as they read from servers.
+# Connects to a server as commands do.
 CONNECTED: Final = """
 import asyncio, sys
 from plaudit.cli import command_line, main
@@ -48,11 +48,11 @@ A_LINE, MANY_LINES = (["-c", UNFLUSHED.format(lines=lines), "privacy"] for lines
 COMMANDS: Final = [*(["-m", "plaudit", each] for each in ("config", "openapi", "--help")), A_LINE, MANY_LINES]
 
 
-def written(folder: Path, command: list[str], output: int) -> tuple[int, str]:
-    """The exit code of a command that writes there, and its errors."""
-    # Machines may have set that Python doesn't buffer.
+def run_with_output(folder: Path, command: list[str], output: int) -> tuple[int, str]:
+    """Run a command that writes to this descriptor; returns its exit code and its stderr."""
+    # The environment may disable Python's buffering.
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    ended = subprocess.run(
+    result = subprocess.run(
         [sys.executable, *command],
         cwd=folder,
         env=buffered,
@@ -62,51 +62,51 @@ def written(folder: Path, command: list[str], output: int) -> tuple[int, str]:
         check=False,
     )
     os.close(output)
-    return ended.returncode, ended.stderr
+    return result.returncode, result.stderr
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_output_that_is_full_is_told_in_a_line(tmp_path: Path, command: list[str]) -> None:
+def test_full_output_device_is_reported_in_one_line(tmp_path: Path, command: list[str]) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
-    assert written(tmp_path, command, full) == (1, "No space left on device.\n")
+    assert run_with_output(tmp_path, command, full) == (1, "No space left on device.\n")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS)
-def test_nothing_is_told_where_the_reader_has_left(tmp_path: Path, command: list[str]) -> None:
+def test_closed_pipe_is_not_reported(tmp_path: Path, command: list[str]) -> None:
     reader, output = os.pipe()
     os.close(reader)
-    assert written(tmp_path, command, output) == (1, "")
+    assert run_with_output(tmp_path, command, output) == (1, "")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_command_works_where_its_streams_are_closed(tmp_path: Path, closed: str) -> None:
-    """As by a scheduler that closes them, rather than have them read from and write to /dev/null."""
+def test_command_works_with_closed_streams(tmp_path: Path, closed: str) -> None:
+    """Some schedulers close the streams of their jobs instead of connecting them to /dev/null."""
     command = [sys.executable, "-c", CONNECTED, "privacy"]
-    ended = subprocess.run(
+    result = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", *command], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert ended.returncode == 0, ended.stderr
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("content", [None, "not JSON"], ids=["a folder", "no JSON"])
-def test_addresses_that_cannot_be_read_are_told(tmp_path: Path, content: str | None) -> None:
+def test_unreadable_endpoints_are_reported(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / ".plaudit/endpoints.json"
     file.parent.mkdir()
-    # A folder stands for a file of somebody else's, which the administrator who runs tests may read.
+    # The folder stands for an unreadable file: tests may run as root, who can read any file.
     file.mkdir() if content is None else file.write_text(content)
     for command in ("config", "ratings verify", "dlq list", "worker", "demo"):
-        said = " ".join(plaudit(tmp_path, *command.split(), code=2).stderr.split())
-        assert "PLAUDIT_DATA: .plaudit/endpoints.json can't be read" in said, command
+        stderr = " ".join(plaudit(tmp_path, *command.split(), code=2).stderr.split())
+        assert "PLAUDIT_DATA: .plaudit/endpoints.json can't be read" in stderr, command
     assert "endpoints.json can't be read" in plaudit(tmp_path, "doctor", code=1).stdout
     addresses = {"PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1", "PLAUDIT_MONGO__URI": "mongodb://127.0.0.1:1"}
     assert "127.0.0.1:1" in plaudit(tmp_path, "doctor", code=1, **addresses).stdout
 
 
-def test_names_networks_and_origins_are_taken(tmp_path: Path) -> None:
+def test_hosts_networks_and_origins_are_accepted(tmp_path: Path) -> None:
     usable = {
         "ALLOWED_HOSTS": ["api", "my_api", "*.Shop.example", "192.0.2.1", "2001:db8::1"],
         "TRUSTED_PROXIES": ["192.0.2.1", "10.0.0.0/8", "2001:db8::/32"],
@@ -150,12 +150,12 @@ def test_names_networks_and_origins_are_taken(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_settings_of_security_without_effect_are_refused(
+def test_security_settings_without_effect_are_refused(
     tmp_path: Path, command: str, environment: dict[str, str], says: str
 ) -> None:
     (tmp_path / "no-ca.pem").write_text("not a certificate")
     servers = {"KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1", "MONGO__URI": "mongodb://127.0.0.1:1", "SMTP__HOST": "mail"}
     variables = {f"PLAUDIT_{name}": value for name, value in {**servers, **environment}.items()}
-    said = " ".join(plaudit(tmp_path, command, code=2, **variables).stderr.split())
-    assert f"PLAUDIT_{says}" in said or says in said
-    assert "pass-of" not in said
+    stderr = " ".join(plaudit(tmp_path, command, code=2, **variables).stderr.split())
+    assert f"PLAUDIT_{says}" in stderr or says in stderr
+    assert "pass-of" not in stderr

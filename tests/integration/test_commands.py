@@ -1,4 +1,4 @@
-"""Commands: how they are answered, repeated and refused; and nothing that a client sends breaks the facade."""
+"""Commands: their answers, repetition and refusal; and robustness of the API against any input."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from tests.support.sockets import connection, post_request
 from tests.support.waiting import eventually
 
 
-async def test_accepted(http: httpx.AsyncClient) -> None:
+async def test_commands_are_accepted(http: httpx.AsyncClient) -> None:
     response = await http.post(REVIEWS, json=[submission(new_id()), submission(new_id())])
     answer = body_of(response, dict, 202)
     assert list(answer) == ["commandId", "ids", "outcome"]
@@ -31,7 +31,7 @@ async def test_accepted(http: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.long
-async def test_waiting_until_applied(http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_wait_until_applied(http: httpx.AsyncClient, facade: Facade) -> None:
     product, unknown, key = new_id(), new_id("review"), {"Idempotency-Key": new_id("key")}
     waiting = {**key, "Prefer": "respond-async, wait=20"}
     response = await decided(partial(http.post, REVIEWS, json=[submission(product, 3)], headers=waiting))
@@ -54,7 +54,7 @@ async def test_waiting_until_applied(http: httpx.AsyncClient, facade: Facade) ->
 
 
 @pytest.mark.long
-async def test_not_found_stays_parked_until_the_submission_comes(facade: Facade, product: str) -> None:
+async def test_command_is_parked_until_submission_arrives(facade: Facade, product: str) -> None:
     id = new_id("review")
     await facade.approve_early(id)
     await facade.submit(submission(product, 2, id=id))
@@ -62,13 +62,13 @@ async def test_not_found_stays_parked_until_the_submission_comes(facade: Facade,
 
 
 @pytest.mark.parametrize("prefer", ["wait=0", "wait=soon", "wait=-1", "wait", "return=minimal", 'wait="', ";,;=,,"])
-async def test_preferences_of_no_use(http: httpx.AsyncClient, prefer: str) -> None:
+async def test_useless_preferences_are_ignored(http: httpx.AsyncClient, prefer: str) -> None:
     response = await http.post(f"{REVIEWS}/approve", json=[new_id("review")], headers={"Prefer": prefer})
-    # Nobody can have looked within no time at all, but "not known by the end of the wait" is true as well.
+    # With no time to wait, both "accepted" and "not found by the end of the wait" are true.
     assert response.status_code in ({409, 202} if prefer == "wait=0" else {202})
 
 
-async def test_the_same_key_gives_the_same_ids(http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_same_key_gives_same_ids(http: httpx.AsyncClient, facade: Facade) -> None:
     product, key = new_id(), {"Idempotency-Key": new_id("key")}
     body = [submission(product, 2), submission(product, 2)]
     answers = await asyncio.gather(*(http.post(REVIEWS, json=body, headers=key) for _ in range(5)))
@@ -81,7 +81,7 @@ async def test_the_same_key_gives_the_same_ids(http: httpx.AsyncClient, facade: 
     assert not set(other.json()["ids"]) & set(first["ids"])
 
 
-async def test_a_repeated_approval_after_a_rejection_changes_nothing(http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_repeated_approval_after_rejection_changes_nothing(http: httpx.AsyncClient, facade: Facade) -> None:
     product, key = new_id(), once()
     (id,) = await facade.submit(submission(product))
     approve = partial(http.post, f"{REVIEWS}/approve", json=[id], headers=key)
@@ -92,26 +92,26 @@ async def test_a_repeated_approval_after_a_rejection_changes_nothing(http: httpx
     assert await facade.moderate("reject", id) == ["unchanged"]
     assert await facade.ratings(product) == []
     assert await facade.listed("reviewStatus", entityIds=[product]) == ["Rejected"]
-    # A key belongs to one endpoint: the same one elsewhere is another command.
+    # A key is scoped to one endpoint: used at another one it makes another command.
     reset = await decided(partial(http.post, f"{REVIEWS}/reset", json=[id], headers=key))
     assert reset.json()["results"] == [{"id": id, "outcome": "applied"}]
     assert reset.json()["commandId"] != first.json()["commandId"]
 
 
 @pytest.mark.parametrize("key", [b"", b"two words", "é".encode(), b"k" * 256])
-async def test_keys_that_can_not_be_used(http: httpx.AsyncClient, key: bytes) -> None:
+async def test_invalid_idempotency_keys_are_refused(http: httpx.AsyncClient, key: bytes) -> None:
     response = await http.post(f"{REVIEWS}/approve", json=["a"], headers={b"Idempotency-Key": key})
     problem_of(response, 400)
 
 
-async def test_all_or_nothing(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
+async def test_submissions_are_all_or_nothing(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
     good, missing = submission(product), submission(product)
     del missing["review"]
     response = await http.post(REVIEWS, json=[good, submission(product, 9), missing, submission("", title=["x"])])
     errors = problem_of(response, 422)["errors"]
     assert [error["pointer"] for error in errors] == ["/1/rating", "/2/review", "/3/EntityId", "/3/title"]
     assert all(set(error) == {"pointer", "code", "message"} for error in errors)
-    # What was published before the next submission would be there now.
+    # A review published before the next submission would be listed by then.
     await facade.submit(submission(product, title="the only one"))
     assert await facade.listed("title", entityIds=[product]) == ["the only one"]
 
@@ -135,13 +135,13 @@ OUT_OF_BOUNDS: dict[str, list[Any]] = {
     [(field, value) for field, values in OUT_OF_BOUNDS.items() for value in values],
     ids=lambda each: repr(each)[:24],
 )
-async def test_submissions_out_of_bounds(http: httpx.AsyncClient, field: str, value: Any) -> None:
+async def test_submissions_out_of_bounds_are_refused(http: httpx.AsyncClient, field: str, value: Any) -> None:
     response = await http.post(REVIEWS, json=[{**submission("camera"), field: value}])
     (error,) = problem_of(response, 422)["errors"]
     assert error["pointer"] == f"/0/{field}"
 
 
-async def test_submissions_at_their_bounds(facade: Facade) -> None:
+async def test_submissions_at_their_bounds_are_accepted(facade: Facade) -> None:
     product = new_id().ljust(128, "é")
     largest: Json = {
         "userName": "é" * 128,
@@ -161,11 +161,11 @@ async def test_submissions_at_their_bounds(facade: Facade) -> None:
 
 @pytest.mark.parametrize("path", ["", "/approve", "/reject", "/reset"])
 @pytest.mark.parametrize("body", [[], {}, "x", None, 5, [None], [["a"]], [{"$gt": ""}]], ids=str)
-async def test_bodies_that_are_no_list_of_what_is_asked_for(http: httpx.AsyncClient, path: str, body: Any) -> None:
+async def test_bodies_of_wrong_type_are_refused(http: httpx.AsyncClient, path: str, body: Any) -> None:
     problem_of(await http.post(REVIEWS + path, content=json.dumps(body)), 422)
 
 
-async def test_too_many_at_once(http: httpx.AsyncClient) -> None:
+async def test_too_many_items_are_refused(http: httpx.AsyncClient) -> None:
     ids = [f"{n}" for n in range(1_001)]
     problem_of(await http.post(f"{REVIEWS}/approve", json=ids), 422)
     problem_of(await http.request("DELETE", REVIEWS, json={"ids": ids}), 422)
@@ -176,14 +176,14 @@ async def test_too_many_at_once(http: httpx.AsyncClient) -> None:
     assert "4000" in problem["detail"]
 
 
-async def test_two_reviews_with_one_id(http: httpx.AsyncClient) -> None:
+async def test_duplicate_review_ids_are_refused(http: httpx.AsyncClient) -> None:
     id = new_id("review")
     response = await http.post(REVIEWS, json=[submission("a", id=id), submission("b"), submission("c", id=id)])
     (error,) = problem_of(response, 422)["errors"]
     assert error["pointer"] == "/2/id"
 
 
-async def test_refused_by_the_store_with_a_code_for_each(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
+async def test_store_refuses_each_review_with_its_code(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
     closed = await facade.open_store(reviewsEnabled=False)
     named = await facade.open_store(anonymousReviewsAllowed=False)
     buyers = await facade.open_store(purchaseRequired=True)
@@ -204,7 +204,7 @@ async def test_refused_by_the_store_with_a_code_for_each(http: httpx.AsyncClient
     "body", [b"", b"{", b"[1,]", b"nope", b'["\xff"]', b'["a"', b"[NaN]", b"[Infinity]", b'["\\ud800"]', b"\x00"]
 )
 @pytest.mark.parametrize("path", ["", "/approve", "/reviewList"])
-async def test_malformed_json(http: httpx.AsyncClient, path: str, body: bytes) -> None:
+async def test_malformed_json_is_refused(http: httpx.AsyncClient, path: str, body: bytes) -> None:
     response = await http.post(REVIEWS + path, content=body, headers={"Content-Type": "application/json"})
     problem_of(response, 400)
 
@@ -226,7 +226,7 @@ async def test_other_problems(service: Service, http: httpx.AsyncClient) -> None
 
     problem_of(await http.post(REVIEWS, content=endless()), 413)
     async with connection(service.port) as client:
-        # One that closes, and sends on before it reads.
+        # A client that announces the close and keeps sending before it reads.
         await client.send(post_request(REVIEWS, b"[", length=5_000_000).replace(b"Host", b"Connection: close\r\nHost"))
         for _ in range(50):
             await client.send(b" " * 100_000)
@@ -241,7 +241,7 @@ OPERATORS: list[Any] = [{"$gt": ""}, {"$ne": None}, {"$where": "sleep(1000)"}, {
 
 
 @pytest.mark.parametrize("value", OPERATORS, ids=str)
-async def test_operators_of_the_database_are_no_values(http: httpx.AsyncClient, value: Any) -> None:
+async def test_database_operators_are_refused(http: httpx.AsyncClient, value: Any) -> None:
     product = new_id()
     for field in ("reviewStatus", "entityType", "entityIds", "storeId", "userId", "searchPhrase", "sort", "startDate"):
         response = await http.post(f"{REVIEWS}/reviewList", json={field: value})
@@ -253,7 +253,7 @@ async def test_operators_of_the_database_are_no_values(http: httpx.AsyncClient, 
     problem_of(await http.put("/api/settings", json={"ratingCalculationMethod": value}), 422)
 
 
-async def test_names_that_look_like_operators_are_just_names(facade: Facade) -> None:
+async def test_names_like_operators_are_taken_literally(facade: Facade) -> None:
     store, product = f"$store.{new_id()}", f"$where.{new_id()}"
     await facade.open_store(store)
     await facade.submit_approved(submission(product, 3, storeId=store, userName="$user", review="$$NOW $title"))
@@ -290,7 +290,7 @@ HOSTILE: list[bytes] = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: value[:16].decode(errors="replace"))
-async def test_hostile_values_are_the_senders_fault(http: httpx.AsyncClient, value: bytes) -> None:
+async def test_hostile_values_cause_no_server_error(http: httpx.AsyncClient, value: bytes) -> None:
     review = json.dumps(submission("camera")).encode()
     listed = ("reviewStatus", "entityType", "searchPhrase", "startDate", "startRating", "endRating", "sort", "take")
     requests = [
@@ -331,7 +331,7 @@ async def test_hostile_values_are_the_senders_fault(http: httpx.AsyncClient, val
         "/api/%2e%2e/%zz",
     ],
 )
-async def test_hostile_paths(service: Service, path: str) -> None:
+async def test_hostile_paths_cause_no_server_error(service: Service, path: str) -> None:
     async with connection(service.port) as client:
         status, answer = await client.ask(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode("latin-1"))
     assert status < 500, answer
@@ -339,9 +339,9 @@ async def test_hostile_paths(service: Service, path: str) -> None:
 
 async def test_health_and_documents(http: httpx.AsyncClient) -> None:
     assert (await http.get("/health/live")).json()["status"] == "pass"
-    # Each server has two seconds to answer.
+    # Each server may take two seconds to answer.
     ready = partial(http.get, "/health/ready")
-    await eventually(ready, lambda told: told.json().get("checks") == {"mongodb": "pass", "kafka": "pass"})
+    await eventually(ready, lambda response: response.json().get("checks") == {"mongodb": "pass", "kafka": "pass"})
     paths = (await http.get("/openapi.json")).json()["paths"]
     assert {REVIEWS, f"{REVIEWS}/reviewList", "/api/rating/entityRating"} <= set(paths)
     assert (await http.get("/docs")).status_code == 200

@@ -1,4 +1,4 @@
-"""What a moderator chooses in the console, in Chromium: reasons, stores; and the times that he reads."""
+"""Choices of moderators in the console, in Chromium: reasons, stores and the time zone of times."""
 
 from datetime import datetime, timedelta
 
@@ -12,8 +12,8 @@ from tests.support.service import Service
 pytestmark = pytest.mark.slow
 
 
-async def test_no_reason_is_chosen_beforehand(service: Service, facade: Facade) -> None:
-    """The button to reject alone decides nothing: it asks for the reason, in each place where it stands."""
+async def test_no_reason_is_preselected(service: Service, facade: Facade) -> None:
+    """The reject button alone decides nothing: wherever it is shown, it asks for the reason."""
     word = new_id("word")
     (id,) = await facade.submit(submission(new_id(), 4, title=word))
     watch = Watch()
@@ -34,17 +34,17 @@ async def test_no_reason_is_chosen_beforehand(service: Service, facade: Facade) 
     assert watch.complaints == []
 
 
-async def test_times_are_those_of_the_visitor(service: Service, facade: Facade) -> None:
-    """Each with UTC beside it, also in what comes later; without JavaScript they are in UTC. All pages say which."""
+async def test_times_are_in_the_visitors_time_zone(service: Service, facade: Facade) -> None:
+    """Each time has UTC in its title. Without JavaScript times are in UTC. Every page names its time zone."""
     word = new_id("word")
     (id,) = await facade.submit(submission(new_id(), 4, title=word))
     written = datetime.fromisoformat((await facade.review(id))["createdDate"])
-    utc, there = (f"{at:%-d %b %Y, %H:%M}" for at in (written, written + timedelta(hours=9)))
+    utc, local = (f"{at:%-d %b %Y, %H:%M}" for at in (written, written + timedelta(hours=9)))
     watch = Watch()
     async with chromium() as browser, opened(browser, service.address, watch, timezone_id="Asia/Tokyo") as page:
         for path, part in ((f"queue?q={word}", "#context"), (f"reviews/{id}", "main")):
             await page.goto(f"/console/{path}")
-            time = page.locator(f"{part} time").filter(has_text=there).first
+            time = page.locator(f"{part} time").filter(has_text=local).first
             assert await time.get_attribute("title") == f"{utc} UTC"
             await page.get_by_text("Times are in Asia/Tokyo.").wait_for()
     async with (
@@ -57,8 +57,8 @@ async def test_times_are_those_of_the_visitor(service: Service, facade: Facade) 
     assert watch.complaints == []
 
 
-async def test_a_store_is_chosen_by_a_link(service: Service, facade: Facade) -> None:
-    """From the queue and from the list of reviews, with the filters that were there."""
+async def test_store_is_chosen_by_link(service: Service, facade: Facade) -> None:
+    """In the queue and in the list of reviews, existing filters stay."""
     store, product = new_id("store"), new_id()
     settings = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
     await facade.command("PUT", f"/api/stores/{store}", {"name": f"Shop {store}", "settings": settings})
@@ -75,7 +75,7 @@ async def test_a_store_is_chosen_by_a_link(service: Service, facade: Facade) -> 
             assert await page.get_by_text(word).count() == 1
 
 
-async def test_a_form_that_comes_back_has_the_focus_where_it_is_wrong(service: Service, facade: Facade) -> None:
+async def test_refused_form_focuses_the_wrong_field(service: Service, facade: Facade) -> None:
     store = new_id("store")
     await facade.command("PUT", f"/api/stores/{store}", {"name": "Shop"})
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
@@ -89,8 +89,8 @@ async def test_a_form_that_comes_back_has_the_focus_where_it_is_wrong(service: S
         assert await field.evaluate("each => each === document.activeElement")
 
 
-async def test_a_digit_rejects_the_row_that_it_was_pressed_for(service: Service, facade: Facade) -> None:
-    """Not one that was clicked meanwhile; and undoing brings the reason back."""
+async def test_digit_rejects_the_row_it_was_pressed_for(service: Service, facade: Facade) -> None:
+    """Not for a row clicked meanwhile; and undoing brings the reason back."""
     word = new_id("word")
     await facade.submit(*(submission(new_id(), 4, title=word) for _ in range(2)))
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:

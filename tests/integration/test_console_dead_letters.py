@@ -1,4 +1,4 @@
-"""The screens of dead letters and of health, as a browser without JavaScript has them."""
+"""The console's pages of dead letters and of health, as a browser without JavaScript sees them."""
 
 import json
 import re
@@ -18,8 +18,8 @@ PATH = "/console/dead-letters"
 TOPIC = "review-submissions"
 
 
-async def dead(service: Service, key: str, *values: bytes | None) -> list[str]:
-    """The places of the letters that these submissions become, the oldest first."""
+async def publish_invalid(service: Service, key: str, *values: bytes | None) -> list[str]:
+    """Publish invalid submissions; returns the places of their dead letters, oldest first."""
     await service.publish(TOPIC, *(Message(key, value) for value in values))
     return [f"{TOPIC}/{each.partition}/{each.offset}" for each in await service.letters(TOPIC, key, len(values))]
 
@@ -31,33 +31,34 @@ async def page_of(http: httpx.AsyncClient, path: str, status: int = 200) -> str:
 
 
 async def page_with(http: httpx.AsyncClient, path: str, text: str) -> str:
-    """The page once it says this: a list ends after some seconds of its search, and is read on from there."""
+    """Return the page once it contains this text: a search of the list stops after some seconds, and continues from
+    there."""
     return await eventually(lambda: page_of(http, path), lambda page: text in page)
 
 
-async def sent(http: httpx.AsyncClient, path: str, status: int, **fields: str | list[str]) -> str:
-    """The page that answers a form; the one that it leads to where it is led on."""
+async def send_form(http: httpx.AsyncClient, path: str, status: int, **fields: str | list[str]) -> str:
+    """Send a form; returns the page that answers it, after following a redirect."""
     send = partial(http.post, path, data={"key": new_id("key"), **fields})
-    # The page of one letter refuses what was replayed before, also with the same key.
+    # The page of a single letter refuses what was replayed before, even with the same key.
     response = await (settled(send) if path == PATH else send())
     assert response.status_code == status, response.text
     return unescape(response.text) if status != 303 else await page_of(http, response.headers["location"])
 
 
 def typed_in(page: str) -> str:
-    """The text of the field for the value."""
+    """Return the text of the value's field."""
     found = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", page, re.DOTALL)
     assert found, page
     return found[1]
 
 
 @pytest.mark.long
-async def test_a_letter_is_opened_mended_tried_and_replayed(
+async def test_letter_is_opened_edited_tried_and_replayed(
     facade: Facade, service: Service, http: httpx.AsyncClient, product: str
 ) -> None:
     evil = '</textarea><script>alert("x")</script>'
     review = submission(product, title=evil)
-    (place,) = await dead(service, product, json.dumps({**review, "rating": 9}).encode())
+    (place,) = await publish_invalid(service, product, json.dumps({**review, "rating": 9}).encode())
     here = f"{PATH}/{place}"
     await page_with(http, f"{PATH}?topic={TOPIC}&code=invalid-message", f'href="{here}"')
     raw = (await http.get(here)).text
@@ -67,71 +68,69 @@ async def test_a_letter_is_opened_mended_tried_and_replayed(
     shown = typed_in(raw)
     assert json.loads(unescape(shown)) == {**review, "rating": 9}
 
-    assert "The value is empty" in await sent(http, here, 422, action="replay", value=" ")
-    again = await sent(http, here, 422, action="replay", value=unescape(shown).replace("\n", "\r\n"))
+    assert "The value is empty" in await send_form(http, here, 422, action="replay", value=" ")
+    again = await send_form(http, here, 422, action="replay", value=unescape(shown).replace("\n", "\r\n"))
     assert "would refuse it again" in again
     assert "Replay anyway" in again
-    mended = json.dumps(review, indent=1)
-    tried = await sent(http, here, 200, action="try", value=mended)
+    corrected = json.dumps(review, indent=1)
+    tried = await send_form(http, here, 200, action="try", value=corrected)
     assert "Nothing has been published yet" in tried
     assert await facade.listed(entityIds=[product]) == []
-    done = await sent(http, here, 303, action="replay", value=mended)
-    assert "Replayed." in done or "Accepted. It takes effect in a moment." in done  # that on a busy machine
+    done = await send_form(http, here, 303, action="replay", value=corrected)
+    assert "Replayed." in done or "Accepted. It takes effect in a moment." in done  # the latter on a busy machine
     await page_with(http, here, "It was replayed")
     (row,) = await facade.until_listed(product, 1)
     assert row["title"] == evil
-    assert "Replayed before" in await sent(http, here, 422, action="replay", value=mended)
+    assert "Replayed before" in await send_form(http, here, 422, action="replay", value=corrected)
 
 
 @pytest.mark.long
-async def test_many_are_tried_and_replayed_by_checkboxes(
+async def test_selected_letters_are_tried_and_replayed(
     facade: Facade, service: Service, http: httpx.AsyncClient
 ) -> None:
     key = new_id()
-    first, other = await dead(service, key, b"no JSON", b"nor this")
-    tried = await sent(http, PATH, 200, action="try", places=[first, other])
+    first, other = await publish_invalid(service, key, b"no JSON", b"nor this")
+    tried = await send_form(http, PATH, 200, action="try", places=[first, other])
     assert "0 of 2 can be read" in tried
-    done = await sent(http, PATH, 200, action="replay", places=[first])
+    done = await send_form(http, PATH, 200, action="replay", places=[first])
     assert "1 of 1 were replayed" in done
     new = (await service.letters(TOPIC, key, 3))[-1]
     await page_with(http, f"{PATH}?topic={TOPIC}", "refused again")
     assert dict(new.headers)["x-replayed-from"]
-    both = await sent(http, PATH, 200, action="replay", places=[first, other])
+    both = await send_form(http, PATH, 200, action="replay", places=[first, other])
     assert "1 of 2 were replayed" in both
     assert "Replayed before" in both
-    assert "No letter is selected" in await sent(http, PATH, 422, action="replay")
+    assert "No letter is selected" in await send_form(http, PATH, 422, action="replay")
 
 
 @pytest.mark.parametrize("value", [None, b"\xff\xfe", b'{"a": "\\u0000"}\0'])
-async def test_values_that_are_no_text_are_shown_and_not_edited(
-    service: Service, http: httpx.AsyncClient, value: bytes | None
-) -> None:
-    (place,) = await dead(service, new_id(), value)
+async def test_binary_values_are_not_editable(service: Service, http: httpx.AsyncClient, value: bytes | None) -> None:
+    (place,) = await publish_invalid(service, new_id(), value)
     page = await page_of(http, f"{PATH}/{place}")
     assert typed_in(page) == ""
     assert "New value" in page
 
 
 @pytest.mark.parametrize("value", ['{"a": 1.10}', '{"a": 1, "a": 2}', "5e3", "text"])
-async def test_what_is_shown_is_what_came(service: Service, http: httpx.AsyncClient, value: str) -> None:
-    (place,) = await dead(service, new_id(), value.encode())
+async def test_value_is_shown_unchanged(service: Service, http: httpx.AsyncClient, value: str) -> None:
+    (place,) = await publish_invalid(service, new_id(), value.encode())
     assert typed_in(await page_of(http, f"{PATH}/{place}")) == value
 
 
 @pytest.mark.long
-async def test_letters_in_every_state(service: Service, http: httpx.AsyncClient, product: str) -> None:
-    """Those that were replayed are found again, also from the page that has no open ones."""
-    (place,) = await dead(service, product, json.dumps({**submission(product), "rating": 9}).encode())
-    await sent(http, PATH, 200, action="replay", places=place)
+async def test_letters_in_every_state_are_listed(service: Service, http: httpx.AsyncClient, product: str) -> None:
+    """Replayed letters are found too, even from a page without open ones."""
+    (place,) = await publish_invalid(service, product, json.dumps({**submission(product), "rating": 9}).encode())
+    await send_form(http, PATH, 200, action="replay", places=place)
     link = f'href="{PATH}/{place}"'
     assert link not in await page_of(http, f"{PATH}?topic={TOPIC}")
     empty = await page_with(http, f"{PATH}?topic=store-updates&code=no-sender", "All letters")
-    (all_of_them,) = re.findall(r'<a href="([^"]+)">All letters</a>', empty)
-    page = await page_with(http, all_of_them, link)
+    (all_letters,) = re.findall(r'<a href="([^"]+)">All letters</a>', empty)
+    page = await page_with(http, all_letters, link)
     assert "<option selected>any" in page
 
 
-async def test_empty_wrong_and_missing(http: httpx.AsyncClient) -> None:
+async def test_empty_list_wrong_filters_and_missing_letter(http: httpx.AsyncClient) -> None:
     await page_with(http, f"{PATH}?topic=store-updates&code=no-sender", "No dead letter matches these filters")
     await page_of(http, f"{PATH}?code=no-such-code", 422)
     await page_of(http, f"{PATH}?topic=no-such-topic", 422)
@@ -140,8 +139,8 @@ async def test_empty_wrong_and_missing(http: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.long
-async def test_health_says_first_how_it_is(http: httpx.AsyncClient) -> None:
-    # While a server is slow, what only it knows isn't there.
+async def test_health_begins_with_its_summary(http: httpx.AsyncClient) -> None:
+    # While a server is slow, the values that depend on it are missing.
     page = await page_with(http, "/console/health", f'<th scope="row">{TOPIC} ')
     assert re.search(r"<p>(All checks pass|The service works, with warnings|These checks fail).*? Checked at", page)
     assert "Batches of events not yet published" in page

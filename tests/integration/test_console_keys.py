@@ -1,4 +1,4 @@
-"""The keys of the queue in Chromium: which decision they take back, which rows they go to, and where they are off."""
+"""Keyboard shortcuts of the queue in Chromium: decisions that they undo, rows that they select, switching them off."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,14 +31,14 @@ EventSource.prototype.addEventListener = function (kind, hear) {
     if (event.data) heard.push(`${kind} ${JSON.parse(event.data).id}`);
   });
 };"""
-"""It notes the news once the page has heard them."""
+"""Records each event of the stream after the page has handled it."""
 
 
 @asynccontextmanager
 async def queue_of(
     service: Service, facade: Facade, count: int, script: str = ""
 ) -> AsyncIterator[tuple[Page, list[str], list[Locator]]]:
-    """The queue of so many reviews: the page, their ids, and the places that say what became of them."""
+    """Open a queue of `count` reviews; yields the page, their ids and the locators of their outcomes."""
     word = new_id("word")
     ids = await facade.submit(*(submission(new_id(), 4, title=word) for _ in range(count)))
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
@@ -58,8 +58,8 @@ async def statuses(facade: Facade, ids: list[str]) -> list[str]:
     return [(await facade.review(id))["reviewStatus"] for id in ids]
 
 
-async def held(page: Page, action: str) -> asyncio.Event:
-    """Decisions of this kind wait until the event is set."""
+async def hold_back(page: Page, action: str) -> asyncio.Event:
+    """Hold back decisions of this kind until the event is set."""
     gate = asyncio.Event()
 
     async def decide(route: Route) -> None:
@@ -72,12 +72,10 @@ async def held(page: Page, action: str) -> asyncio.Event:
 
 
 @pytest.mark.parametrize("count", [3, 2])
-async def test_the_last_decision_is_undone_and_not_the_last_answer(
-    service: Service, facade: Facade, count: int
-) -> None:
-    """Also where it was the last one of its page, and the next page has the way back."""
+async def test_undo_takes_back_last_decision_not_last_answer(service: Service, facade: Facade, count: int) -> None:
+    """Also if it was the last of its page, and the next page offers the undo."""
     async with queue_of(service, facade, count) as (page, ids, outcomes):
-        gate = await held(page, "approve")
+        gate = await hold_back(page, "approve")
         await press(page, "a", "r", "1")
         await outcomes[1].get_by_text("Rejected: spam.").wait_for()
         gate.set()
@@ -87,15 +85,15 @@ async def test_the_last_decision_is_undone_and_not_the_last_answer(
             await outcomes[1].get_by_text("Undone").wait_for()
         else:
             await page.get_by_text("No waiting review matches these filters.").wait_for()
-            await page.wait_for_load_state()  # its script comes behind its text
+            await page.wait_for_load_state()  # the script runs after the text is there
             await press(page, "z")
-        # A busy machine takes longer than the page waits.
+        # A busy machine may take longer than the page waits.
         await eventually(lambda: statuses(facade, ids[:2]), lambda found: found == ["Approved", "New"])
 
 
 @pytest.mark.parametrize("way", ["loaded anew", "a review and back"])
-async def test_the_last_decision_is_undone_after_its_page_was_left(service: Service, facade: Facade, way: str) -> None:
-    """And where there is nothing to undo, the key says so."""
+async def test_undo_works_after_leaving_the_page(service: Service, facade: Facade, way: str) -> None:
+    """With nothing to undo, the shortcut reports that."""
     async with queue_of(service, facade, 3) as (page, ids, outcomes):
         await press(page, "z")
         await outcomes[0].get_by_text("There is nothing to undo.").wait_for()
@@ -114,10 +112,10 @@ async def test_the_last_decision_is_undone_after_its_page_was_left(service: Serv
     assert await statuses(facade, ids) == ["New"] * 3
 
 
-async def test_two_undo_two_in_the_order_of_the_keys(service: Service, facade: Facade) -> None:
-    """While the decisions are still on their way."""
+async def test_two_undos_take_back_the_last_two_decisions(service: Service, facade: Facade) -> None:
+    """While the decisions are still being sent."""
     async with queue_of(service, facade, 4) as (page, ids, outcomes):
-        gate = await held(page, "approve")
+        gate = await hold_back(page, "approve")
         await press(page, "r", "1", "a", "r", "2", "z", "z")
         gate.set()
         for at in (1, 2):
@@ -125,7 +123,7 @@ async def test_two_undo_two_in_the_order_of_the_keys(service: Service, facade: F
     assert await statuses(facade, ids) == ["Rejected", "New", "New", "New"]
 
 
-async def test_a_decision_that_failed_is_none_to_undo(service: Service, facade: Facade) -> None:
+async def test_failed_decision_is_not_undone(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 3) as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
@@ -139,14 +137,12 @@ async def test_a_decision_that_failed_is_none_to_undo(service: Service, facade: 
 
 
 @pytest.mark.parametrize("by", ["key", "link"])
-async def test_a_last_decision_that_failed_is_read_before_the_page_goes_on(
-    service: Service, facade: Facade, by: str
-) -> None:
-    """The next page names the decision that it takes back."""
+async def test_failed_last_decision_holds_the_next_page(service: Service, facade: Facade, by: str) -> None:
+    """The next page names the decision that it can undo."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
-        gate = await held(page, "approve")
+        gate = await hold_back(page, "approve")
         await press(page, "a")
         await facade.moderate("reject", ids[1])
         gate.set()
@@ -159,7 +155,7 @@ async def test_a_last_decision_that_failed_is_read_before_the_page_goes_on(
         await page.locator("form.notice", has_text=f"Approved: {title}").wait_for()
 
 
-async def test_a_decision_of_which_the_answer_alone_is_lost_was_made(service: Service, facade: Facade) -> None:
+async def test_decision_with_lost_answer_counts(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 2, HEARD) as (page, ids, outcomes):
 
         async def lose(route: Route) -> None:
@@ -175,9 +171,7 @@ async def test_a_decision_of_which_the_answer_alone_is_lost_was_made(service: Se
     assert await statuses(facade, ids) == ["New", "New"]
 
 
-async def test_a_decision_of_which_the_answer_is_lost_before_its_news_come_was_made(
-    service: Service, facade: Facade
-) -> None:
+async def test_decision_with_lost_answer_and_late_news_counts(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 3, LATE_NEWS) as (page, ids, outcomes):
 
         async def lose(route: Route) -> None:
@@ -197,9 +191,9 @@ async def test_a_decision_of_which_the_answer_is_lost_before_its_news_come_was_m
     assert await statuses(facade, ids) == ["Approved", "New", "New"]
 
 
-async def test_a_last_decision_that_can_be_made_again_is_gone_back_to(service: Service, facade: Facade) -> None:
+async def test_failed_last_decision_can_be_repeated(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
-        gate = await held(page, "reject")
+        gate = await hold_back(page, "reject")
         await press(page, "j")
         await page.route("**/queue/decisions", lambda route: route.abort(), times=1)
         await press(page, "a", "r", "1")
@@ -213,7 +207,7 @@ async def test_a_last_decision_that_can_be_made_again_is_gone_back_to(service: S
     assert await statuses(facade, ids) == ["Rejected", "Approved"]
 
 
-async def test_an_edit_behind_a_decision_is_told_though_its_answer_comes_last(service: Service, facade: Facade) -> None:
+async def test_edit_after_decision_is_shown_despite_late_answer(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 2, HEARD) as (page, ids, outcomes):
 
         async def delay(route: Route) -> None:
@@ -229,7 +223,7 @@ async def test_an_edit_behind_a_decision_is_told_though_its_answer_comes_last(se
         await outcomes[0].get_by_text("It was changed in the meantime").wait_for()
 
 
-async def test_undoing_takes_back_nobody_elses_decision(service: Service, facade: Facade) -> None:
+async def test_undo_spares_decisions_of_others(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
@@ -240,9 +234,7 @@ async def test_undoing_takes_back_nobody_elses_decision(service: Service, facade
     assert await statuses(facade, ids) == ["Rejected", "New"]
 
 
-async def test_undoing_takes_back_nobody_elses_decision_that_comes_to_the_same(
-    service: Service, facade: Facade
-) -> None:
+async def test_undo_spares_equal_decisions_of_others(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
@@ -255,8 +247,8 @@ async def test_undoing_takes_back_nobody_elses_decision_that_comes_to_the_same(
     assert await statuses(facade, ids) == ["Approved", "New"]
 
 
-async def test_the_next_page_undoes_nobody_elses_decision_either(service: Service, facade: Facade) -> None:
-    """The last decision of the page before, which others have made again since."""
+async def test_next_page_offers_no_undo_of_others_decision(service: Service, facade: Facade) -> None:
+    """The last decision of the previous page, repeated by others since."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
@@ -270,8 +262,8 @@ async def test_the_next_page_undoes_nobody_elses_decision_either(service: Servic
         assert await page.get_by_role("button", name="Undo").count() == 0
 
 
-async def test_undoing_names_nobody_where_an_author_was_faster(service: Service, facade: Facade) -> None:
-    """Not who decided before the author has changed the review."""
+async def test_undo_names_nobody_if_the_author_was_faster(service: Service, facade: Facade) -> None:
+    """In particular not the moderator who decided before the author changed the review."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
@@ -286,8 +278,8 @@ async def test_undoing_names_nobody_where_an_author_was_faster(service: Service,
         await outcomes[0].get_by_text("Somebody else was faster: it is New. Nothing was changed.").wait_for()
 
 
-async def test_news_that_come_late_are_of_the_decisions_that_were_made_here(service: Service, facade: Facade) -> None:
-    """An approval is told once it has been taken back: undoing that approves again."""
+async def test_late_news_belong_to_own_decisions(service: Service, facade: Facade) -> None:
+    """The news of an approval arrives after it was undone; undoing that approves it again."""
     async with queue_of(service, facade, 2, LATE_NEWS) as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
@@ -300,7 +292,7 @@ async def test_news_that_come_late_are_of_the_decisions_that_were_made_here(serv
     assert await statuses(facade, ids) == ["Approved", "New"]
 
 
-async def test_a_colleagues_rejection_comes_back_with_its_reason(service: Service, facade: Facade) -> None:
+async def test_undo_restores_reason_of_colleagues_rejection(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         for n, id in enumerate(ids):
             await facade.command("POST", "/api/customerReviews/reject?reasonCode=fake", [id])
@@ -312,8 +304,8 @@ async def test_a_colleagues_rejection_comes_back_with_its_reason(service: Servic
     assert [(await facade.review(id))["reasonCode"] for id in ids] == ["fake", "fake"]
 
 
-async def test_what_is_back_in_the_queue_is_decided_as_any_other(service: Service, facade: Facade) -> None:
-    """By a key, and by the buttons beside; and undoing that it went back leaves it decided, as it was."""
+async def test_reset_review_can_be_decided_again(service: Service, facade: Facade) -> None:
+    """By a shortcut and by the buttons beside it. Undoing the reset restores the decision."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         row = page.locator(f"#r-{ids[0]}")
         await press(page, "r", "1")
@@ -336,8 +328,8 @@ async def test_what_is_back_in_the_queue_is_decided_as_any_other(service: Servic
 
 
 @pytest.mark.parametrize("script", ["", NO_STORAGE])
-async def test_shortcuts_are_off_where_they_were_switched_off(service: Service, facade: Facade, script: str) -> None:
-    """Also where the browser keeps nothing: then on the page where they were."""
+async def test_shortcuts_can_be_switched_off(service: Service, facade: Facade, script: str) -> None:
+    """Without local storage they stay off only on the page where they were switched off."""
     async with queue_of(service, facade, 2, script) as (page, ids, _):
         await press(page, "?")
         await page.get_by_label("Shortcuts are on").uncheck()
@@ -351,8 +343,8 @@ async def test_shortcuts_are_off_where_they_were_switched_off(service: Service, 
         assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[1]
 
 
-async def test_keys_are_about_the_row_that_was_gone_to(service: Service, facade: Facade) -> None:
-    """By Tab, by a click, and by a touch that brings no focus."""
+async def test_keys_act_on_the_selected_row(service: Service, facade: Facade) -> None:
+    """Rows are selected by Tab, by a click, and by a touch that brings no focus."""
     async with queue_of(service, facade, 4) as (page, ids, outcomes):
         chosen = page.locator("#list > li.focus")
         await page.locator(f"#r-{ids[0]} input[type=checkbox]").focus()
@@ -370,8 +362,8 @@ async def test_keys_are_about_the_row_that_was_gone_to(service: Service, facade:
     assert await statuses(facade, ids) == ["New", "Approved", "New", "New"]
 
 
-async def test_no_row_moves_from_under_the_mouse(service: Service, facade: Facade) -> None:
-    """A press chooses its row, whose end is out of view here; if that came into view, the click would miss."""
+async def test_no_row_moves_under_the_mouse(service: Service, facade: Facade) -> None:
+    """A press selects its row, whose end is out of view here; scrolling it into view would make the click miss."""
     async with queue_of(service, facade, 4) as (page, ids, _):
         await page.set_viewport_size({"width": 1360, "height": 400})
         box = page.locator(f"#r-{ids[1]} input[type=checkbox]")
@@ -386,7 +378,7 @@ async def test_no_row_moves_from_under_the_mouse(service: Service, facade: Facad
 
 
 async def test_keys_work_on_keyboards_of_other_scripts(service: Service, facade: Facade) -> None:
-    """Here the letters of a Russian one where `j`, `x` and `X` are."""
+    """Dispatches the letters that a Russian keyboard has on the keys `j`, `x` and `X`."""
     pressed = (("\u043e", "KeyJ"), ("\u0447", "KeyX"), ("\u043e", "KeyJ"), ("\u0427", "KeyX"))
     async with queue_of(service, facade, 3) as (page, ids, _):
         for key, code in pressed:
@@ -397,15 +389,15 @@ async def test_keys_work_on_keyboards_of_other_scripts(service: Service, facade:
         assert [await checked.nth(at).input_value() for at in range(await checked.count())] == ids[1:]
 
 
-async def test_keys_work_by_plain_http_in_a_network(service: Service, facade: Facade) -> None:
-    """Browsers have no crypto.randomUUID there."""
+async def test_keys_work_over_plain_http(service: Service, facade: Facade) -> None:
+    """Browsers have no crypto.randomUUID in an insecure context."""
     async with queue_of(service, facade, 2, "delete Crypto.prototype.randomUUID") as (page, ids, outcomes):
         await press(page, "a")
         await outcomes[0].get_by_text("Approved.").wait_for()
     assert await statuses(facade, ids) == ["Approved", "New"]
 
 
-async def test_an_empty_queue_has_the_keys_that_it_shows(service: Service) -> None:
+async def test_empty_queue_has_working_shortcuts(service: Service) -> None:
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
         await page.goto(f"/console/queue?q={new_id('word')}")
         await page.get_by_text("No waiting review matches.").wait_for()

@@ -1,4 +1,4 @@
-"""The queue in Chromium with moderators who sign in: whose decision an undoing would take back."""
+"""The queue in Chromium with signed-in moderators: undoing takes back only one's own decisions."""
 
 import re
 from collections.abc import AsyncIterator
@@ -45,12 +45,12 @@ APPROVE: Final = """(id) => fetch("/console/queue/decisions", {
   body: new URLSearchParams({ ids: id, action: "approve", expected: "New", key: crypto.randomUUID() }),
 }).then((response) => response.json())"""
 NONE_YET: Final[Json] = {"results": []}
-"""The answer to a decision that isn't known to have taken effect."""
+"""Answer to a decision that isn't known to have taken effect yet."""
 
 
 @dataclass(frozen=True)
 class Keyed:
-    """A service that its callers need keys for, one of each moderator."""
+    """A service that requires API keys, with the keys of two moderators."""
 
     service: Service
     ann: str
@@ -68,8 +68,10 @@ async def keyed(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
 
 @dataclass(frozen=True)
 class Queue:
-    """Ann's queue of three reviews of one object, whose news come in their order: their ids, the places that say what
-    became of them, and her colleague Bob."""
+    """Ann's queue of three reviews of one object, whose events arrive in order.
+
+    It has the page, the ids, the locators of the outcomes, and her colleague Bob's access to the API.
+    """
 
     page: Page
     ids: list[str]
@@ -79,8 +81,8 @@ class Queue:
     async def statuses(self) -> list[str]:
         return [(await self.bob.review(id))["reviewStatus"] for id in self.ids]
 
-    async def bob_is_told_of(self, at: int) -> None:
-        """Bob rejects another review: what he did before is known to the page, too."""
+    async def reject_as_bob(self, at: int) -> None:
+        """Have Bob reject another review and wait for the page to show it, after his earlier decisions."""
         await self.bob.moderate("reject", self.ids[at])
         await self.outcomes[at].get_by_text("bob: Rejected.").wait_for()
 
@@ -101,13 +103,13 @@ async def queue_of(keyed: Keyed, script: str = "") -> AsyncIterator[Queue]:
         await page.get_by_label("API key").fill(keyed.ann)
         await page.get_by_role("button", name="Sign in").click()
         await page.locator("#list > li.focus").wait_for()
-        await page.wait_for_load_state()  # its script comes behind its text
+        await page.wait_for_load_state()  # the script runs after the text is there
         ids = await page.locator("#list > li").evaluate_all("rows => rows.map((row) => row.dataset.id)")
         yield Queue(page, ids, [page.locator(f"#r-{id} .outcome") for id in ids], bob)
 
 
-async def test_undoing_takes_back_nobody_elses_decision_that_a_hidden_page_missed(keyed: Keyed) -> None:
-    """Though it comes to the same; one's own is undone."""
+async def test_undo_spares_decisions_missed_by_a_hidden_page(keyed: Keyed) -> None:
+    """Even if it is the same decision; one's own can still be undone."""
     async with queue_of(keyed) as queue:
         page, ids, outcomes, bob = queue.page, queue.ids, queue.outcomes, queue.bob
         for n in range(2):
@@ -126,8 +128,8 @@ async def test_undoing_takes_back_nobody_elses_decision_that_a_hidden_page_misse
         assert await queue.statuses() == ["New", "Approved", "Rejected"]
 
 
-async def test_undoing_takes_back_nobody_elses_decision_that_a_page_never_hears_of(keyed: Keyed) -> None:
-    """By a key, and by the button on the next page."""
+async def test_undo_spares_decisions_without_events(keyed: Keyed) -> None:
+    """By a shortcut, and by the button on the next page."""
     async with queue_of(keyed, NO_NEWS) as queue:
         page, ids, outcomes, bob = queue.page, queue.ids, queue.outcomes, queue.bob
         await page.keyboard.press("a")
@@ -149,61 +151,66 @@ async def test_undoing_takes_back_nobody_elses_decision_that_a_page_never_hears_
 
 
 @asynccontextmanager
-async def held(page: Page, path: str, *, is_sent: bool, told: Json | None = None) -> AsyncIterator[None]:
-    """The next question to an address, asked inside, is answered at the end, or like this. Where it `is_sent`, its own
-    answer is made before; otherwise it goes then."""
+async def delayed_answer(page: Page, path: str, *, is_sent: bool, told: Json | None = None) -> AsyncIterator[None]:
+    """Delay the answer to the next request to a path, sent within the block, until the block ends.
+
+    With `is_sent` the request reaches the service at once, otherwise only at the end. `told` replaces the answer.
+    """
     await page.evaluate("([path, isSent, told]) => hold(path, isSent, told)", [path, is_sent, told])
     yield
     await page.evaluate("letGo", path)
 
 
-async def begun(page: Page, path: str) -> None:
-    """Wait until a question that is held was asked, and was sent where that comes before."""
+async def wait_until_requested(page: Page, path: str) -> None:
+    """Wait until the delayed request was made, and with `is_sent` was answered by the service."""
     await page.evaluate("begun", path)
 
 
-async def test_what_others_decide_while_a_decision_is_on_its_way_is_none_to_undo(keyed: Keyed) -> None:
-    """An approval that comes before one's own, whose outcome isn't known for all that were sent with it."""
+async def test_undo_spares_decisions_of_others_during_own(keyed: Keyed) -> None:
+    """Bob's approval precedes Ann's own, whose outcome isn't known by the end of the wait."""
     async with queue_of(keyed, HELD) as queue:
-        async with held(queue.page, DECISIONS, is_sent=False, told=NONE_YET):
+        async with delayed_answer(queue.page, DECISIONS, is_sent=False, told=NONE_YET):
             await queue.page.keyboard.press("a")
-            await begun(queue.page, DECISIONS)
+            await wait_until_requested(queue.page, DECISIONS)
             await queue.bob.moderate("approve", queue.ids[0])
-            await queue.bob_is_told_of(1)
+            await queue.reject_as_bob(1)
         await queue.outcomes[0].get_by_text("bob: Approved.").wait_for()
         await queue.page.keyboard.press("z")
         await queue.outcomes[0].get_by_text("bob was faster: it is Approved. Nothing was changed.").wait_for()
         assert await queue.statuses() == ["Approved", "Rejected", "New"]
 
 
-async def test_others_decide_behind_a_decision_whose_answer_is_to_come(keyed: Keyed) -> None:
+async def test_later_decision_of_others_is_shown_despite_late_answer(keyed: Keyed) -> None:
     async with queue_of(keyed, HELD) as queue:
-        async with held(queue.page, DECISIONS, is_sent=True):
+        async with delayed_answer(queue.page, DECISIONS, is_sent=True):
             await queue.page.keyboard.press("a")
-            await begun(queue.page, DECISIONS)
+            await wait_until_requested(queue.page, DECISIONS)
             await queue.bob.moderate("reject", queue.ids[0])
-            await queue.bob_is_told_of(1)
+            await queue.reject_as_bob(1)
         await queue.outcomes[0].get_by_text("bob: Rejected.").wait_for()
 
 
-async def test_an_answer_about_rows_that_is_older_than_a_decision_says_nothing_of_it(keyed: Keyed) -> None:
-    """Asked for as the page came into view again, and here only once the decision was made."""
+async def test_outdated_rows_do_not_override_a_decision(keyed: Keyed) -> None:
+    """Requested when the page became visible again, and received after the decision was made."""
     async with queue_of(keyed, HELD) as queue:
         page, outcome = queue.page, queue.outcomes[0]
-        async with held(page, DECISIONS, is_sent=True, told=NONE_YET), held(page, ROWS, is_sent=True):
+        async with (
+            delayed_answer(page, DECISIONS, is_sent=True, told=NONE_YET),
+            delayed_answer(page, ROWS, is_sent=True),
+        ):
             await show(page, is_hidden=True)
             await show(page, is_hidden=False)
-            await begun(page, ROWS)
+            await wait_until_requested(page, ROWS)
             await page.keyboard.press("a")
-            await begun(page, DECISIONS)
+            await wait_until_requested(page, DECISIONS)
         await outcome.get_by_text(re.compile("Accepted|Approved")).wait_for()
         await page.keyboard.press("z")
         await outcome.get_by_text("Undone").wait_for()
         await eventually(queue.statuses, lambda found: found == ["New"] * 3)
 
 
-async def test_a_decision_that_has_not_taken_effect_stays_ones_own(keyed: Keyed) -> None:
-    """Of a page that is put into the background meanwhile, and comes back."""
+async def test_pending_decision_stays_undoable(keyed: Keyed) -> None:
+    """The page is hidden meanwhile, and shown again."""
     async with queue_of(keyed) as queue:
         page, outcome = queue.page, queue.outcomes[0]
         await page.route(f"**{DECISIONS}", lambda route: route.fulfill(json=NONE_YET), times=1)
@@ -213,7 +220,7 @@ async def test_a_decision_that_has_not_taken_effect_stays_ones_own(keyed: Keyed)
         async with page.expect_response(f"**{ROWS}"):
             await show(page, is_hidden=False)
         await page.evaluate(APPROVE, queue.ids[0])
-        await queue.bob_is_told_of(1)
+        await queue.reject_as_bob(1)
         await outcome.get_by_text("Approved.").wait_for()
         await page.keyboard.press("z")
         await outcome.get_by_text("Undone").wait_for()

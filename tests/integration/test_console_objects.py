@@ -1,4 +1,4 @@
-"""The screens of rated objects."""
+"""The console's pages of rated objects."""
 
 import re
 from functools import partial
@@ -14,7 +14,7 @@ SCREEN = "/console/objects"
 
 
 @pytest.mark.long
-async def test_an_object_is_found_and_shown_with_both_values(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_object_is_found_and_shown_with_both_values(facade: Facade, http: httpx.AsyncClient) -> None:
     store, brand = await facade.open_store(ratingCalculationMethod="wilson"), new_id("brand")
     product = new_id("camera/of slashes?")
     name = f"{brand} <camera>"
@@ -38,7 +38,7 @@ async def test_an_object_is_found_and_shown_with_both_values(facade: Facade, htt
 
 
 @pytest.mark.long
-async def test_lists_and_what_is_not_rated(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_object_list_and_unrated_objects(facade: Facade, http: httpx.AsyncClient) -> None:
     store = await facade.open_store()
     first, second, unrated = (new_id() for _ in range(3))
     for product, name in ((first, "A first one"), (second, "B second one")):

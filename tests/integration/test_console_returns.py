@@ -1,4 +1,4 @@
-"""The screens of returns and orders, as a browser without JavaScript uses them."""
+"""The console's pages of returns and orders, used like a browser without JavaScript."""
 
 import re
 from functools import partial
@@ -16,7 +16,7 @@ from tests.support.patience import settled
 SCREEN = "/console/returns"
 
 
-async def test_a_return_from_its_order_to_its_end(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_return_is_created_changed_and_deleted(returns: Returns, http: httpx.AsyncClient) -> None:
     customer = new_id("customer")
     order = await returns.ordered(
         {},
@@ -56,7 +56,7 @@ async def test_a_return_from_its_order_to_its_end(returns: Returns, http: httpx.
     assert (gone.status_code, "Not found" in gone.text) == (404, True)
 
 
-async def test_tabs_by_status(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_list_has_tabs_by_status(returns: Returns, http: httpx.AsyncClient) -> None:
     customer = new_id("customer")
     order = await returns.ordered({"a": 9}, customerId=customer)
     ids = [await returns.create(order, {"a": 2}) for _ in range(3)]
@@ -75,11 +75,11 @@ async def test_tabs_by_status(returns: Returns, http: httpx.AsyncClient) -> None
     assert in_order(await page_of(http, SCREEN, **everything)) == numbers
     assert in_order(await page_of(http, SCREEN, **everything, sort="newest")) == numbers[::-1]
     assert in_order(await page_of(http, SCREEN, **everything, q=numbers[1])) == numbers[1:2]
-    # A number is looked for in every status, unless one was chosen.
+    # A search by number covers every status, unless one was chosen.
     found = await page_of(http, SCREEN, customer=customer, q=numbers[0])
     assert in_order(found) == numbers[:1]
     assert re.search(r'aria-current="true">All<', found)
-    # The count of a status is that of the list behind it.
+    # The count of a status is the length of the list that it links to.
     counted = re.findall(r'href="([^"]+)">(New|Completed) <b>(\d+)</b>', found)
     assert [(name, number) for _, name, number in counted] == [("New", "0"), ("Completed", "1")]
     assert [len(in_order(await page_of(http, link))) for link, _, _ in counted] == [0, 1]
@@ -89,7 +89,7 @@ async def test_tabs_by_status(returns: Returns, http: httpx.AsyncClient) -> None
     assert re.search(r'status=all[^"]*">Look in every status', nothing)
 
 
-async def test_a_refusal_stands_beside_what_was_typed(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_refused_form_keeps_typed_values(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 3, "b": 2})
     id = await returns.create(order, {"a": 1})
     lines = {"line": ["a", "b"], "quantity": ["0", "5"], "reason": ["", "It <b>broke</b>"]}
@@ -110,8 +110,8 @@ async def test_a_refusal_stands_beside_what_was_typed(returns: Returns, http: ht
     assert await returns.available(order) == {"a": 2, "b": 2}
 
 
-async def test_of_two_lines_for_one_order_line_each_keeps_its_own(returns: Returns, http: httpx.AsyncClient) -> None:
-    """Its price, its id and what was typed into it."""
+async def test_lines_of_same_order_line_stay_separate(returns: Returns, http: httpx.AsyncClient) -> None:
+    """Each line keeps its price, its id and its typed values."""
     lines = [{"orderLineItemId": "a", "quantity": 1, "price": price} for price in (5, 7)]
     id = await returns.create(await returns.ordered({"a": 3}), {}, lineItems=lines)
     second = (await returns.existing(id))["lineItems"][1]
@@ -128,8 +128,8 @@ async def test_of_two_lines_for_one_order_line_each_keeps_its_own(returns: Retur
     assert left["price"] == 7
 
 
-async def test_what_was_typed_for_one_line_goes_into_no_other(returns: Returns, http: httpx.AsyncClient) -> None:
-    """Also where somebody has taken a line away since the form was opened."""
+async def test_values_typed_for_a_line_go_into_no_other(returns: Returns, http: httpx.AsyncClient) -> None:
+    """Even if another client has removed a line since the form was opened."""
     lines = [{"orderLineItemId": "a", "quantity": 1, "reason": reason} for reason in ("broken", "wrong size")]
     id = await returns.create(await returns.ordered({"a": 9}), {}, lineItems=lines)
     first, second = (await returns.existing(id))["lineItems"]
@@ -143,13 +143,13 @@ async def test_what_was_typed_for_one_line_goes_into_no_other(returns: Returns, 
     assert "or the line is given twice" in answer.text
     (left,) = (await returns.existing(id))["lineItems"]
     assert (left["quantity"], left["reason"]) == (1, "wrong size")
-    page_of_before = {name: values for name, values in opened.items() if name != "own"}
+    old_version_fields = {name: values for name, values in opened.items() if name != "own"}
     (form,) = [each.fields for each in forms(await page_of(http, place)) if each.action == f"{place}/lines"]
-    fields = {"key": form["key"], **page_of_before, "quantity": ["5", "2"]}
+    fields = {"key": form["key"], **old_version_fields, "quantity": ["5", "2"]}
     assert "another version" in (await http.post(f"{place}/lines", data=fields)).text
 
 
-async def test_the_lines_of_a_canceled_return_can_be_saved(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_lines_of_canceled_return_can_be_saved(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 3})
     id = await returns.create(order, {"a": 2})
     await returns.change(id, status="Canceled")
@@ -157,7 +157,7 @@ async def test_the_lines_of_a_canceled_return_can_be_saved(returns: Returns, htt
     assert 'max="2" value="2"' in await page_of(http, f"{SCREEN}/{id}")
 
 
-async def test_nobody_overwrites_a_status_he_has_not_seen(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_outdated_form_does_not_overwrite_status(returns: Returns, http: httpx.AsyncClient) -> None:
     id = await returns.create(await returns.ordered({"a": 3}), {"a": 1})
     place = f"{SCREEN}/{id}"
     page = Console(http)
@@ -173,8 +173,8 @@ async def test_nobody_overwrites_a_status_he_has_not_seen(returns: Returns, http
 
 
 @pytest.mark.long
-async def test_the_newest_returns_of_an_order_stand_beside_it(returns: Returns, http: httpx.AsyncClient) -> None:
-    """And a link to all of them where there are more."""
+async def test_newest_returns_of_an_order_are_shown(returns: Returns, http: httpx.AsyncClient) -> None:
+    """With a link to all returns if there are more."""
     order = await returns.ordered({"a": 30})
     link = f'href="/console/returns?status=all&amp;order={order}"'
     ids = [await returns.create(order, {"a": 1})]
@@ -187,7 +187,7 @@ async def test_the_newest_returns_of_an_order_stand_beside_it(returns: Returns, 
         assert link in page
 
 
-async def test_the_same_form_twice_is_one_return(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_repeated_form_creates_one_return(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 3})
     form = {"orderId": order, "line": "a", "own": "", "quantity": "1", "reason": "", "key": new_id("key")}
     answers = [await settled(partial(http.post, f"{SCREEN}/new", data=form)) for _ in range(2)]
@@ -195,8 +195,8 @@ async def test_the_same_form_twice_is_one_return(returns: Returns, http: httpx.A
     assert await returns.available(order) == {"a": 2}
 
 
-async def test_a_reason_that_was_emptied_is_gone(returns: Returns, http: httpx.AsyncClient) -> None:
-    """And a line that never had one is left as it was."""
+async def test_emptied_reason_is_removed(returns: Returns, http: httpx.AsyncClient) -> None:
+    """A line that never had a reason stays unchanged."""
     id = await returns.create(await returns.ordered({"a": 3, "b": 3}), {"a": 1, "b": 1})
     place = f"{SCREEN}/{id}"
     lines: dict[str, Any] = {"line": ["a", "b"], "quantity": ["1", "1"], "reason": ["Torn", ""]}
@@ -207,11 +207,11 @@ async def test_a_reason_that_was_emptied_is_gone(returns: Returns, http: httpx.A
         assert [line["reason"] for line in row["lineItems"]] == [reason, None]
 
 
-async def test_line_breaks_that_a_browser_leaves_out_stay(returns: Returns, http: httpx.AsyncClient) -> None:
-    """In the resolution and the reasons that somebody has not changed."""
+async def test_line_breaks_dropped_by_browsers_are_kept(returns: Returns, http: httpx.AsyncClient) -> None:
+    """In the resolution and in the reasons that the moderator didn't change."""
     order = await returns.ordered({"a": 3})
-    said = {"orderLineItemId": "a", "quantity": 1, "reason": "Torn\nand wet"}
-    id = await returns.create(order, {}, lineItems=[said], resolution="Refund\nby card")
+    line_item = {"orderLineItemId": "a", "quantity": 1, "reason": "Torn\nand wet"}
+    id = await returns.create(order, {}, lineItems=[line_item], resolution="Refund\nby card")
     place = f"{SCREEN}/{id}"
     status = {"status": "Approved", "resolution": "Refundby card"}
     assert (await send_form(http, place, f"{place}/status", status)).status_code == 303
@@ -222,8 +222,8 @@ async def test_line_breaks_that_a_browser_leaves_out_stay(returns: Returns, http
     assert [(line["quantity"], line["reason"]) for line in row["lineItems"]] == [(2, "Torn\nand wet")]
 
 
-async def test_lines_that_do_not_fit_on_the_page_stay(returns: Returns, http: httpx.AsyncClient) -> None:
-    """Also where the form is sent twice."""
+async def test_lines_beyond_the_page_are_kept(returns: Returns, http: httpx.AsyncClient) -> None:
+    """Even if the form is sent twice."""
     ids = [f"line-{number:03}" for number in range(302)]
     id = await returns.create(await returns.ordered(dict.fromkeys(ids, 2)), dict.fromkeys(ids, 1))
     place = f"{SCREEN}/{id}"
@@ -241,7 +241,7 @@ async def test_lines_that_do_not_fit_on_the_page_stay(returns: Returns, http: ht
 
 
 @pytest.mark.parametrize("path", ["/console/orders", SCREEN, f"{SCREEN}/new"])
-async def test_what_is_unknown_is_told(http: httpx.AsyncClient, path: str) -> None:
+async def test_unknown_orders_and_returns_are_reported(http: httpx.AsyncClient, path: str) -> None:
     unknown = new_id("order")
     if path == "/console/orders":
         assert "No order has exactly this" in await page_of(http, path, q=unknown)

@@ -1,4 +1,4 @@
-"""A review in the console, without a browser: what stands beside its text, and what its forms do."""
+"""A review in the console, without a browser: the details shown with it, and its forms."""
 
 import re
 from functools import partial
@@ -18,15 +18,15 @@ from tests.support.waiting import eventually
 SAME = {"sec-fetch-site": "same-origin"}
 
 TO_COME: Final = "take effect in a moment"
-"""What a page says of many decisions on a busy machine."""
+"""Text of a page whose decisions haven't taken effect yet, on a busy machine."""
 
 
 async def send(http: httpx.AsyncClient, path: str, **form: Any) -> httpx.Response:
-    """The answer to a form, sent until its command has been decided upon."""
+    """Send a form until its command has been decided; returns the answer."""
     return await settled(partial(http.post, path, data={"key": new_id("key"), **form}, headers=SAME))
 
 
-async def test_what_stands_beside_a_review(returns: Returns, http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_review_is_shown_with_its_context(returns: Returns, http: httpx.AsyncClient, facade: Facade) -> None:
     customer, product = new_id("anna"), new_id("camera")
     store = await facade.open_store()
     order = await returns.ordered({product: 1}, customerId=customer, storeId=store)
@@ -49,11 +49,11 @@ async def test_what_stands_beside_a_review(returns: Returns, http: httpx.AsyncCl
 
 
 @pytest.mark.long
-async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_review_forms(http: httpx.AsyncClient, facade: Facade) -> None:
     (id,) = await facade.submit(submission(new_id(), 4, title="Before"))
-    here = f"/console/reviews/{id}"
+    path = f"/console/reviews/{id}"
     assert (
-        await send(http, f"{here}/edit", review="Mended", title="", rating="3.5", userName="Ann")
+        await send(http, f"{path}/edit", review="Mended", title="", rating="3.5", userName="Ann")
     ).status_code == 303
     review = await facade.review(id)
     assert (review["review"], review["rating"], review["userName"], review["reviewStatus"]) == (
@@ -62,43 +62,44 @@ async def test_the_forms_of_a_review(http: httpx.AsyncClient, facade: Facade) ->
         "Ann",
         "New",
     )
-    assert review["title"] == ""  # what was emptied doesn't stay
-    assert (await send(http, f"{here}/reply", text="Thanks", author="Shop")).status_code == 303
+    assert review["title"] == ""  # emptying the title removes it
+    assert (await send(http, f"{path}/reply", text="Thanks", author="Shop")).status_code == 303
     assert (await facade.review(id))["reply"]["author"] == "Shop"
-    assert (await send(http, f"{here}/reply", action="remove")).status_code == 303
+    assert (await send(http, f"{path}/reply", action="remove")).status_code == 303
     assert (await facade.review(id))["reply"] is None
-    refused = await send(http, f"{here}/reply", text=" ")
+    refused = await send(http, f"{path}/reply", text=" ")
     assert refused.status_code == 422
     assert "<b>Text</b>: " in refused.text
-    assert (await send(http, f"{here}/reply", text="ab\r\n" * 1_600)).status_code == 303  # as long as its field allows
+    assert (await send(http, f"{path}/reply", text="ab\r\n" * 1_600)).status_code == 303  # the longest text allowed
     long = "typed " * 1_000
-    refused = await send(http, f"{here}/reply", text=long, author="Bob")
+    refused = await send(http, f"{path}/reply", text=long, author="Bob")
     assert refused.status_code == 422
     (form,) = [each.fields for each in forms(refused.text) if each.action.endswith("/reply")]
     assert (form["text"], form["author"]) == (long, "Bob")
     for rating in ("nan", "many", "", "9"):
-        refused = await send(http, f"{here}/edit", review="Mended twice", rating=rating)
+        refused = await send(http, f"{path}/edit", review="Mended twice", rating=rating)
         assert refused.status_code in (400, 422)
         (form,) = [each.fields for each in forms(refused.text) if each.action.endswith("/edit")]
         assert (form["review"], form["rating"]) == ("Mended twice", rating)
-    late = await send(http, f"{here}/decide", action="approve", expected="Rejected")
+    late = await send(http, f"{path}/decide", action="approve", expected="Rejected")
     assert late.status_code == 409
     assert "was faster: it is New" in late.text
-    unknown = await send(http, f"{here}/decide", action="explode", expected="New")
+    unknown = await send(http, f"{path}/decide", action="explode", expected="New")
     assert unknown.status_code == 422
-    unsaid = await send(http, f"{here}/decide", action="reject", reasonCode="", expected="New")
-    assert unsaid.status_code == 422
-    assert "Choose a reason" in unsaid.text
-    away = await send(
-        http, f"{here}/decide", action="reject", reasonCode="fake", expected="New", back="https://evil.example/"
+    without_reason = await send(http, f"{path}/decide", action="reject", reasonCode="", expected="New")
+    assert without_reason.status_code == 422
+    assert "Choose a reason" in without_reason.text
+    external = await send(
+        http, f"{path}/decide", action="reject", reasonCode="fake", expected="New", back="https://evil.example/"
     )
-    assert away.headers["location"].startswith(f"{here}?done=rejected")
-    assert (await send(http, f"{here}/delete", back="/console/reviews")).status_code == 303
-    assert (await http.get(here)).status_code == 404
+    assert external.headers["location"].startswith(f"{path}?done=rejected")
+    assert (await send(http, f"{path}/delete", back="/console/reviews")).status_code == 303
+    assert (await http.get(path)).status_code == 404
 
 
-async def test_an_edit_changes_what_was_changed_in_its_form(http: httpx.AsyncClient, facade: Facade) -> None:
-    """A moderator's: the status stays, what was emptied is removed, and what a browser only sends back stays."""
+async def test_edit_changes_only_changed_fields(http: httpx.AsyncClient, facade: Facade) -> None:
+    """An edit by a moderator keeps the status, removes an emptied value, and keeps values that the browser merely
+    returns."""
     (id,) = await facade.submit_approved(submission(new_id(), 4, title="Call 555-1234", review="One\nTwo"))
     here = f"/console/reviews/{id}"
     assert (
@@ -118,8 +119,8 @@ async def test_an_edit_changes_what_was_changed_in_its_form(http: httpx.AsyncCli
     assert (review["review"], review["reviewStatus"]) == ("Three\n", "Approved")
 
 
-async def test_line_breaks_that_a_browser_leaves_out_stay(http: httpx.AsyncClient, facade: Facade) -> None:
-    """In what somebody has not changed: fields of one line have none."""
+async def test_line_breaks_dropped_by_browsers_are_kept(http: httpx.AsyncClient, facade: Facade) -> None:
+    """For unchanged values: single-line fields have no line breaks."""
     (id,) = await facade.submit(submission(new_id(), 4, title="Two\nlines", userName="Anna\r\nBerg"))
     here = f"/console/reviews/{id}"
     typed = {"title": "Twolines", "userName": "AnnaBerg", "review": "Mended", "rating": "4"}
@@ -131,8 +132,8 @@ async def test_line_breaks_that_a_browser_leaves_out_stay(http: httpx.AsyncClien
     assert (await send(http, f"{here}/edit", **typed, key=new_id("key"))).headers["location"].endswith("done=saved")
 
 
-async def test_ids_of_any_kind(http: httpx.AsyncClient, facade: Facade) -> None:
-    """An id with characters that mean something in an address leads to its review alone."""
+async def test_ids_with_reserved_characters_are_linked(http: httpx.AsyncClient, facade: Facade) -> None:
+    """An id with characters reserved in URLs links to its own review."""
     await facade.submit(submission(new_id(), 4, id=f"a?b=#%&{new_id()}", title="Odd"))
     listed = (await http.get("/console/reviews", params={"q": "Odd"})).text
     (address,) = re.findall(r'href="(/console/reviews/a%3Fb[^"]*)"', listed)
@@ -140,7 +141,7 @@ async def test_ids_of_any_kind(http: httpx.AsyncClient, facade: Facade) -> None:
     assert (await send(http, f"{address}/decide", action="approve", expected="New")).status_code == 303
 
 
-async def test_a_form_that_is_sent_twice_does_it_once(http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_repeated_form_decides_once(http: httpx.AsyncClient, facade: Facade) -> None:
     (id,) = await facade.submit(submission(new_id(), 4))
     form = {"action": "reject", "reasonCode": "spam", "expected": "New", "key": new_id("key")}
     for _ in range(2):
@@ -149,12 +150,12 @@ async def test_a_form_that_is_sent_twice_does_it_once(http: httpx.AsyncClient, f
     assert [each["action"] for each in history["results"]] == ["reject"]
 
 
-async def test_decisions_that_are_sent_together(http: httpx.AsyncClient, facade: Facade) -> None:
-    """Each has its own outcome, also where somebody was faster with one of them, or with all."""
+async def test_batch_of_decisions_has_an_outcome_each(http: httpx.AsyncClient, facade: Facade) -> None:
+    """Each has its own outcome, even if somebody else was faster with one of them, or with all."""
     ids = await facade.submit(*(submission(new_id(), 4) for _ in range(3)))
     await facade.moderate("reject", ids[1])
 
-    async def decided(action: str, expected: str = "New") -> dict[str, str]:
+    async def decide(action: str, expected: str = "New") -> dict[str, str]:
         form = {"key": new_id("key"), "action": action, "expected": expected, "ids": ids}
 
         async def results() -> list[dict[str, str]]:
@@ -162,19 +163,19 @@ async def test_decisions_that_are_sent_together(http: httpx.AsyncClient, facade:
             assert answer.status_code == 200, answer.text
             return list(answer.json()["results"])
 
-        # There are none where they are still to take effect.
+        # The list is empty while they haven't taken effect.
         found = await eventually(results, lambda results: len(results) == len(ids))
         return {each["id"]: each.get("reason", each["outcome"]) for each in found}
 
     one, taken, other = ids
-    assert await decided("approve") == {one: "applied", taken: "status-changed", other: "applied"}
-    assert await decided("reject") == dict.fromkeys(ids, "status-changed")
+    assert await decide("approve") == {one: "applied", taken: "status-changed", other: "applied"}
+    assert await decide("reject") == dict.fromkeys(ids, "status-changed")
     for bad in ({"action": "explode"}, {"action": "approve", "expected": "odd"}, {"action": "approve"}):
         assert (await send(http, "/console/queue/decisions", **bad)).status_code == 422
 
 
-async def test_all_results_are_decided_by_those_who_ask_alone(http: httpx.AsyncClient, facade: Facade) -> None:
-    """No link decides: an answer to a decision alone goes on by itself."""
+async def test_links_to_all_results_decide_nothing(http: httpx.AsyncClient, facade: Facade) -> None:
+    """A link decides nothing; only the answer to a decision continues by itself."""
     word = new_id("word")
     ids = await facade.submit(*(submission(new_id(), 4, title=word) for _ in range(2)))
     here = f"/console/queue/all?q={word}"
@@ -196,10 +197,8 @@ async def test_all_results_are_decided_by_those_who_ask_alone(http: httpx.AsyncC
     assert 'id="continue"' not in again.text
 
 
-async def test_a_step_of_all_results_that_is_sent_again_decides_about_no_others(
-    http: httpx.AsyncClient, facade: Facade
-) -> None:
-    """As when its page is loaded anew."""
+async def test_repeated_step_of_all_results_decides_no_others(http: httpx.AsyncClient, facade: Facade) -> None:
+    """For example when the page is reloaded."""
     word = new_id("word")
     form = {"action": "approve", "key": new_id("key")}
     (first,) = await facade.submit(submission(new_id(), 4, title=word))
@@ -213,14 +212,14 @@ async def test_a_step_of_all_results_that_is_sent_again_decides_about_no_others(
 
 
 @pytest.mark.long
-async def test_reported_reviews_are_found_and_settled(http: httpx.AsyncClient, facade: Facade) -> None:
-    """They are public while they wait for a moderator, who keeps them or rejects them: one, those selected, or all."""
+async def test_reported_reviews_are_listed_and_decided(http: httpx.AsyncClient, facade: Facade) -> None:
+    """Reported reviews stay public until a moderator keeps or rejects them: one, the selected ones, or all."""
     word, complaint = new_id("word"), "It names my street, and " + "x" * 300
     ids = await facade.submit(*(submission(new_id(), 4, title=word) for _ in range(4)))
     await facade.moderate("approve", *ids)
     report = {"reason": "personal-data", "explanation": complaint, "email": "berta@example.org", "goodFaith": True}
 
-    async def objected_to(id: str) -> None:
+    async def report_review(id: str) -> None:
         await facade.command("POST", f"/api/customerReviews/{id}/reports", report)
 
     async def listed() -> set[str]:
@@ -228,7 +227,7 @@ async def test_reported_reviews_are_found_and_settled(http: httpx.AsyncClient, f
         return set(re.findall(r'<li id="r-([^"]+)"', page.text))
 
     for id in ids:
-        await objected_to(id)
+        await report_review(id)
     assert await listed() == set(ids)
     assert "4 are reported" in (await http.get("/console/queue/state", params={"only": "reported", "q": word})).text
     filters = (await http.get("/console/queue/chips", params={"only": "reported", "q": word})).text
@@ -257,7 +256,7 @@ async def test_reported_reviews_are_found_and_settled(http: httpx.AsyncClient, f
 
 
 @pytest.mark.long
-async def test_deciding_about_all_stops_where_nothing_takes_effect(own_service: Service, own_facade: Facade) -> None:
+async def test_deciding_all_stops_if_nothing_takes_effect(own_service: Service, own_facade: Facade) -> None:
     await own_facade.submit(submission(new_id(), 4))
     await own_service.stop("worker")
     answer = await send(own_facade.http, "/console/queue/all", action="approve")
@@ -266,8 +265,8 @@ async def test_deciding_about_all_stops_where_nothing_takes_effect(own_service: 
     assert 'id="continue"' not in answer.text
 
 
-async def test_a_note_belongs_to_a_rejection(http: httpx.AsyncClient, facade: Facade) -> None:
-    """Enter in it presses the first button of its form, which is the one of the rejection."""
+async def test_note_belongs_to_rejection(http: httpx.AsyncClient, facade: Facade) -> None:
+    """Enter in the note's field presses the first button of its form, which must be the one to reject."""
     (id,) = await facade.submit(submission(new_id(), 4))
     found = [each for each in forms((await http.get(f"/console/reviews/{id}")).text) if "/decide" in each.action]
     assert [[*each.buttons] for each in found if "reason" in each.fields] == [["reject"]]
@@ -286,7 +285,7 @@ async def test_photos_are_shown(http: httpx.AsyncClient, facade: Facade) -> None
             assert photo.headers["cache-control"] == "no-store"
 
 
-async def test_a_long_text_stands_whole_beside_the_queue(http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_long_text_is_shown_in_full_beside_the_queue(http: httpx.AsyncClient, facade: Facade) -> None:
     (id,) = await facade.submit(submission(new_id(), 4, review=f"{'word ' * 200}and its end"))
     part = (await http.get(f"/console/reviews/{id}/context", headers={"hx-request": "true"})).text
     assert "and its end" in part

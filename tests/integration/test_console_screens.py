@@ -1,4 +1,4 @@
-"""Every screen of the console in Chromium, filled with hostile text: it stays text, and nobody is left out."""
+"""Every page of the console in Chromium, filled with hostile text: it stays text, and the pages are accessible."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.slow
 
 HOSTILE: Final = "'\"><img src=x onerror=alert(1)><script>alert(1)</script>{{7*7}}<b hx-get=/ hx-trigger=load>"
 NO_PAGES: Final = {"/queue/news", "/queue/since", "/images/{imageId}", "/audit/export", "/templates/{name}/preview"}
-"""What is no page of its own, and has tests of its own."""
+"""Paths that serve no page, and have tests of their own."""
 PARTS: Final = {"/queue/state", "/queue/chips", "/queue/waiting", "/returns/waiting", "/reviews/{id}/context"}
-"""What stands in other pages."""
+"""Parts that are loaded into other pages."""
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A service with one of everything, and the address of each screen by its path."""
+    """A service with one of everything, and a URL path for each route of the console."""
 
     service: Service
     addresses: Mapping[str, str]
@@ -36,10 +36,10 @@ class Filled:
 @pytest.fixture(scope="module")
 async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Filled]:
     async with running_service(servers, tmp_path_factory.mktemp("screens")) as service, facade_of(service) as own:
-        yield Filled(service, await _filled(service, own))
+        yield Filled(service, await _fill(service, own))
 
 
-async def _filled(service: Service, own: Facade) -> dict[str, str]:
+async def _fill(service: Service, own: Facade) -> dict[str, str]:
     store, product, customer = new_id("store"), new_id("camera"), new_id(HOSTILE[:40])
     settings = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
     await own.command("PUT", f"/api/stores/{store}", {"name": HOSTILE, "settings": settings})
@@ -53,7 +53,7 @@ async def _filled(service: Service, own: Facade) -> dict[str, str]:
     order = await returns.ordered(
         {HOSTILE[:40]: 3}, customerId=customer, customerName=HOSTILE, number=HOSTILE[:60], storeId=store
     )
-    made = await returns.create(order, {HOSTILE[:40]: 1}, resolution=HOSTILE[:100])
+    created = await returns.create(order, {HOSTILE[:40]: 1}, resolution=HOSTILE[:100])
     await service.publish("review-submissions", Message(HOSTILE, f'{{"{HOSTILE[:20]}": '.encode()))
 
     async def letters() -> list[str]:
@@ -76,7 +76,7 @@ async def _filled(service: Service, own: Facade) -> dict[str, str]:
         "/returns": "/returns?status=all",
         "/returns/waiting": "/returns/waiting",
         "/returns/new": f"/returns/new?orderId={quote(order)}",
-        "/returns/{id}": f"/returns/{made}",
+        "/returns/{id}": f"/returns/{created}",
         "/orders": f"/orders?customer={quote(customer)}",
         "/orders/{id:path}": f"/orders/{order}",
         "/reminders": "/reminders",
@@ -95,11 +95,11 @@ async def _filled(service: Service, own: Facade) -> dict[str, str]:
     }
 
 
-def test_no_screen_is_left_out(filled: Filled) -> None:
+def test_every_screen_is_covered(filled: Filled) -> None:
     assert {screen.path for screen in SCREENS if screen.method == "GET"} - NO_PAGES == filled.addresses.keys()
 
 
-async def test_hostile_text_stays_text(filled: Filled) -> None:
+async def test_hostile_text_is_shown_as_text(filled: Filled) -> None:
     watch = Watch()
     async with chromium() as browser, opened(browser, filled.service.address, watch) as page:
         await page.add_init_script("window.alert = () => { document.title = 'an attack ran' }")
@@ -115,16 +115,16 @@ async def test_hostile_text_stays_text(filled: Filled) -> None:
             text = await page.locator("body").inner_text()
             assert "49<b" not in text, path
             shown += "onerror=alert(1)" in text
-    # It was there to be seen.
+    # The text was really shown.
     assert shown >= 8
     assert watch.complaints == []
     assert watch.hosts == {"127.0.0.1"}
 
 
 @pytest.mark.parametrize(("scheme", "width"), WINDOWS)
-async def test_nobody_is_left_out(filled: Filled, scheme: str, width: int) -> None:
-    """No violation of axe on any screen, and no page wider than its window."""
-    options, broken = window(scheme, width), {}
+async def test_screens_are_accessible(filled: Filled, scheme: str, width: int) -> None:
+    """axe finds no violation on any page, and no page is wider than its window."""
+    options, faults_by_path = window(scheme, width), {}
     async with chromium() as browser, opened(browser, filled.service.address, Watch(), **options) as page:
         for name, path in filled.addresses.items():
             if name in PARTS:
@@ -132,13 +132,13 @@ async def test_nobody_is_left_out(filled: Filled, scheme: str, width: int) -> No
             await page.goto(f"/console{path}")
             await asyncio.sleep(0.2)
             if found := await faults(page):
-                broken[path] = found
-    assert broken == {}
+                faults_by_path[path] = found
+    assert faults_by_path == {}
 
 
 @pytest.mark.parametrize("width", [1360, 390])
-async def test_long_words_push_nothing_out(service: Service, facade: Facade, width: int) -> None:
-    """Names may have a thousand characters without a space: they break, and words beside them don't."""
+async def test_long_words_fit_the_page(service: Service, facade: Facade, width: int) -> None:
+    """Names may have a thousand characters without a space: they wrap, and words beside them don't."""
     word, product = new_id("word"), new_id("p" * 90)
     long = {"title": word + "t" * 900, "userName": "u" * 120, "EntityName": "n" * 1_000, "review": "r" * 2_000}
     first, second = await facade.submit(
@@ -163,8 +163,8 @@ async def test_long_words_push_nothing_out(service: Service, facade: Facade, wid
             assert await page.evaluate(hidden) == 0
 
 
-async def test_names_in_other_directions_leave_sentences_as_they_are(service: Service, facade: Facade) -> None:
-    """An Arabic name doesn't draw the numbers behind it to its other side."""
+async def test_right_to_left_names_keep_sentences_in_order(service: Service, facade: Facade) -> None:
+    """An Arabic name must not move the numbers after it to its other side."""
     (id,) = await facade.submit(submission(new_id(), 4, title="جودة", userName="محمد", EntityName="كاميرا الميدان"))
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
         await page.goto(f"/console/reviews/{id}")

@@ -1,4 +1,5 @@
-"""Nobody decides about what he hasn't seen in the console, or writes over it: pages carry marks of what they show."""
+"""Outdated console pages: forms carry the version that the page showed, so nobody decides about or overwrites a newer
+one."""
 
 import re
 from functools import partial
@@ -20,51 +21,49 @@ LATE = "Look at the current version first"
 
 
 async def form_of(http: httpx.AsyncClient, page: str, action: str, last: bool = False) -> dict[str, str]:
-    """The fields of the form of a page that goes there."""
+    """Return the fields of the page's first (or last) form with this action."""
     found = [each.fields for each in forms((await http.get(page)).text) if each.action == action]
     return found[-1 if last else 0]
 
 
 async def send(http: httpx.AsyncClient, path: str, form: dict[str, Any]) -> httpx.Response:
-    """The answer to a form once its command was decided upon."""
+    """Send a form until its command has been decided; returns the answer."""
     return await settled(partial(http.post, path, data=form))
 
 
-async def followed(http: httpx.AsyncClient, path: str, form: dict[str, Any]) -> str:
-    """The words of the page to which the answer leads."""
+async def send_and_follow(http: httpx.AsyncClient, path: str, form: dict[str, Any]) -> str:
+    """Send a form; returns the text of the page that its answer redirects to."""
     answer = await send(http, path, form)
     assert answer.status_code == 303, answer.text
     return text_of((await http.get(answer.headers["location"])).text)
 
 
-async def edited_by_author(facade: Facade, id: str, entity: str, text: str) -> None:
+async def edit_as_author(facade: Facade, id: str, entity: str, text: str) -> None:
     edit = submission(entity, 4, id=id, title="As it was", review=text)
     assert [each["outcome"] for each in await facade.command("POST", "/api/customerReviews", [edit])] == ["applied"]
 
 
 @pytest.fixture
 async def review(facade: Facade) -> tuple[str, str]:
-    """A review that waits, and its object."""
+    """Submit a review, which waits; returns its id and that of its object."""
     entity = new_id()
     (id,) = await facade.submit(submission(entity, 4, title="As it was", review="Harmless"))
     return id, entity
 
 
-async def test_a_text_that_changed_since_it_was_read_is_not_approved(
-    http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
-) -> None:
-    """Neither on its page, nor in the queue by one button, with others, or by a key."""
+async def test_changed_text_is_not_approved(http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]) -> None:
+    """Neither on its page, nor in the queue by its button, with other reviews, or by a shortcut."""
     id, entity = review
     here, path = f"/console/reviews/{id}", f"/console/reviews/{id}/decide"
     queue = f"/console/queue?q={entity}"
     on_page, in_row = await form_of(http, here, path), await form_of(http, queue, path)
     marks = (await form_of(http, queue, "/console/queue/bulk")) | {"ids": id, f"seen-{id}": in_row["seen"]}
-    await edited_by_author(facade, id, entity, "Buy at www.example.com")
+    await edit_as_author(facade, id, entity, "Buy at www.example.com")
     for form in (on_page, in_row):
         late = await send(http, path, {**form, "action": "approve"})
         assert (late.status_code, "was changed in the meantime" in late.text) == (409, True), late.text
         assert f'href="{form["back"].replace("&", "&amp;")}"' in late.text
-    words = await followed(http, "/console/queue/bulk", {**marks, "action": "approve"})
+    words = await send_and_follow(http, "/console/queue/bulk", {**marks, "action": "approve"})
     assert "1 skipped: changed in the meantime" in words
     assert "As it was" in words
     late = await send(http, "/console/queue/decisions", {**marks, "action": "approve", "expected": "New"})
@@ -75,10 +74,8 @@ async def test_a_text_that_changed_since_it_was_read_is_not_approved(
     assert (await facade.review(id))["reviewStatus"] == "Approved"
 
 
-async def test_what_its_author_changes_while_no_worker_runs_is_not_approved(
-    own_service: Service, own_facade: Facade
-) -> None:
-    """The page still shows the text before. Once workers are back, edit and decision come in any order."""
+async def test_text_edited_while_no_worker_runs_is_not_approved(own_service: Service, own_facade: Facade) -> None:
+    """The page still shows the previous text. When workers are back, edit and decision are consumed in any order."""
     http, entity = own_facade.http, new_id()
     ids = await own_facade.submit(*(submission(entity, 4, title="As it was", review="Harmless") for _ in range(3)))
     await own_service.stop("worker")
@@ -97,7 +94,7 @@ async def test_what_its_author_changes_while_no_worker_runs_is_not_approved(
     assert {row["id"]: (row["reviewStatus"], row["review"]) for row in rows} == edited
 
 
-async def test_those_that_say_the_same_are_decided_beside_one_that_changed(
+async def test_unchanged_reviews_are_decided_beside_a_changed_one(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:
     id, entity = review
@@ -106,10 +103,10 @@ async def test_those_that_say_the_same_are_decided_beside_one_that_changed(
     for each in (id, same):
         form = await form_of(http, f"/console/reviews/{each}", f"/console/reviews/{each}/decide")
         marks[f"seen-{each}"] = form["seen"]
-    await edited_by_author(facade, id, entity, "Other words")
+    await edit_as_author(facade, id, entity, "Other words")
     sent = {**marks, "ids": [id, same], "action": "reject", "reasonCode": "spam"}
     decision = {**sent, "expected": "New", "key": new_id("key")}
-    # A busy machine takes longer than the page waits; then it doesn't tell the results yet.
+    # On a busy machine the page may answer without the results.
     late = await eventually(
         partial(send, http, "/console/queue/decisions", decision), lambda answer: len(answer.json()["results"]) == 2
     )
@@ -117,9 +114,7 @@ async def test_those_that_say_the_same_are_decided_beside_one_that_changed(
     assert [(await facade.review(each))["reviewStatus"] for each in (id, same)] == ["New", "Rejected"]
 
 
-async def test_who_was_faster_is_told_in_words(
-    http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
-) -> None:
+async def test_conflict_names_who_was_faster(http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]) -> None:
     id, _ = review
     path = f"/console/reviews/{id}/decide"
     form = await form_of(http, f"/console/reviews/{id}", path)
@@ -130,10 +125,11 @@ async def test_who_was_faster_is_told_in_words(
     assert f'href="/console/reviews/{id}"' in late.text
 
 
-async def test_what_a_colleague_kept_is_not_rejected_by_an_older_page(
+async def test_outdated_page_does_not_reject_a_kept_review(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:
-    """On its page, and in the queue by one button, with others, or by a key. To keep it twice is no conflict."""
+    """Neither on its page, nor in the queue by its button, with other reviews, or by a shortcut. Keeping it twice is no
+    conflict."""
     id, entity = review
     await facade.moderate("approve", id)
     report = {"reason": "spam", "explanation": "It advertises", "goodFaith": True}
@@ -147,7 +143,7 @@ async def test_what_a_colleague_kept_is_not_rejected_by_an_older_page(
     for form in (on_page, in_row):
         late = await send(http, path, {**form, **rejection})
         assert (late.status_code, "Somebody has kept the review in the meantime" in late.text) == (409, True), late.text
-    words = await followed(http, "/console/queue/bulk", {**marks, **rejection, f"status-{id}": "Approved"})
+    words = await send_and_follow(http, "/console/queue/bulk", {**marks, **rejection, f"status-{id}": "Approved"})
     assert "1 skipped: somebody has kept them in the meantime" in words
     late = await send(http, "/console/queue/decisions", {**marks, **rejection, "expected": "Approved"})
     assert late.json()["results"] == [{"id": id, "outcome": "refused", "reason": "kept"}]
@@ -158,14 +154,14 @@ async def test_what_a_colleague_kept_is_not_rejected_by_an_older_page(
     assert (await facade.review(id))["reviewStatus"] == "Rejected"
 
 
-async def test_what_changed_since_it_was_read_is_not_deleted(
+async def test_changed_objects_are_not_deleted(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str], returns: Returns
 ) -> None:
-    """Neither a review, nor a return, nor a mail template; and each is as its page shows it then."""
+    """Neither a review, nor a return, nor a mail template; each can be deleted from its current page."""
     id, entity = review
     here = f"/console/reviews/{id}"
     read = await form_of(http, here, f"{here}/delete")
-    await edited_by_author(facade, id, entity, "Not the words that offended")
+    await edit_as_author(facade, id, entity, "Not the words that offended")
     late = await send(http, f"{here}/delete", read)
     assert (late.status_code, "was changed in the meantime" in late.text) == (409, True), late.text
     read = await form_of(http, here, f"{here}/delete")
@@ -191,13 +187,13 @@ async def test_what_changed_since_it_was_read_is_not_deleted(
         assert [(await send(http, path, form)).status_code for _ in range(2)] == [303, 303], page
 
 
-async def test_an_edit_takes_nothing_back_that_somebody_wrote_meanwhile(
+async def test_outdated_edit_overwrites_nothing(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:
     id, entity = review
     here, path = f"/console/reviews/{id}", f"/console/reviews/{id}/edit"
     form = await form_of(http, here, path)
-    await edited_by_author(facade, id, entity, "The author's newer words")
+    await edit_as_author(facade, id, entity, "The author's newer words")
     typed = {**form, "rating": "3"}
     late = await send(http, path, typed)
     assert (late.status_code, LATE in late.text) == (409, True), late.text
@@ -209,15 +205,13 @@ async def test_an_edit_takes_nothing_back_that_somebody_wrote_meanwhile(
     assert (await send(http, path, again)).status_code == 303
     stored = await facade.review(id)
     assert (stored["review"], stored["rating"]) == ("The author's newer words", 3)
-    # What both have changed stands beside what was typed.
+    # Values changed by both are shown next to the typed ones.
     late = await send(http, path, {**form, "review": "Mine", "key": new_id("key")})
     assert "Now: The author's newer words" in text_of(late.text)
     assert 'name="review" required aria-invalid="true" aria-describedby="errors">\nMine</textarea>' in late.text
 
 
-async def test_what_nobody_touched_in_a_late_form_of_a_return_is_as_it_is_now(
-    http: httpx.AsyncClient, returns: Returns
-) -> None:
+async def test_untouched_fields_of_outdated_return_form_are_updated(http: httpx.AsyncClient, returns: Returns) -> None:
     id = await returns.create(await returns.ordered({"a": 9}), {"a": 1})
     here, path = f"/console/returns/{id}", f"/console/returns/{id}/status"
     form = await form_of(http, here, path)
@@ -240,10 +234,10 @@ async def test_what_nobody_touched_in_a_late_form_of_a_return_is_as_it_is_now(
         assert ("Now: Theirs" in text_of(late.text)) is now
 
 
-async def test_a_form_that_is_sent_twice_stands_in_nobodys_way(
+async def test_repeated_form_is_no_conflict(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str], returns: Returns
 ) -> None:
-    """The second finds what the first has done, which nobody else did."""
+    """The second request finds the effect of the first, which isn't a conflict."""
     id, _ = review
     here = f"/console/reviews/{id}"
     for name, typed in (("edit", {"title": "Mended"}), ("reply", {"text": "Thanks", "author": "Shop"})):
@@ -258,10 +252,8 @@ async def test_a_form_that_is_sent_twice_stands_in_nobodys_way(
         assert [each.status_code for each in answers] == [303, 303], name
 
 
-async def test_a_line_is_added_to_a_return_by_the_first_of_two_forms_alone(
-    http: httpx.AsyncClient, returns: Returns
-) -> None:
-    """The others find it, be it with another key or without the mark of what the page showed."""
+async def test_repeated_form_adds_line_once(http: httpx.AsyncClient, returns: Returns) -> None:
+    """Repeated requests find the line, even with another key or without the version that the page showed."""
     id = await returns.create(await returns.ordered({"a": 3, "x": 3}), {"a": 1})
     place = f"/console/returns/{id}/lines"
     form: dict[str, Any] = await form_of(http, f"/console/returns/{id}", place)
@@ -277,7 +269,7 @@ async def test_a_line_is_added_to_a_return_by_the_first_of_two_forms_alone(
         ]
 
 
-async def test_a_reply_of_somebody_else_is_not_written_over(
+async def test_reply_of_others_is_not_overwritten(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:
     id, _ = review
@@ -296,7 +288,7 @@ async def test_a_reply_of_somebody_else_is_not_written_over(
     assert (late.status_code, "The reply has been removed." in late.text) == (409, True), late.text
 
 
-async def test_quantities_of_a_return_are_not_written_over(http: httpx.AsyncClient, returns: Returns) -> None:
+async def test_quantities_of_return_are_not_overwritten(http: httpx.AsyncClient, returns: Returns) -> None:
     id = await returns.create(await returns.ordered({"a": 9}), {"a": 1})
     place = f"/console/returns/{id}"
     form = await form_of(http, place, f"{place}/lines")
@@ -311,10 +303,8 @@ async def test_quantities_of_a_return_are_not_written_over(http: httpx.AsyncClie
     assert (row["lineItems"][0]["quantity"], row["resolution"]) == (7, "Refund")
 
 
-async def test_what_somebody_else_returned_stands_beside_what_was_typed(
-    http: httpx.AsyncClient, returns: Returns
-) -> None:
-    """Where it is something else; and a form that is wrong in itself has what was typed alone."""
+async def test_lines_changed_by_others_are_shown_beside_typed_values(http: httpx.AsyncClient, returns: Returns) -> None:
+    """If it differs from the form; a form that is invalid by itself shows only the typed values."""
     id = await returns.create(await returns.ordered({"a": 9, "b": 9}), {"a": 1, "b": 1})
     place = f"/console/returns/{id}/lines"
     own = [line["id"] for line in (await returns.existing(id))["lineItems"]]
@@ -333,10 +323,8 @@ async def test_what_somebody_else_returned_stands_beside_what_was_typed(
     assert re.search(r'value="7" aria-label="Quantity of a".*?>Now 0<', late.text, re.DOTALL)
 
 
-async def test_what_was_typed_for_a_line_that_somebody_else_added_stays(
-    http: httpx.AsyncClient, returns: Returns
-) -> None:
-    """Beside what they typed; and one that nobody typed anything for is shown as it is."""
+async def test_values_typed_for_line_added_by_others_are_kept(http: httpx.AsyncClient, returns: Returns) -> None:
+    """Next to the other's values; a line without typed values is shown as it is."""
     id = await returns.create(await returns.ordered({"a": 9, "x": 9, "y": 9}), {"a": 1})
     place = f"/console/returns/{id}/lines"
     form: dict[str, Any] = await form_of(http, f"/console/returns/{id}", place)

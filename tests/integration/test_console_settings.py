@@ -1,4 +1,4 @@
-"""Stores, rules, reminders, templates, the audit log, types and keys in the console, without JavaScript."""
+"""Stores, rules, reminders, templates, the audit log, object types and keys in the console, without JavaScript."""
 
 import csv
 import io
@@ -23,12 +23,12 @@ HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
 COOKIE = "__Host-plaudit"
 MAIL = "/console/templates/OrderReviewRequest"
 ACCEPTED: Final = "Accepted. It takes effect in a moment."
-"""What a page says where a busy machine takes longer than it waits."""
+"""Text of a page whose change hasn't taken effect yet, on a busy machine."""
 
 
 @dataclass
 class Settler(Console):
-    """A visitor who sends a form of settings once, as one that comes again is overtaken, and waits for its effect."""
+    """A visitor who sends a form of settings only once, since a repeat might be overtaken, and waits for its effect."""
 
     service: Service
 
@@ -63,13 +63,13 @@ async def _settings(facade: Facade, store: str) -> Json:
     return settings
 
 
-async def test_a_store_is_registered_and_changed_after_a_look_at_the_changes(console: Console, facade: Facade) -> None:
+async def test_store_is_registered_and_changed_after_review(console: Console, facade: Facade) -> None:
     id = new_id("store")
     page = await console.send(
         await console.open("/console/stores"), "/console/stores", {"id": id, "name": HOSTILE}, status=200
     )
     here = f"/console/stores/{id}"
-    if ACCEPTED in text_of(page):  # the list: then the store wasn't there yet
+    if ACCEPTED in text_of(page):  # the list, which then doesn't contain the store yet
         page = await console.open(here)
     assert HOSTILE not in page
     assert str(escape(HOSTILE)) in page
@@ -88,7 +88,7 @@ async def test_a_store_is_registered_and_changed_after_a_look_at_the_changes(con
     assert (registered["fields"], changed["fields"]) == (["name"], ["name", "languages", "settings.reviewsEnabled"])
 
 
-async def test_a_store_that_cannot_be_registered_keeps_what_was_typed(console: Console, store: str) -> None:
+async def test_refused_registration_keeps_typed_values(console: Console, store: str) -> None:
     page = await console.open("/console/stores")
     for id, status in ((store, 409), ("..", 422), ("x" * 200, 422)):
         refused = await console.send(page, "/console/stores", {"id": id, "name": "Garden"}, status=status)
@@ -99,8 +99,8 @@ async def test_a_store_that_cannot_be_registered_keeps_what_was_typed(console: C
 
 
 @pytest.mark.long
-async def test_a_rule_without_a_name_is_not_lost(console: Console, facade: Facade, store: str) -> None:
-    """It comes back with the request for a name; only what nobody has touched is no rule."""
+async def test_rule_without_name_is_kept(console: Console, facade: Facade, store: str) -> None:
+    """It is shown again with a request for a name; only an untouched row is no rule."""
     here = f"/console/stores/{store}/rules"
     page = await console.open(here)
     nothing = {"0.kind": "words", "0.outcome": "hold"}
@@ -121,7 +121,7 @@ async def test_a_rule_without_a_name_is_not_lost(console: Console, facade: Facad
     assert (await console.http.post("/console/settings", data={"loaded": deep})).status_code == 422
 
 
-async def test_each_value_says_whence_it_comes(console: Console, facade: Facade, store: str) -> None:
+async def test_each_value_names_its_source(console: Console, facade: Facade, store: str) -> None:
     await facade.command(
         "PUT", f"/api/stores/{store}", {"settings": {"returnNumberTemplate": "A{date:%y}-{sequence:d}"}}
     )
@@ -133,7 +133,7 @@ async def test_each_value_says_whence_it_comes(console: Console, facade: Facade,
     assert "A cron expression, in UTC · now" in general
 
 
-async def test_what_cannot_be_is_told_beside_the_field_and_stays_typed(console: Console, store: str) -> None:
+async def test_invalid_value_is_kept_with_its_error(console: Console, store: str) -> None:
     here = f"/console/stores/{store}"
     typed = {"settings.reviewUrl": "ftp://nowhere", "step": "review"}
     changes = await console.send(await console.open(here), here, typed)
@@ -144,7 +144,7 @@ async def test_what_cannot_be_is_told_beside_the_field_and_stays_typed(console: 
     assert 'aria-invalid="true"' in refused
 
 
-async def test_nobody_overwrites_what_he_has_not_seen(console: Console, facade: Facade, store: str) -> None:
+async def test_outdated_form_does_not_overwrite_settings(console: Console, facade: Facade, store: str) -> None:
     here = f"/console/stores/{store}"
     changes = await console.send(await console.open(here), here, {"name": "Mine", "step": "review"})
     theirs = {"name": "Theirs", "settings": {"oneReviewPerCustomer": True}}
@@ -158,8 +158,8 @@ async def test_nobody_overwrites_what_he_has_not_seen(console: Console, facade: 
     assert (found["name"], found["settings"]["oneReviewPerCustomer"]) == ("Mine", True)
 
 
-async def test_what_holds_already_is_no_change(console: Console, facade: Facade, store: str) -> None:
-    """As somebody else saved the same, or the form is sent again; what he saved beside it stays."""
+async def test_existing_values_are_no_change(console: Console, facade: Facade, store: str) -> None:
+    """Somebody else saved the same value, or the form is repeated; the other's further changes stay."""
     here = f"/console/stores/{store}"
     page = await console.open(here)
     theirs = {"name": "Garden", "email": "shop@example.org"}
@@ -180,7 +180,7 @@ async def test_what_holds_already_is_no_change(console: Console, facade: Facade,
 
 
 @pytest.mark.long
-async def test_rules_are_tried_on_reviews_before_they_are_saved(
+async def test_rules_are_tried_on_reviews_before_saving(
     console: Console, facade: Facade, store: str, product: str
 ) -> None:
     await facade.submit(
@@ -217,7 +217,7 @@ async def test_rules_are_tried_on_reviews_before_they_are_saved(
 
 
 @pytest.mark.long
-async def test_a_template_is_previewed_saved_and_taken_back(console: Console, facade: Facade, store: str) -> None:
+async def test_template_is_previewed_saved_and_deleted(console: Console, facade: Facade, store: str) -> None:
     place = f"{MAIL}?store={store}&language=de"
     page = await console.open(place)
     assert "the built-in one holds" in text_of(page)
@@ -251,7 +251,7 @@ async def test_a_template_is_previewed_saved_and_taken_back(console: Console, fa
     )
     again = await console.send(page, action, {**typed, "step": "save", "key": new_id("key")})
     assert "Saved." in text_of(again)
-    # Not beside the button to save: a slip of the mouse removes nothing.
+    # The button to delete has a form of its own, away from the one to save.
     editor, removal = (each for each in forms(saved) if each.action.startswith(f"{MAIL}?"))
     assert ("delete" in editor.buttons, "delete" in removal.buttons) == (False, True)
     removed = await console.send(saved, action, {"step": "delete"})
@@ -259,7 +259,7 @@ async def test_a_template_is_previewed_saved_and_taken_back(console: Console, fa
     assert "OrderReviewRequest" in await console.open("/console/templates")
 
 
-async def test_the_audit_log_is_filtered_by_its_address_and_exported(console: Console, facade: Facade) -> None:
+async def test_audit_log_is_filtered_and_exported(console: Console, facade: Facade) -> None:
     id = new_id("store")
     await facade.command("PUT", f"/api/stores/{id}", {"name": "Photo"})
     await facade.command("PUT", f"/api/stores/{id}", {"email": "shop@example.org"})
@@ -276,8 +276,8 @@ async def test_the_audit_log_is_filtered_by_its_address_and_exported(console: Co
 
 
 @pytest.mark.long
-async def test_no_entry_of_the_audit_log_comes_twice(console: Console, facade: Facade) -> None:
-    """However many are written while somebody goes through the pages, and however many are of one moment."""
+async def test_audit_log_pages_repeat_no_entry(console: Console, facade: Facade) -> None:
+    """Even if entries are written while the pages are read, and many entries have the same time."""
     store, product = await facade.open_store(), new_id()
     ids = await facade.submit(*(submission(product, 4, storeId=store) for _ in range(120)))
     for some in (ids[:30], ids[30:]):
@@ -293,7 +293,7 @@ async def test_no_entry_of_the_audit_log_comes_twice(console: Console, facade: F
     assert sorted(seen) == sorted(ids)
 
 
-async def test_reminders_types_and_keys(console: Console, store: str) -> None:
+async def test_reminders_object_types_and_keys_are_shown(console: Console, store: str) -> None:
     words = text_of(await console.open(f"/console/reminders?store={store}&order=unheard-of"))
     assert "No order with this id is known" in words
     assert "Next runs" in words
@@ -303,8 +303,8 @@ async def test_reminders_types_and_keys(console: Console, store: str) -> None:
 
 
 @pytest.mark.long
-async def test_a_visitor_of_one_store_who_may_only_read(servers: Servers, tmp_path: Path) -> None:
-    """He sees his store without the general settings, saves nothing, and loses nothing that he typed."""
+async def test_read_only_visitor_of_one_store(servers: Servers, tmp_path: Path) -> None:
+    """They see their store without the general settings, can't save, and keep the values that they typed."""
     service = Service(servers, tmp_path, environment={"PLAUDIT_AUTH__MODE": "api_key"})
     store, other = new_id("store"), new_id("store")
     readers = ("settings:read", "templates:read", "customerReviews:read", "audit:read", "keys:read")

@@ -1,4 +1,4 @@
-"""Settings, templates, the audit log and the like in Chromium: nothing that axe or the policy complains about."""
+"""Settings, templates, the audit log and similar pages in Chromium: no violation of axe or of the security policy."""
 
 import pytest
 
@@ -11,7 +11,7 @@ HOSTILE = '"><img src=x onerror=alert(1)><script>alert(1)</script>'
 MAIL = "/console/templates/OrderReviewRequest"
 
 
-async def test_no_screen_breaks_a_rule(service: Service, facade: Facade) -> None:
+async def test_screens_have_no_violations(service: Service, facade: Facade) -> None:
     store, watch = new_id("store"), Watch()
     rules = [{"id": "links", "kind": "links", "outcome": "hold"}]
     settings = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
@@ -42,7 +42,7 @@ async def test_no_screen_breaks_a_rule(service: Service, facade: Facade) -> None
     assert watch.hosts == {"127.0.0.1"}
 
 
-async def test_a_mail_is_shown_while_it_is_typed_and_nothing_runs_in_it(service: Service) -> None:
+async def test_mail_preview_is_live_and_runs_no_script(service: Service) -> None:
     watch = Watch()
     async with chromium() as browser, opened(browser, service.address, watch) as page:
         await page.goto("/console/templates")

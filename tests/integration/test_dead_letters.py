@@ -1,4 +1,4 @@
-"""Messages that can't be processed: they end as dead letters, and hold up nobody."""
+"""Messages that can't be processed become dead letters and delay no others."""
 
 import json
 from functools import partial
@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 
 
 def bad_values() -> dict[str, bytes | None]:
-    """Values that can never be a submission."""
+    """Return values that can never be read as a submission."""
     review = submission("camera")
     return {
         "no value": None,
@@ -46,14 +46,12 @@ def bad_values() -> dict[str, bytes | None]:
     }
 
 
-async def test_bad_messages_end_as_dead_letters_and_their_neighbours_are_stored(
-    facade: Facade, service: Service
-) -> None:
+async def test_bad_messages_become_dead_letters_and_others_are_stored(facade: Facade, service: Service) -> None:
     product = new_id()
     values = list(bad_values().items())
     messages: list[Message] = []
     for number, (name, value) in enumerate(values):
-        # One key, so one partition: all of them are neighbours.
+        # One key, so all of them are in the same partition.
         odd = [("trace", name.encode()), ("trace", b"\xff\x00"), ("x-error-code", b"theirs")]
         messages += [message(submission(product, title=f"good {number}"), product), Message(product, value, odd)]
     await service.publish("review-submissions", *messages, message(submission(product, title="end"), product))
@@ -115,7 +113,9 @@ async def test_bad_messages_end_as_dead_letters_and_their_neighbours_are_stored(
         ),
     ],
 )
-async def test_bad_messages_of_every_topic(service: Service, topic: str, good: Json, bad: list[Any]) -> None:
+async def test_bad_messages_of_every_topic_become_dead_letters(
+    service: Service, topic: str, good: Json, bad: list[Any]
+) -> None:
     key = new_id("key")
     await service.publish(topic, *(message(value, key) for value in [*bad, good]), Message(key, None))
     letters = await service.letters(topic, key, len(bad) + 1)
@@ -125,8 +125,8 @@ async def test_bad_messages_of_every_topic(service: Service, topic: str, good: J
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_values_that_only_just_fit_block_nobody(facade: Facade, service: Service, product: str) -> None:
-    # As a dead letter they have more headers; a compressed one is far beyond any limit once it is unpacked.
+async def test_huge_values_block_no_partition(facade: Facade, service: Service, product: str) -> None:
+    # As a dead letter the value has more headers; a compressed one exceeds any limit once it is expanded.
     topic = service.topic("review-submissions")
     largest = MAX_RECORD_BYTES - 1_000
     for compression, size in ((None, largest), ("gzip", 60 * MIB)):
@@ -137,20 +137,20 @@ async def test_values_that_only_just_fit_block_nobody(facade: Facade, service: S
     await facade.until_listed(product, 1)
     (letter,) = await service.letters("review-submissions", product, 1)
     assert dict(letter.headers)["x-error-code"] == b"too-large"
-    # The other one is not expanded, so not even its key is known: its place is.
+    # The compressed one is not expanded, so not even its key is known, only its place.
     source = {name: dict(letter.headers)[name] for name in ("x-source-topic", "x-source-partition")}
     following = source | {"x-source-offset": str(int(dict(letter.headers)["x-source-offset"]) + 1).encode()}
 
     async def not_expanded() -> list[bytes]:
-        told = [dict(each.headers) for each in await service.records("review-submissions.dlq")]
-        return [headers["x-error-code"] for headers in told if following.items() <= headers.items()]
+        headers_of_letters = [dict(each.headers) for each in await service.records("review-submissions.dlq")]
+        return [headers["x-error-code"] for headers in headers_of_letters if following.items() <= headers.items()]
 
     assert await eventually(not_expanded) == [b"too-large"]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("topic", "collection", "told"),
+    ("topic", "collection", "payload"),
     [
         ("review-feedback", "parkedCommands", {"action": "vote", "userId": "zoe", "helpful": True}),
         (
@@ -160,13 +160,13 @@ async def test_values_that_only_just_fit_block_nobody(facade: Facade, service: S
         ),
     ],
 )
-async def test_what_waited_in_vain_is_a_dead_letter(
-    facade: Facade, service: Service, product: str, topic: str, collection: str, told: Json
+async def test_expired_message_becomes_dead_letter(
+    facade: Facade, service: Service, product: str, topic: str, collection: str, payload: Json
 ) -> None:
     id, command = new_id("review"), new_id("command")
     is_command = topic == "review-feedback"
-    sent = {"reviewId": id, **told, **({"commandId": command} if is_command else {})}
-    await service.publish(topic, message(sent, id))
+    published = {"reviewId": id, **payload, **({"commandId": command} if is_command else {})}
+    await service.publish(topic, message(published, id))
     path = f"/api/commands/{command}"
     async with service.mongo() as database:
         parked = database[collection]
@@ -176,7 +176,7 @@ async def test_what_waited_in_vain_is_a_dead_letter(
         past = {"$dateSubtract": {"startDate": "$$NOW", "unit": "hour", "amount": 2}}
         await parked.update_many({"reviewId": id}, [{"$set": {"parkedAt": past}}])
         (letter,) = await service.letters(topic, id, 1)
-        assert json.loads(letter.value) == sent
+        assert json.loads(letter.value) == published
         headers = dict(letter.headers)
         assert headers["x-error-code"] == b"review-not-found"
         (record,) = await service.keyed(topic, id)
@@ -189,16 +189,14 @@ async def test_what_waited_in_vain_is_a_dead_letter(
     if is_command:
         state = await facade.get(path)
         assert (state["outcome"], state["results"]) == ("refused", [{"id": id, "outcome": "not-found"}])
-    # It is not there for a review that comes all the same.
+    # It has no effect on a review that is submitted later.
     await facade.submit(submission(product, 4, id=id))
     review = await facade.review(id)
     assert (review["helpful"], review["flags"]) == (0, [])
 
 
 @pytest.mark.long
-async def test_a_command_that_waited_in_vain_takes_effect_by_its_replay(
-    facade: Facade, service: Service, product: str
-) -> None:
+async def test_replay_of_expired_command_takes_effect(facade: Facade, service: Service, product: str) -> None:
     id = new_id("review")
     await facade.approve_early(id)
     async with service.mongo() as database:
@@ -206,7 +204,7 @@ async def test_a_command_that_waited_in_vain_takes_effect_by_its_replay(
         await database["parkedCommands"].update_many({"reviewId": id}, [{"$set": {"parkedAt": past}}])
     (letter,) = await service.letters("moderation-commands", id, 1)
     await facade.submit(submission(product, 4, id=id))
-    # Its own id has its answer, so it is another command; what is published twice of that one is a repeat.
+    # A replay is a command of its own, since its id was answered already; a duplicate of the replay is a repeat.
     await service.run("dlq", "replay", f"moderation-commands/{letter.partition}/{letter.offset}")
     await facade.until_rated(product, 4, 1)
     published = await service.keyed("moderation-commands", id)
@@ -219,17 +217,15 @@ async def test_a_command_that_waited_in_vain_takes_effect_by_its_replay(
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("topic", "id_field", "told_of"),
+    ("topic", "id_field", "identity"),
     [("order-events", "id", {}), ("object-updates", "entityId", {"entityType": "Product"})],
 )
-async def test_a_replay_overwrites_nothing_that_was_told_behind_its_letter(
-    service: Service, topic: str, id_field: str, told_of: Json
-) -> None:
+async def test_replay_overwrites_no_newer_state(service: Service, topic: str, id_field: str, identity: Json) -> None:
     id = new_id("told")
-    field = "name" if told_of else "status"
+    field = "name" if identity else "status"
 
-    def told(value: object) -> Message:
-        return message({id_field: id, **told_of, field: value}, id)
+    def update(value: object) -> Message:
+        return message({id_field: id, **identity, field: value}, id)
 
     async def newest() -> object:
         async with service.mongo() as database:
@@ -237,38 +233,44 @@ async def test_a_replay_overwrites_nothing_that_was_told_behind_its_letter(
             thing = await database["objects"].find_one({"_id.entityId": id})
             return order["status"] if order else thing and thing["facts"]["name"]
 
-    await service.publish(topic, told(7))
+    await service.publish(topic, update(7))
     (letter,) = await service.letters(topic, id, 1)
-    await service.publish(topic, told("Second"))
+    await service.publish(topic, update("Second"))
     await eventually(newest, lambda found: found == "Second")
-    (service.folder / "mended.json").write_bytes(told("First").value or b"")
+    (service.folder / "mended.json").write_bytes(update("First").value or b"")
     place = f"{topic}/{letter.partition}/{letter.offset}"
     await service.run("dlq", "replay", place, "--value", "mended.json")
-    await service.publish(topic, told(8))
+    await service.publish(topic, update(8))
     await service.letters(topic, id, 2)
     assert await newest() == "Second"
 
 
 @pytest.mark.long
-async def test_a_replay_overwrites_no_newer_edit_of_a_review(facade: Facade, service: Service, product: str) -> None:
+async def test_replay_overwrites_no_newer_edit(facade: Facade, service: Service, product: str) -> None:
     id, late = new_id("review"), new_id("review")
 
-    def told(id: str, text: object) -> Message:
+    def review_message(id: str, text: object) -> Message:
         return message({**submission(product, 4, id=id, userId="anna"), "review": text}, product)
 
-    async def replay(letter: Any, mended: Message) -> None:
-        (service.folder / "mended.json").write_bytes(mended.value or b"")
+    async def replay(letter: Any, corrected: Message) -> None:
+        (service.folder / "mended.json").write_bytes(corrected.value or b"")
         place = f"review-submissions/{letter.partition}/{letter.offset}"
         await service.run("dlq", "replay", place, "--value", "mended.json")
         await service.idle()
 
-    await service.publish("review-submissions", told(id, "Stored"), told(id, 7), told(late, 8), told(late, 9))
+    await service.publish(
+        "review-submissions",
+        review_message(id, "Stored"),
+        review_message(id, 7),
+        review_message(late, 8),
+        review_message(late, 9),
+    )
     letters = await service.letters("review-submissions", product, 3)
-    await service.publish("review-submissions", told(id, "Newer"))
+    await service.publish("review-submissions", review_message(id, "Newer"))
     await service.idle()
-    await replay(letters[0], told(id, "Older"))
+    await replay(letters[0], review_message(id, "Older"))
     assert (await facade.review(id))["review"] == "Newer"
-    # What became a letter behind its review isn't older than that, whenever the review is stored.
-    await replay(letters[1], told(late, "First"))
-    await replay(letters[2], told(late, "Second"))
+    # The second letter is newer than the first, however late the first one's replay stores the review.
+    await replay(letters[1], review_message(late, "First"))
+    await replay(letters[2], review_message(late, "Second"))
     assert (await facade.review(late))["review"] == "Second"

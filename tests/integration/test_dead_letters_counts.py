@@ -1,4 +1,4 @@
-"""Settled dead letters as checks count them."""
+"""The settled dead letters that checks count."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ from storage.dead_letters_replays import ReplayRepository
 from tests.support.service import Servers, own_database
 
 
-async def test_of_many_settled_letters_those_that_were_last_are_looked_at(servers: Servers) -> None:
+async def test_only_the_latest_settled_letters_are_read(servers: Servers) -> None:
     now = datetime.now(UTC)
     async with own_database(servers) as database:
         replays = ReplayRepository(database)

@@ -1,4 +1,4 @@
-"""Dead letters by HTTP: listed, read, tried and replayed; and the health of the service."""
+"""Dead letters over HTTP: listed, read, tried and replayed; and the health of the service."""
 
 import json
 from functools import partial
@@ -17,11 +17,11 @@ from tests.support.waiting import eventually, free_port
 LETTERS = "/api/deadLetters"
 TOPIC = "review-submissions"
 SEARCH_S: Final = 4.0
-"""A page has what was found within so many seconds; what was not is on the next one."""
+"""Seconds that the search of a page may take; later matches are on the next page."""
 
 
-async def dead(service: Service, product: str, *reviews: Json, **headers: bytes) -> list[str]:
-    """Publish submissions that can't be read, and return the places of their letters, the oldest first."""
+async def publish_invalid(service: Service, product: str, *reviews: Json, **headers: bytes) -> list[str]:
+    """Publish submissions that can't be read; returns the places of their letters, oldest first."""
     values = [json.dumps(review).encode() for review in reviews]
     await service.publish(TOPIC, *(Message(product, value, list(headers.items())) for value in values))
     letters = await service.letters(TOPIC, product, len(values))
@@ -33,7 +33,7 @@ async def listed(http: httpx.AsyncClient, **query: Any) -> Json:
 
 
 async def all_listed(http: httpx.AsyncClient, **query: Any) -> list[Json]:
-    """The rows of all pages."""
+    """Return the rows of all pages."""
     page = await listed(http, take=200, **query)
     found = list(page["results"])
     while page["next"] is not None:
@@ -42,19 +42,19 @@ async def all_listed(http: httpx.AsyncClient, **query: Any) -> list[Json]:
     return found
 
 
-async def tried(http: httpx.AsyncClient, place: str, **more: Any) -> Json:
-    """The result of a dry run."""
+async def dry_run(http: httpx.AsyncClient, place: str, **more: Any) -> Json:
+    """Return the result of a dry run."""
     body = {"places": [place], "dryRun": True, **more}
     (result,) = body_of(await http.post(f"{LETTERS}/replay", json=body), dict)["results"]
     assert result["id"] == place
     return {name: value for name, value in result.items() if name != "id"}
 
 
-async def test_a_letter_is_found_tried_mended_and_replayed_once(
+async def test_letter_is_found_tried_corrected_and_replayed_once(
     facade: Facade, service: Service, http: httpx.AsyncClient, product: str
 ) -> None:
     review = submission(product)
-    (place,) = await dead(service, product, {**review, "rating": 9}, trace=b"\xff")
+    (place,) = await publish_invalid(service, product, {**review, "rating": 9}, trace=b"\xff")
     row = next(row for row in await all_listed(http, topic=TOPIC) if row["place"] == place)
     assert (row["code"], row["key"], row["replayed"], row["replayedFrom"]) == ("invalid-message", product, 0, None)
     assert json.loads(row["value"])["rating"] == 9
@@ -63,13 +63,13 @@ async def test_a_letter_is_found_tried_mended_and_replayed_once(
     assert ["trace", "\\xff"] in letter["headers"]
     assert [error["pointer"] for error in letter["refusal"]["errors"]] == ["/rating"]
 
-    as_it_is = await tried(http, place)
+    as_it_is = await dry_run(http, place)
     assert (as_it_is["outcome"], as_it_is["refusal"]["code"]) == ("applied", "invalid-message")
-    mended = json.dumps(review)
-    assert await tried(http, place, value=mended) == {"outcome": "applied", "refusal": None}
+    corrected = json.dumps(review)
+    assert await dry_run(http, place, value=corrected) == {"outcome": "applied", "refusal": None}
     assert await facade.listed(entityIds=[product]) == []
 
-    replay = {"places": [place, place], "value": mended}
+    replay = {"places": [place, place], "value": corrected}
     headers = once()
     first = await facade.command("POST", f"{LETTERS}/replay", replay, headers)
     assert first == await facade.command("POST", f"{LETTERS}/replay", replay, headers)
@@ -77,10 +77,10 @@ async def test_a_letter_is_found_tried_mended_and_replayed_once(
     await facade.until_listed(product, 1)
     (again,) = await facade.command("POST", f"{LETTERS}/replay", {"places": [place]})
     assert (again["outcome"], again["reason"]) == ("unchanged", "replayed-before")
-    assert (await tried(http, place))["reason"] == "replayed-before"
+    assert (await dry_run(http, place))["reason"] == "replayed-before"
     assert (await facade.get(f"{LETTERS}/{place}"))["replayed"] == 1
-    said = await service.run("dlq", "replay", "--topic", TOPIC)
-    assert " were replayed before" in said.stdout
+    result = await service.run("dlq", "replay", "--topic", TOPIC)
+    assert " were replayed before" in result.stdout
     replayed = [record for record in await service.keyed(TOPIC, product) if "x-replayed-from" in dict(record.headers)]
     assert [json.loads(record.value) for record in replayed] == [review]
     (entry,) = [
@@ -89,10 +89,8 @@ async def test_a_letter_is_found_tried_mended_and_replayed_once(
     assert (entry["subject"], entry["fields"], entry["reviewId"]) == (None, ["value"], None)
 
 
-async def test_letters_of_a_key_keep_their_order_however_they_are_named(
-    facade: Facade, service: Service, product: str
-) -> None:
-    places = await dead(service, product, *({"number": number} for number in range(6)))
+async def test_letters_of_a_key_are_replayed_in_order(facade: Facade, service: Service, product: str) -> None:
+    places = await publish_invalid(service, product, *({"number": number} for number in range(6)))
     results = await facade.command("POST", f"{LETTERS}/replay", {"places": places[2::-1]})
     assert [(each["id"], each["outcome"]) for each in results] == [(place, "applied") for place in places[2::-1]]
     await service.run("dlq", "replay", *places[:2:-1])
@@ -101,14 +99,14 @@ async def test_letters_of_a_key_keep_their_order_however_they_are_named(
 
 
 async def places_in(service: Service) -> set[str]:
-    """The places of all letters that are there."""
+    """Return the places of all existing letters."""
     return {f"{TOPIC}/{each.partition}/{each.offset}" for each in await service.records(f"{TOPIC}.dlq")}
 
 
 @pytest.mark.long
-async def test_pages_go_on_where_the_last_one_ended(service: Service, http: httpx.AsyncClient) -> None:
+async def test_pages_continue_after_the_previous_one(service: Service, http: httpx.AsyncClient) -> None:
     keys = [new_id() for _ in range(8)]
-    places = [(await dead(service, key, {"number": number}))[0] for number, key in enumerate(keys)]
+    places = [(await publish_invalid(service, key, {"number": number}))[0] for number, key in enumerate(keys)]
     await service.publish("store-updates", Message(new_id("store"), b"no JSON"))
     await eventually(partial(listed, http, topic="store-updates", code="invalid-json"), lambda page: page["results"])
 
@@ -125,14 +123,14 @@ async def test_pages_go_on_where_the_last_one_ended(service: Service, http: http
         query["after"] = page["next"]
     assert [row["place"] for row in seen if row["key"] in keys] == places[::-1]
     assert len({row["place"] for row in seen}) == len(seen)
-    # What other tests have sent again may come meanwhile.
+    # Replays of other tests may add letters meanwhile.
     assert before <= {row["place"] for row in seen} <= await places_in(service)
     assert {row["topic"] for row in await all_listed(http)} >= {TOPIC, "store-updates"}
     assert {row["code"] for row in await all_listed(http, code="invalid-json")} == {"invalid-json"}
 
 
 @pytest.mark.long
-async def test_letters_that_have_odd_values(service: Service, http: httpx.AsyncClient, product: str) -> None:
+async def test_letters_with_unusual_values(service: Service, http: httpx.AsyncClient, product: str) -> None:
     large = b'{"review": "' + b"x" * 2 * 1024 * 1024
     await service.publish(TOPIC, Message(product, None), Message(product, b"\xff\xfe\0"), Message(product, large))
     letters = await service.letters(TOPIC, product, 3)
@@ -145,7 +143,7 @@ async def test_letters_that_have_odd_values(service: Service, http: httpx.AsyncC
     assert len(shown["value"]) == 1024 * 1024
     results = {}
     for place in (empty, odd, too_large):
-        result = await tried(http, place)
+        result = await dry_run(http, place)
         results[place] = (result["outcome"], result.get("reason"), result["refusal"]["code"])
     assert results == {
         empty: ("refused", "empty", "empty"),
@@ -158,12 +156,12 @@ async def test_letters_that_have_odd_values(service: Service, http: httpx.AsyncC
     assert [result["reason"] for result in answer["results"]] == ["empty", "too-large"]
 
 
-async def test_places_without_a_letter(http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_places_without_letter_are_not_found(http: httpx.AsyncClient, facade: Facade) -> None:
     nowhere = [f"{TOPIC}/0/999999", f"{TOPIC}/99/0"]
     for place in (*nowhere, "events/0/0", f"{TOPIC}/0/-1"):
         problem_of(await http.get(f"{LETTERS}/{place}"), 404)
     for place in nowhere:
-        assert await tried(http, place) == {"outcome": "not-found"}
+        assert await dry_run(http, place) == {"outcome": "not-found"}
     sent = await http.post(f"{LETTERS}/replay", json={"places": nowhere}, headers=WAIT)
     answer = await followed(http, sent)
     assert answer["outcome"] == "refused"
@@ -179,14 +177,14 @@ async def test_places_without_a_letter(http: httpx.AsyncClient, facade: Facade) 
         ({"places": ["mail-commands/0/1", "mail-commands/0/2"], "value": "{}"}, ("/value", "one-place")),
     ],
 )
-async def test_dead_letters_replays_that_are_not_taken(
+async def test_invalid_dead_letter_replays_are_refused(
     http: httpx.AsyncClient, body: Json, error: tuple[str, str]
 ) -> None:
     assert errors_of(await http.post(f"{LETTERS}/replay", json=body)) == [error]
 
 
 @pytest.mark.parametrize("after", ["x", "events~0.1", "mail-commands", "mail-commands~0", "mail-commands~0.1_"])
-async def test_pages_that_never_were(http: httpx.AsyncClient, after: str) -> None:
+async def test_invalid_page_cursors_are_refused(http: httpx.AsyncClient, after: str) -> None:
     assert errors_of(await http.get(LETTERS, params={"after": after})) == [("/after", "invalid-after")]
 
 
@@ -195,13 +193,13 @@ async def details(http: httpx.AsyncClient) -> Json:
 
 
 @pytest.mark.long
-async def test_health_part_by_part(http: httpx.AsyncClient, service: Service) -> None:
+async def test_health_has_all_parts(http: httpx.AsyncClient, service: Service) -> None:
     expected = {"mongodb", "replica set", "indexes", "outbox", "kafka", "topics", "lag", "dead letters"}
 
     def is_whole(health: Json) -> bool:
-        """False while a server hasn't told its part within seconds, which is a part of the answer, too."""
-        is_told = None not in (health["lag"], health["parked"], health["outbox"])
-        return is_told and expected <= {check["check"] for check in health["checks"]}
+        """Return False while a server hasn't reported within its timeout, which the answer shows as null."""
+        is_reported = None not in (health["lag"], health["parked"], health["outbox"])
+        return is_reported and expected <= {check["check"] for check in health["checks"]}
 
     health = await eventually(partial(details, http), is_whole)
     checks = {check["check"]: check for check in health["checks"]}
@@ -213,12 +211,12 @@ async def test_health_part_by_part(http: httpx.AsyncClient, service: Service) ->
     assert isinstance(health["outbox"], int)
 
 
-async def test_a_server_that_is_away_is_a_part_of_the_answer(service: Service, servers: Servers) -> None:
+async def test_unavailable_server_is_part_of_health(service: Service, servers: Servers) -> None:
     away = Servers(f"127.0.0.1:{free_port()}", servers.mongo, is_tansu=servers.is_tansu)
-    alone = Service(away, service.folder, prefix=service.prefix)
-    alone.start("api", "api-alone")
+    without_kafka = Service(away, service.folder, prefix=service.prefix)
+    without_kafka.start("api", "api-alone")
     try:
-        async with alone.client() as http:
+        async with without_kafka.client() as http:
 
             async def answer() -> Json | None:
                 try:
@@ -226,7 +224,7 @@ async def test_a_server_that_is_away_is_a_part_of_the_answer(service: Service, s
                 except httpx.TransportError:
                     return None
 
-            # What MongoDB tells is there, once that isn't held up.
+            # The values from MongoDB are there once its own check was in time.
             health = await eventually(answer, lambda found: found is not None and found["outbox"] is not None)
             assert health is not None
             assert (health["level"], health["lag"]) == ("fail", None)
@@ -235,4 +233,4 @@ async def test_a_server_that_is_away_is_a_part_of_the_answer(service: Service, s
             assert "does not answer" in kafka["text"]
             problem_of(await http.get(LETTERS), 503)
     finally:
-        await alone.stop("api-alone")
+        await without_kafka.stop("api-alone")

@@ -1,4 +1,4 @@
-"""Dead letters of the command line: replayed and discarded, they never become more."""
+"""Dead letters on the command line: replaying and discarding never increase their number."""
 
 import asyncio
 import json
@@ -26,92 +26,92 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 TOPIC = "store-updates"
 
 
-async def asked(service: Service, *command: str) -> Json:
-    """The JSON that a command of `plaudit dlq` prints."""
+async def dlq(service: Service, *command: str) -> Json:
+    """Run a command of `plaudit dlq`; returns its JSON output."""
     return dict(json.loads((await service.run("dlq", *command, "--json")).stdout))
 
 
-async def dead(service: Service, count: int) -> None:
-    """Wait until the topic has so many letters."""
+async def until_dead(service: Service, count: int) -> None:
+    """Wait until the topic has at least `count` dead letters."""
     await eventually(partial(service.records, f"{TOPIC}.dlq"), lambda found: len(found) >= count, deadline_s=120)
 
 
 async def replays(service: Service) -> Counter[bytes]:
-    """The number of records that were replayed, by the letter that each came of."""
+    """Count the replayed records by the letter that each came from."""
     headers = [dict(record.headers) for record in await service.records(TOPIC)]
     return Counter(each["x-replayed-from"] for each in headers if "x-replayed-from" in each)
 
 
-async def test_letters_never_become_more(own_service: Service) -> None:
+async def test_letters_do_not_multiply(own_service: Service) -> None:
     service, count = own_service, 40
     keys = [new_id("store") if number % 4 else None for number in range(count)]
     await service.publish(TOPIC, *(Message(key, b"no JSON") for key in keys))
-    await dead(service, count)
-    assert await asked(service, "summary", "--topic", TOPIC) | {"groups": []} == {
+    await until_dead(service, count)
+    assert await dlq(service, "summary", "--topic", TOPIC) | {"groups": []} == {
         **{"open": count, "replayed": 0, "discarded": 0},
         "groups": [],
     }
 
-    at_once = await asyncio.gather(*(asked(service, "replay", "--topic", TOPIC) for _ in range(2)))
-    assert sum(each["replayed"] for each in at_once) == count
+    results = await asyncio.gather(*(dlq(service, "replay", "--topic", TOPIC) for _ in range(2)))
+    assert sum(each["replayed"] for each in results) == count
     assert set((await replays(service)).values()) == {1}
-    await dead(service, 2 * count)
-    told = await asked(service, "summary", "--topic", TOPIC)
-    assert (told["open"], told["replayed"], told["groups"][0]["failedAgain"]) == (count, count, count)
-    again = await asked(service, "replay")
+    await until_dead(service, 2 * count)
+    summary = await dlq(service, "summary", "--topic", TOPIC)
+    assert (summary["open"], summary["replayed"], summary["groups"][0]["failedAgain"]) == (count, count, count)
+    again = await dlq(service, "replay")
     assert (again["replayed"], again["leftOut"]["replayed-before"]) == (0, count)
 
-    assert (await asked(service, "replay", "--again"))["replayed"] == count
-    await dead(service, 3 * count)
+    assert (await dlq(service, "replay", "--again"))["replayed"] == count
+    await until_dead(service, 3 * count)
     listed = json.loads((await service.run("dlq", "list", "--json")).stdout)
     assert {(row["state"], row["failedAgain"], row["replayed"]) for row in listed} == {("open", True, 2)}
     assert len(listed) == len({row["place"] for row in listed}) == count
 
     first, *_ = [row["place"] for row in listed]
     reason = ("--reason", "a test")
-    assert (await asked(service, "discard", first, *reason))["discarded"] == 1
+    assert (await dlq(service, "discard", first, *reason))["discarded"] == 1
     await service.run("dlq", "discard", *reason, code=2)
     unknown = await service.run("dlq", "discard", "--code", "nonsense", *reason, code=2)
     assert "invalid-json" in unknown.stderr
-    assert (await asked(service, "discard", "--code", "invalid-json", *reason))["discarded"] == count - 1
+    assert (await dlq(service, "discard", "--code", "invalid-json", *reason))["discarded"] == count - 1
     assert (await service.run("dlq", "list")).stdout == "No dead letters.\n"
-    assert (await asked(service, "replay", "--again"))["replayed"] == 0
-    assert (await asked(service, "replay", first, first, "--again"))["replayed"] == 1
+    assert (await dlq(service, "replay", "--again"))["replayed"] == 0
+    assert (await dlq(service, "replay", first, first, "--again"))["replayed"] == 1
     async with service.client() as http:
         page = (await http.get("/api/audit", params={"action": "discard", "take": 100})).json()
     assert {(entry["reason"], entry["subject"]) for entry in page["results"]} == {("a test", "plaudit dlq")}
     assert page["totalCount"] == count
 
 
-async def test_a_replay_that_is_killed_goes_on(own_service: Service) -> None:
+async def test_killed_replay_is_completed(own_service: Service) -> None:
     service, count = own_service, 200
     padding = b"x" * 60_000
     await service.publish(TOPIC, *(Message(new_id("store"), padding) for _ in range(count)))
-    await dead(service, count)
+    await until_dead(service, count)
     log = service.folder / "replay.log"
     killed = ForkedCommand("dlq", "replay", environment=service.command_environment(), folder=service.folder, log=log)
     async with service.mongo() as database:
-        marks = partial(database["replayedDeadLetters"].count_documents, {})
-        await eventually(marks, lambda found: found > 0)
+        count_replayed = partial(database["replayedDeadLetters"].count_documents, {})
+        await eventually(count_replayed, lambda found: found > 0)
         killed.send_signal(signal.SIGKILL)
         await asyncio.to_thread(killed.wait, 60)
         await service.run("dlq", "replay")
-        # What the one that was killed owed is published by a worker.
+        # A worker publishes the records that the killed command had left in the outbox.
         await eventually(partial(replays, service), lambda found: len(found) == count, deadline_s=120)
         await eventually(partial(database["outbox"].count_documents, {}), lambda owed: owed == 0, deadline_s=120)
-    await dead(service, count + (await replays(service)).total())
-    told = await asked(service, "summary")
-    assert (told["open"], told["groups"][0]["failedAgain"]) == (count, count)
+    await until_dead(service, count + (await replays(service)).total())
+    summary = await dlq(service, "summary")
+    assert (summary["open"], summary["groups"][0]["failedAgain"]) == (count, count)
 
 
-async def test_a_replay_behind_one_that_was_cut_short_keeps_the_order_of_a_key(own_service: Service) -> None:
+async def test_replay_after_interrupted_one_keeps_order_of_key(own_service: Service) -> None:
     service, key = own_service, new_id("store")
     await service.publish(TOPIC, *(Message(key, b"no JSON") for _ in range(2)))
-    await dead(service, 2)
+    await until_dead(service, 2)
     assert await service.stop("worker") == 0
     first, _ = letters = await service.records(f"{TOPIC}.dlq")
 
-    async def away(_: Sequence[OutgoingMessage]) -> None:
+    async def fail(_: Sequence[OutgoingMessage]) -> None:
         raise BrokerAwayError
 
     async def replay(work: UnitOfWork) -> None:
@@ -120,7 +120,7 @@ async def test_a_replay_behind_one_that_was_cut_short_keeps_the_order_of_a_key(o
 
     async with service.mongo() as database:
         with pytest.raises(BrokerAwayError):
-            await Transactions(database, Repositories(database), away).run(replay)
-    assert (await asked(service, "replay"))["replayed"] == 1
+            await Transactions(database, Repositories(database), fail).run(replay)
+    assert (await dlq(service, "replay"))["replayed"] == 1
     replayed = [dict(record.headers).get("x-replayed-from") for record in await service.keyed(TOPIC, key)]
     assert replayed[2:] == [letter_id(letter).encode() for letter in letters]

@@ -1,4 +1,4 @@
-"""Records from upstream by Kafka: any client, any order, any number of times, any rubbish."""
+"""Records from upstream systems in Kafka: from any client, in any order, repeated, or malformed."""
 
 import asyncio
 import itertools
@@ -23,11 +23,9 @@ from tests.support.waiting import DEADLINE_S, eventually
 
 
 @pytest.mark.kafka
-async def test_a_change_that_is_older_than_the_database_does_not_hide_its_command(
-    facade: Facade, service: Service
-) -> None:
+async def test_change_older_than_the_database_does_not_hide_its_command(facade: Facade, service: Service) -> None:
     product, id, command = new_id(), new_id("review"), new_id("command")
-    # As after a restore, when `review-changes` is read again and the review isn't stored yet.
+    # Like after a restore: `review-changes` is consumed again, and the review isn't stored yet.
     change = {"kind": "moderation", "action": "approve", "reviewId": id, "source": [0, 0, 1], "commandId": command}
     await service.publish("review-changes", message(change, f"Product:{product}"))
     await service.idle()
@@ -38,7 +36,7 @@ async def test_a_change_that_is_older_than_the_database_does_not_hide_its_comman
 
 @pytest.mark.kafka
 @pytest.mark.long
-async def test_a_librdkafka_producer_without_headers(facade: Facade, service: Service, product: str) -> None:
+async def test_librdkafka_producer_without_headers(facade: Facade, service: Service, product: str) -> None:
     producer = Producer({"bootstrap.servers": service.servers.kafka})
     for _ in range(2):
         producer.produce(service.topic("review-submissions"), json.dumps(submission(product, 3)).encode())
@@ -54,7 +52,7 @@ async def test_a_librdkafka_producer_without_headers(facade: Facade, service: Se
     assert own | {name: same[name] for name in ("id", "createdDate")} == same
 
 
-async def test_the_same_message_twice_is_stored_once(facade: Facade, service: Service) -> None:
+async def test_duplicate_messages_are_stored_once(facade: Facade, service: Service) -> None:
     product, id = new_id(), new_id("review")
     event = (("ce_id", b"42"), ("ce_source", new_id("shop").encode()))
     other = (event[0], ("ce_source", new_id("shop").encode()))
@@ -69,14 +67,14 @@ async def test_the_same_message_twice_is_stored_once(facade: Facade, service: Se
     assert sorted(titles) == ["another", "end", "named", "named", "own", "plain"]
 
 
-async def test_an_array_in_one_message(facade: Facade, service: Service, product: str) -> None:
+async def test_message_with_array_of_reviews(facade: Facade, service: Service, product: str) -> None:
     reviews = [submission(product, rating, id=new_id("review")) for rating in (1, 2, 3)]
     same = [submission(product, 4), submission(product, 4)]
     value = b" \r\n\t" + json.dumps(reviews + same).encode()
     await service.publish("review-submissions", Message(None, value), Message("x", value))
     rows = await facade.until_listed(product, 5)
     assert {review["id"] for review in reviews} < {row["id"] for row in rows}
-    # One bad review spoils its message, and only that.
+    # An invalid review refuses all of its message, but no other message.
     wrong = [submission(product, 5, title="spoilt"), submission(product, 9)]
     following = review_message(submission(product, 2, title="next"))
     await service.publish("review-submissions", message(wrong, product), following)
@@ -84,7 +82,7 @@ async def test_an_array_in_one_message(facade: Facade, service: Service, product
     assert [row["title"] for row in rows].count("next") == 1
 
 
-async def test_moderation_of_several_reviews_in_one_message(facade: Facade, service: Service) -> None:
+async def test_moderation_of_several_reviews_by_one_message(facade: Facade, service: Service) -> None:
     one, other = new_id(), new_id()
     a, b, c = await facade.submit(submission(one, 1), submission(one, 3), submission(other, 5))
     await service.publish("moderation-commands", moderation("approve", a, b, c, a, new_id("review")))
@@ -97,7 +95,7 @@ async def test_moderation_of_several_reviews_in_one_message(facade: Facade, serv
 
 @pytest.mark.parametrize("compression", ["gzip", "lz4", "snappy", "zstd"])
 @pytest.mark.kafka
-async def test_compressed_messages(facade: Facade, service: Service, compression: str, product: str) -> None:
+async def test_compressed_messages_are_read(facade: Facade, service: Service, compression: str, product: str) -> None:
     producer = Producer({"bootstrap.servers": service.servers.kafka, "compression.type": compression, "linger.ms": 50})
     for _ in range(20):
         producer.produce(service.topic("review-submissions"), review_message(submission(product, id=new_id())).value)
@@ -106,7 +104,7 @@ async def test_compressed_messages(facade: Facade, service: Service, compression
 
 
 @pytest.mark.long
-async def test_approved_right_after_the_202_a_thousand_times(facade: Facade, service: Service) -> None:
+async def test_thousand_approvals_right_after_submission(facade: Facade, service: Service) -> None:
     product, times, clients = new_id(), 1_000, 20
 
     async def client(share: Iterable[int]) -> None:
@@ -122,12 +120,12 @@ async def test_approved_right_after_the_202_a_thousand_times(facade: Facade, ser
 
 
 @pytest.mark.long
-async def test_moderation_published_before_its_submission_a_thousand_times(facade: Facade, service: Service) -> None:
+async def test_thousand_moderations_before_submission(facade: Facade, service: Service) -> None:
     product, times = new_id(), 1_000
     ids = [new_id("review") for _ in range(times)]
-    # The last word counts: a quarter each ends approved, rejected, reset, deleted.
-    words = [["approve"], ["approve", "reject"], ["reject", "approve", "reset"], ["approve", "delete"]]
-    commands = [moderation(word, id) for n, id in enumerate(ids) for word in words[n % 4]]
+    # The last action counts: a quarter each ends approved, rejected, reset or deleted.
+    actions = [["approve"], ["approve", "reject"], ["reject", "approve", "reset"], ["approve", "delete"]]
+    commands = [moderation(action, id) for n, id in enumerate(ids) for action in actions[n % 4]]
     await service.publish("moderation-commands", *commands)
     await service.publish("review-submissions", *(review_message(submission(product, 4, id=id)) for id in ids))
     await facade.until_rated(product, 4.0, times // 4)
@@ -138,22 +136,24 @@ async def test_moderation_published_before_its_submission_a_thousand_times(facad
 
 
 UNCOMPARED = ("leases", "parkingClock", "relays", "counters")
-"""Collections that say who works now and how far it has come; and the last numbers of returns, which have gaps: a
-return that is refused once more takes one."""
+"""Collections with the current state of processes, and with the last numbers of returns, which have gaps: a repeated
+refusal takes another number."""
 
 
 async def contents(service: Service) -> dict[str, list[Json]]:
-    """Everything that the database says, by collection, but for the names of rated objects: those are looked up later,
-    and anew by each recount."""
+    """Return the contents of all compared collections, without the names of rated objects: those are looked up later,
+    and again by each recount."""
     looked_up = dict.fromkeys(("name", "listKey", "searchKeys", "renamed", "namings"), 0)
     async with service.mongo() as database:
         names = [name for name in await database.list_collection_names() if name not in UNCOMPARED]
-        shown = {"ratings": looked_up}
-        return {name: await database[name].find({}, shown.get(name)).sort("_id").to_list() for name in sorted(names)}
+        projections = {"ratings": looked_up}
+        return {
+            name: await database[name].find({}, projections.get(name)).sort("_id").to_list() for name in sorted(names)
+        }
 
 
-async def say_more(service: Service, facade: Facade, product: str) -> None:
-    """Something by each of the other topics."""
+async def publish_to_other_topics(service: Service, facade: Facade, product: str) -> None:
+    """Publish records to each of the other topics."""
     order, (kept, gone) = new_id("order"), [new_id("return") for _ in range(2)]
     await Returns(service, facade.http).ordered({product: 4}, id=order)
     reviews = [submission(product, 3, id=new_id("review"), title=f"{n}", review="Fair.") for n in range(3)]
@@ -165,7 +165,7 @@ async def say_more(service: Service, facade: Facade, product: str) -> None:
         message({"reviewId": id, "textHash": sha256(text).hexdigest(), "source": "ai", "verdict": verdict}, id)
         for id, text, verdict in ((judged, b"1\nFair.", "approve"), (first, b"0\nFair.", "flag"))
     ]
-    said: list[Json] = [
+    feedback: list[Json] = [
         *({"action": "vote", "userId": voter, "helpful": True} for voter in ("u", "v")),
         {"action": "vote", "userId": "u", "helpful": False},
         {"action": "remove-vote", "userId": "v"},
@@ -182,7 +182,7 @@ async def say_more(service: Service, facade: Facade, product: str) -> None:
         return_command("create", wanted_return(new_id("nowhere"), {product: 1}, id=new_id("early"))),
     ]
     await service.publish("moderation-verdicts", *verdicts)
-    await service.publish("review-feedback", *(message({**each, "reviewId": first}, first) for each in said))
+    await service.publish("review-feedback", *(message({**each, "reviewId": first}, first) for each in feedback))
     await service.publish("return-commands", *returned)
     named: Json = {"entityType": "Product", "entityId": product}
     for topic, value, key in (
@@ -204,14 +204,14 @@ async def say_more(service: Service, facade: Facade, product: str) -> None:
 
 
 async def refusals(service: Service) -> set[bytes]:
-    """The ids of the events about refused submissions."""
+    """Return the ids of the events about refused submissions."""
     events = await service.records("events")
     return {dict(event.headers)["ce_id"] for event in events if kind_of(event) == "SubmissionRefused"}
 
 
 @pytest.mark.slow
 @pytest.mark.kafka
-async def test_every_offset_of_every_topic_replayed_changes_nothing(own_service: Service, own_facade: Facade) -> None:
+async def test_replay_of_all_topics_changes_nothing(own_service: Service, own_facade: Facade) -> None:
     service, facade, chance = own_service, own_facade, random.Random(11)
     products, stores = [new_id() for _ in range(4)], [await facade.open_store() for _ in range(2)]
     closed, later = [await facade.open_store(reviewsEnabled=False) for _ in range(2)]
@@ -230,7 +230,7 @@ async def test_every_offset_of_every_topic_replayed_changes_nothing(own_service:
     for action in ["approve", "reject", "reset", "approve", "delete"]:
         some = chance.sample(ids, 25)
         await facade.moderate(action, *some)
-        # By several ids at once, and on whichever partition the key leads to.
+        # Commands with several ids, on arbitrary partitions.
         commands = [
             moderation(chance.choice(["approve", "reject", "reset"]), *chance.sample(ids, 7), key=new_id("key"))
             for _ in range(20)
@@ -243,7 +243,7 @@ async def test_every_offset_of_every_topic_replayed_changes_nothing(own_service:
     await service.publish("review-submissions", *map(review_message, refused))
     await service.idle()
     await facade.open_store(later)
-    # The second is sent again, the others aren't.
+    # Only the second one is sent again.
     again = [refused[1], submission(products[1], storeId=later)]
     await service.publish("review-submissions", *map(review_message, again))
     await facade.submit_approved(submission(products[0], 1, storeId=soon_closed))
@@ -256,14 +256,14 @@ async def test_every_offset_of_every_topic_replayed_changes_nothing(own_service:
     await facade.command("POST", f"/api/rating/calculateStore?storeId={stores[0]}")
     await service.publish("review-submissions", Message("bad", b"bad"))
     await service.idle()
-    await say_more(service, facade, products[3])
+    await publish_to_other_topics(service, facade, products[3])
     used = {topic for topic in FLOW if await service.records(topic)}
     assert used == set(FLOW)
 
-    before, told = await contents(service), await refusals(service)
+    before, refusals_before = await contents(service), await refusals(service)
     kinds = {kind: sum(kind in review for review in before["reviews"]) for kind in ("status", "goneAt", "refused")}
     assert min(kinds.values()) >= 2, kinds
-    # The third refused one comes again meanwhile, which now is news, although it is in one batch with what is old.
+    # The third refused submission comes again meanwhile; it is new, although it is in one batch with old records.
     await service.replay(review_message(refused[2]))
     after = await contents(service)
     (news,) = [review for review in after["reviews"] if review["_id"] == refused[2]["id"]]
@@ -271,14 +271,14 @@ async def test_every_offset_of_every_topic_replayed_changes_nothing(own_service:
     before["reviews"] = [news if review["_id"] == news["_id"] else review for review in before["reviews"]]
     assert after.keys() == before.keys()
     assert [name for name in before if after[name] != before[name]] == []
-    assert await refusals(service) == told
+    assert await refusals(service) == refusals_before
     await service.run("ratings", "verify")
 
 
 @pytest.mark.slow
 @pytest.mark.kafka
-async def test_a_worker_that_starts_late_finds_everything(servers: Servers, tmp_path: Path) -> None:
-    # Submissions, commands and settings were published before any consumer group existed.
+async def test_late_worker_reads_everything(servers: Servers, tmp_path: Path) -> None:
+    # Submissions, commands and settings are published before any consumer group exists.
     product, id, store = new_id(), new_id("review"), new_id("store")
     service = Service(servers, tmp_path)
     await service.run("init")

@@ -1,4 +1,4 @@
-"""The demo shop at `/demo`: where it is served, and that it is as strict as it asks others to be."""
+"""The demo shop at `/demo`: access to it, its content, its security policy and accessibility."""
 
 import json
 import re
@@ -32,7 +32,7 @@ async def shop(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> As
         yield service
 
 
-async def test_an_empty_shop_says_how_to_fill_it(shop: Service) -> None:
+async def test_empty_shop_explains_how_to_fill_it(shop: Service) -> None:
     async with shop.client() as http:
         front = await http.get("/demo")
         assert (front.status_code, front.headers["content-security-policy"]) == (200, POLICY)
@@ -46,7 +46,7 @@ async def test_an_empty_shop_says_how_to_fill_it(shop: Service) -> None:
         assert (await http.get("/demo/nothing")).status_code == 404
 
 
-async def test_the_token_of_a_reminder_stays_in_every_language(shop: Service) -> None:
+async def test_language_links_keep_reminder_token(shop: Service) -> None:
     async with shop.client() as http:
         for kept in ({"token": 'a.b&lang=x#"><script>'}, {}):
             page = (await http.get(f"/demo/{PRODUCTS[0].id}", params={**kept, "lang": "de"})).text
@@ -56,14 +56,14 @@ async def test_the_token_of_a_reminder_stays_in_every_language(shop: Service) ->
             assert {link.fragment for link in links} == {"reviews"}
 
 
-async def test_there_is_no_shop_where_callers_have_to_say_who_they_are(servers: Servers, tmp_path: Path) -> None:
+async def test_no_shop_if_authentication_is_required(servers: Servers, tmp_path: Path) -> None:
     async with running_service(servers, tmp_path, PLAUDIT_AUTH__MODE="api_key") as service, service.client() as http:
         for path in ("/demo", f"/demo/{PRODUCTS[0].id}", "/demo/static/shop.css"):
             assert (await http.get(path)).status_code == 404
 
 
 @pytest.mark.slow
-async def test_search_engines_find_the_reviews_in_the_page(shop: Service) -> None:
+async def test_page_has_reviews_for_search_engines(shop: Service) -> None:
     hostile = "</script><script>alert(1)</script>"
     async with facade_of(shop) as facade:
         await facade.open_store(STORE_ID)
@@ -73,15 +73,15 @@ async def test_search_engines_find_the_reviews_in_the_page(shop: Service) -> Non
         async def page() -> str:
             return (await facade.http.get(f"/demo/{PRODUCTS[0].id}")).text
 
-        told = await eventually(page, lambda text: "ld+json" in text and FILL not in text)
-        (found,) = re.findall(r'<script type="application/ld\+json">(.*?)</script>', told, re.DOTALL)
+        html = await eventually(page, lambda text: "ld+json" in text and FILL not in text)
+        (found,) = re.findall(r'<script type="application/ld\+json">(.*?)</script>', html, re.DOTALL)
         assert json.loads(found)["aggregateRating"]["reviewCount"] == 1
         assert json.loads(found)["review"][0]["name"] == hostile
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_it_breaks_no_rule_of_its_own(shop: Service, scheme: str) -> None:
+async def test_shop_is_accessible_and_follows_its_policy(shop: Service, scheme: str) -> None:
     async with facade_of(shop) as facade:
         await facade.open_store(STORE_ID)
     async with chromium() as browser:

@@ -1,6 +1,4 @@
-"""Every command and sample in README and docs, run as it stands there. How they are marked:
-tests/support/documents.py.
-"""
+"""Run every command and sample of the README and the docs as written. Their marks: tests/support/documents.py."""
 
 import ast
 import asyncio
@@ -29,7 +27,7 @@ from tests.support.waiting import eventually
 from tests.support.walks import PATIENCE_S, Documented, Shell, Walk
 
 WALKS: Final = ("README.md", *(f"docs/{name}.md" for name in ("http", "kafka", "tools", "operations")))
-"""The pages whose blocks are run in their order."""
+"""Pages whose blocks are run in order."""
 
 
 def blocks(name: str) -> list[Block]:
@@ -44,7 +42,7 @@ def without_comments(text: str) -> list[str]:
 @pytest.fixture(scope="module")
 async def documented(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Documented]:
     if missing := [program for program in ("make", "bash", "curl") if shutil.which(program) is None]:
-        pytest.skip(f"the pages use programs that are not there: {', '.join(missing)}")
+        pytest.skip(f"the pages use missing programs: {', '.join(missing)}")
     folder = tmp_path_factory.mktemp("documents")
     documented = Documented(Service(servers, folder), folder / "up.log")
     (command,) = [block for block in blocks("README.md") if block.words == "service"]
@@ -67,13 +65,13 @@ async def documented(servers: Servers, tmp_path_factory: pytest.TempPathFactory)
         await eventually(ready, deadline_s=PATIENCE_S)
         yield documented
     finally:
-        # As Ctrl-C does it.
+        # Like Ctrl-C.
         os.killpg(process.pid, signal.SIGINT)
         await asyncio.wait_for(process.wait(), PATIENCE_S)
 
 
 async def letters_for_tools(documented: Documented, folder: Path) -> None:
-    """Make what tools.md speaks of: files, and dead letters up to offset 17 of partition 3."""
+    """Create the files and dead letters that tools.md mentions, the latter up to offset 17 of partition 3."""
     reviews = "EntityId,EntityType,review,rating\np-1,Product,Good,4\np-2,Product,Bad,1\n"
     (folder / "reviews.csv").write_text(reviews)
     (folder / "old-shop.csv").write_text("sku,stars,text\np-3,5,Better\n")
@@ -94,7 +92,7 @@ def _marks(page: str) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in WALKS])
-async def test_a_walk_through(name: str, documented: Documented, tmp_path: Path) -> None:
+async def test_pages_can_be_followed(name: str, documented: Documented, tmp_path: Path) -> None:
     if name in PREPARATIONS:
         if documented.service.servers.is_tansu:
             pytest.skip("the tools for dead letters need Apache Kafka")
@@ -113,12 +111,12 @@ async def test_a_walk_through(name: str, documented: Documented, tmp_path: Path)
         await shell.stop()
 
 
-async def test_the_guide_has_every_endpoint(documented: Documented) -> None:
+async def test_http_guide_covers_every_endpoint(documented: Documented) -> None:
     guide = (ROOT / "docs" / "http.md").read_text()
     async with documented.service.client() as http:
         document: Json = (await http.get("/openapi.json")).json()
     endpoints = [f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods]
-    # The parameters of a path with any values.
+    # Placeholders of a path match any value.
     forms = {each: re.sub(r"\\{\w+\\}", r"[^\\s/?`]+", re.escape(each)) + r"[\s?`]" for each in endpoints}
     assert [each for each, form in forms.items() if not re.search(form, guide)] == []
 
@@ -132,18 +130,18 @@ def block(request: pytest.FixtureRequest) -> Block:
 
 
 async def run(*command: str, folder: Path, environment: dict[str, str] | None = None) -> str:
-    """Run a command to its end, which must be a success; returns what it says."""
+    """Run a command, which must succeed; returns its output."""
     process = await asyncio.create_subprocess_exec(
         *command, cwd=folder, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
     async with asyncio.timeout(PATIENCE_S):
-        said, _ = await process.communicate()
-    assert process.returncode == 0, said.decode()
-    return said.decode()
+        output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+    return output.decode()
 
 
 async def publish_by_example(documented: Documented, folder: Path, entity_id: str, *command: str) -> None:
-    """Run an example, and wait for the review of an object that it publishes."""
+    """Run an example, and wait until the review that it publishes is listed."""
     await run(*command, folder=folder, environment=documented.environment())
     async with facade_of(documented.service) as facade:
         await facade.until_listed(entity_id, 1)
@@ -167,9 +165,9 @@ async def test_the_java_producer(documented: Documented, block: Block, tmp_path:
         pytest.skip("there is no JDK (`apt-get install openjdk-17-jdk-headless`)")
     jars = KafkaJars()
     if not jars.cached:
-        pytest.skip("the jars of Apache Kafka are not there: no embedded server has fetched them yet")
+        pytest.skip("the jars of Apache Kafka are missing: no embedded server has fetched them yet")
     (tmp_path / "Submit.java").write_text(documented.here(block.text))
-    # Compiles and runs it in one go.
+    # Compiles and runs it.
     command = ("java", "-XX:TieredStopAtLevel=1", "-cp", jars.class_path, "Submit.java")
     await publish_by_example(documented, tmp_path, "lens-2", *command)
 

@@ -1,4 +1,4 @@
-"""Ids with slashes, through a real server: everything that is kept is read and changed at its address."""
+"""Ids with slashes, against a running service: everything can be read and changed under its encoded path."""
 
 from urllib.parse import quote
 
@@ -17,7 +17,7 @@ def escaped(text: str) -> str:
 
 @pytest.fixture
 async def store(facade: Facade) -> str:
-    """A store whose id has a slash and what else paths could trip over."""
+    """Create a store whose id has a slash and other characters special in URLs."""
     id = f"{new_id('store')}/ü%2F?#"
     everyone = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
     settings = {"settings": {**everyone, "storefrontOrigins": [ORIGIN]}}
@@ -25,7 +25,7 @@ async def store(facade: Facade) -> str:
     return id
 
 
-async def test_stores(facade: Facade, store: str) -> None:
+async def test_store_id_with_slash(facade: Facade, store: str) -> None:
     here = f"/api/stores/{escaped(store)}"
     assert (await facade.get(here))["id"] == store
     assert await facade.get(f"{here}/review-policy") != {}
@@ -34,7 +34,7 @@ async def test_stores(facade: Facade, store: str) -> None:
 
 
 @pytest.mark.long
-async def test_reviews(facade: Facade, store: str) -> None:
+async def test_review_id_with_slash(facade: Facade, store: str) -> None:
     product, id = f"{new_id('sku')}/12", f"{new_id('review')}/votes"
     await facade.submit_approved(submission(product, 4, id=id, storeId=store, userId="u"))
     here = f"{REVIEWS}/{escaped(id)}"
@@ -51,8 +51,9 @@ async def test_reviews(facade: Facade, store: str) -> None:
 
 
 @pytest.mark.long
-async def test_the_storefront(facade: Facade, store: str) -> None:
-    """An object of the type `Product/x` is not one of `Product` whose id begins with `x/`, also for one key."""
+async def test_storefront_paths_with_slashes(facade: Facade, store: str) -> None:
+    """An object of type `Product/x` differs from one of type `Product` with an id like `x/…`, even for the same
+    idempotency key."""
     id, key = new_id("sku"), once()
     preflight = await facade.http.options(
         f"/storefront/v1/{escaped(store)}/Product/{id}/votes",

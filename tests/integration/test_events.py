@@ -1,4 +1,4 @@
-"""Events about reviews, and the headers of all that Plaudit publishes."""
+"""Events about reviews, and the headers of all published messages."""
 
 import json
 from functools import partial
@@ -13,7 +13,7 @@ from tests.support.waiting import eventually
 
 
 @pytest.mark.long
-async def test_a_refused_submission_is_told_and_taken_when_it_is_sent_again(facade: Facade, service: Service) -> None:
+async def test_refused_submission_is_announced_and_accepted_later(facade: Facade, service: Service) -> None:
     store, product, id = await facade.open_store(reviewsEnabled=False), new_id(), new_id("review")
     review = review_message(submission(product, 5, storeId=store, id=id))
     await service.publish("review-submissions", review)
@@ -22,10 +22,10 @@ async def test_a_refused_submission_is_told_and_taken_when_it_is_sent_again(faca
     assert headers["ce_type"] == b"plaudit.SubmissionRefused"
     assert headers["ce_specversion"] == b"1.0"
     assert {"ce_id", "ce_source", "ce_time", "content-type"} < set(headers)
-    told = json.loads(event.value)
-    assert told.pop("message")
+    data = json.loads(event.value)
+    assert data.pop("message")
     place = {"entityType": "Product", "entityId": product, "storeId": store}
-    assert told == {**place, "reviewId": id, "code": "reviews-disabled"}
+    assert data == {**place, "reviewId": id, "code": "reviews-disabled"}
     assert await facade.listed(entityIds=[product]) == []
     assert await facade.moderate("approve", id) == ["not-found"]
     assert {letter.key for letter in await service.dead_letters()}.isdisjoint({event.key})
@@ -38,7 +38,7 @@ async def test_a_refused_submission_is_told_and_taken_when_it_is_sent_again(faca
 
 
 @pytest.mark.long
-async def test_events_tell_what_happened(facade: Facade, service: Service) -> None:
+async def test_events_describe_reviews_and_ratings(facade: Facade, service: Service) -> None:
     product, store = new_id(), await facade.open_store()
     (id,) = await facade.submit(submission(product, 4, storeId=store))
     for action in ("approve", "approve", "reset", "reject", "delete", "delete"):
@@ -55,7 +55,7 @@ async def test_events_tell_what_happened(facade: Facade, service: Service) -> No
     assert first < second
 
 
-async def test_our_own_messages_carry_cloud_events(facade: Facade, service: Service) -> None:
+async def test_published_messages_are_cloud_events(facade: Facade, service: Service) -> None:
     product = new_id()
     (id,) = await facade.submit_approved(submission(product))
     topics = dict.fromkeys(("review-submissions", "events"), f"Product:{product}")

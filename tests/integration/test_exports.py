@@ -1,4 +1,4 @@
-"""What is exported and imported elsewhere is the same there, also when the import is killed half-way."""
+"""Exported reviews are the same after their import into another service, even if the import is killed and resumed."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.kafka
 REVIEWS: Final = int(os.environ.get("PLAUDIT_TEST_EXPORTED", "500"))
 LIMIT_S: Final = 60 + REVIEWS / 500
 IMAGED: Final = max(1, REVIEWS // 20)
-"""One review in so many has images."""
+"""One review in this many has images."""
 
 OBJECTS: Final = max(20, REVIEWS // 100)
 STORE: Final = "Archive"
@@ -43,7 +43,7 @@ NOW: Final = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 
 
 def past_reviews(chance: random.Random) -> Iterator[Review]:
-    """Reviews of all kinds, as years of work leave them behind."""
+    """Yield reviews of all kinds, as accumulated over years."""
     for n in range(REVIEWS):
         status = chance.choice(list(ReviewStatus))
         created = WRITTEN + timedelta(minutes=n, milliseconds=chance.randrange(1_000))
@@ -80,14 +80,14 @@ def past_reviews(chance: random.Random) -> Iterator[Review]:
 
 
 def votes_on(n: int) -> tuple[int, int]:
-    """The number of helpful and of other votes on the review with this number."""
+    """Return the numbers of helpful and of other votes on this review."""
     if n == 10:
         return 700, 301
     return (n % 3, n % 2) if n % 4 == 0 else (0, 0)
 
 
 def images_of(n: int) -> tuple[ReviewImage, ...]:
-    """The images of the review with this number: some are hidden, some not ready."""
+    """Return the images of this review: some are hidden, some not ready."""
     if n % IMAGED:
         return ()
     ids = [str(uuid5(NAMESPACE_OID, f"{n}/{each}")) for each in range(1 + n // IMAGED % 4)]
@@ -95,7 +95,7 @@ def images_of(n: int) -> tuple[ReviewImage, ...]:
 
 
 async def fill_images(service: Service, database: AsyncDatabase[Json], review: Review) -> None:
-    """Put the images of a review into the store and the database."""
+    """Store the images of a review, as files and as documents."""
     files = ImageFiles(open_store(str(service.folder / "images")))
     for number, image in enumerate(review.images):
         size = (90 * number + 160, 120)
@@ -109,7 +109,7 @@ async def fill_images(service: Service, database: AsyncDatabase[Json], review: R
 
 
 def votes_and_reports(n: int) -> tuple[list[Json], list[Json]]:
-    """The votes on a review and the reports about it, as MongoDB has them."""
+    """Return the votes on a review and the reports about it, as MongoDB documents."""
     id, (helpful, others) = f"r-{n:07}", votes_on(n)
     votes: list[Json] = [
         {"_id": {"reviewId": id, "userId": f"voter-{voter:04}"}, "helpful": voter < helpful, "at": [0, 0, 0]}
@@ -130,7 +130,7 @@ def votes_and_reports(n: int) -> tuple[list[Json], list[Json]]:
 
 
 async def fill(service: Service) -> None:
-    """Put the past into a database that no worker looks after."""
+    """Fill a database that no worker uses."""
     async with service.mongo() as database:
         await database["stores"].insert_one({"_id": STORE, "name": "The archive"})
         reviews = list(past_reviews(random.Random(7)))
@@ -149,8 +149,8 @@ def import_into(service: Service, file: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
-async def killed_half_way(service: Service, file: Path) -> None:
-    """Start an import, and kill it once half of the file is behind it; again where it was done before that was seen."""
+async def kill_half_way(service: Service, file: Path) -> None:
+    """Start an import and kill it after half of the file, again if it finished before that was noticed."""
     checkpoint, half = file.with_name(file.name + ".plaudit-import.json"), file.stat().st_size / 2
 
     def is_half_done() -> bool:
@@ -166,11 +166,11 @@ async def killed_half_way(service: Service, file: Path) -> None:
                 process.kill()
                 break
             await asyncio.sleep(0.001)
-        said, _ = await asyncio.to_thread(process.communicate)
+        output, _ = await asyncio.to_thread(process.communicate)
         if process.returncode != 0:
-            assert process.returncode == -signal.SIGKILL, said.decode()
+            assert process.returncode == -signal.SIGKILL, output.decode()
             return
-    raise AssertionError("it was always done before half of it was seen")
+    raise AssertionError("each import finished before its half was noticed")
 
 
 async def ratings(facade: Facade) -> list[Json]:
@@ -180,7 +180,7 @@ async def ratings(facade: Facade) -> list[Json]:
 
 
 @pytest.mark.slow
-async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -> None:
+async def test_export_survives_import(servers: Servers, tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("origin", "copy")]
     for folder in folders:
         folder.mkdir()
@@ -196,12 +196,12 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
     async with running_service(servers, folders[1]) as copy, facade_of(copy) as facade:
         await facade.command("PUT", f"/api/stores/{STORE}", {"name": "The archive"})
         began = monotonic()
-        await killed_half_way(copy, first)
+        await kill_half_way(copy, first)
         resumed = import_into(copy, first)
-        said, _ = await asyncio.to_thread(resumed.communicate)
-        assert resumed.returncode == 0, said.decode()
-        assert b"Going on behind line" in said
-        assert f"Published {REVIEWS} reviews; 0 bad rows." in said.decode()
+        output, _ = await asyncio.to_thread(resumed.communicate)
+        assert resumed.returncode == 0, output.decode()
+        assert b"Going on behind line" in output
+        assert f"Published {REVIEWS} reviews; 0 bad rows." in output.decode()
         published_s = monotonic() - began
         await copy.idle(deadline_s=90 + REVIEWS / 20)
         imported_s = monotonic() - began
@@ -211,10 +211,10 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
         assert files_beside(second) == files_beside(first)
         assert len(files_beside(first)) == len(images)
         assert "Every rating matches" in (await copy.run("ratings", "verify")).stdout
-        there = await ratings(facade)
-        assert sum(row["reviewCount"] for row in there) == approved(first)
+        imported_ratings = await ratings(facade)
+        assert sum(row["reviewCount"] for row in imported_ratings) == approved(first)
         assert not await copy.dead_letters()
-        # Once more, and from a table: nothing changes.
+        # Importing again, also from a CSV file, changes nothing.
         if REVIEWS <= 2_000:
             table = tmp_path / "table.csv"
             await copy.run("export", "-o", str(table))
@@ -224,13 +224,13 @@ async def test_an_export_comes_back_the_same(servers: Servers, tmp_path: Path) -
             await copy.run("export", "-o", str(second), limit_s=LIMIT_S)
             assert second.read_bytes() == first.read_bytes()
             assert files_beside(second) == files_beside(first)
-            assert await ratings(facade) == there
+            assert await ratings(facade) == imported_ratings
     took = f"exported in {exported_s:.0f} s, published in {published_s:.0f} s, all in {imported_s:.0f} s"
     sys.stdout.write(f"{REVIEWS} reviews: {took}\n")
 
 
 @pytest.mark.long
-async def test_empty_texts_come_back_empty(
+async def test_empty_texts_survive_import(
     servers: Servers, own_service: Service, own_facade: Facade, product: str, tmp_path: Path
 ) -> None:
     first, second, folder = (tmp_path / name for name in ("first.jsonl", "second.jsonl", "copy"))
@@ -251,7 +251,7 @@ async def test_empty_texts_come_back_empty(
 
 
 def files_beside(file: Path) -> dict[str, bytes]:
-    """The images of an export."""
+    """Return the image files of an export by name."""
     return {each.name: each.read_bytes() for each in file.with_name(f"{file.name}.images").iterdir()}
 
 

@@ -1,4 +1,4 @@
-"""An export leaves out reviews that have lost fields, names them, and fails."""
+"""An export skips reviews that lack fields, names them, and fails."""
 
 import json
 from datetime import UTC, datetime
@@ -29,13 +29,13 @@ def without(id: str, field: str, **others: object) -> Document:
 
 
 async def exported(service: Service, *options: str, code: int) -> tuple[list[str], Json]:
-    """The ids of the reviews in an export, and its summary."""
-    ended = await service.run("export", "--json", *options, code=code)
-    summary: Json = json.loads(ended.stderr)
-    return [json.loads(line)["id"] for line in ended.stdout.splitlines()], summary
+    """Run an export; returns the ids of its reviews and its summary."""
+    result = await service.run("export", "--json", *options, code=code)
+    summary: Json = json.loads(result.stderr)
+    return [json.loads(line)["id"] for line in result.stdout.splitlines()], summary
 
 
-async def test_damaged_reviews_are_named_and_left_out(servers: Servers, tmp_path: Path) -> None:
+async def test_damaged_reviews_are_named_and_skipped(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     async with service.mongo() as database:
@@ -50,13 +50,13 @@ async def test_damaged_reviews_are_named_and_left_out(servers: Servers, tmp_path
         await database["reviews"].insert_many([*damaged, *others, {"_id": "x", **WHOLE, "storeId": "south"}])
         ids, summary = await exported(service, code=1)
         assert (ids, summary["damaged"], summary["damagedIds"]) == (["w", "x"], 5, ["a", "b", "c", "d", "e"])
-        # The fields that are left say that some of them aren't asked for.
+        # The remaining fields show whether a damaged review matches the filters.
         ids, summary = await exported(service, "--store", "south", code=1)
         assert (ids, summary["damagedIds"]) == (["x"], ["c", "d"])
         ids, summary = await exported(service, "--store", "north", "--status", "Rejected", code=0)
         assert (ids, summary["damagedIds"]) == ([], [])
-        said = (await service.run("export", code=1)).stderr
-        assert "5 damaged reviews are left out: a, b, c, d, e.\n`plaudit migrate` mends" in said
+        stderr = (await service.run("export", code=1)).stderr
+        assert "5 damaged reviews are left out: a, b, c, d, e.\n`plaudit migrate` mends" in stderr
         await database["reviews"].delete_many({"_id": {"$in": [each["_id"] for each in damaged]}})
         ids, summary = await exported(service, code=0)
         assert (ids, summary["damaged"]) == (["w", "x"], 0)

@@ -1,4 +1,4 @@
-"""Images go with an export and come back the same; files that others have put into its folder come back clean."""
+"""Images are exported and imported unchanged; foreign files in an export's folder are rebuilt without metadata."""
 
 import asyncio
 import json
@@ -29,12 +29,12 @@ PAST: Final = {
 
 
 def photograph(seed: int, size: tuple[int, int] = (1_700, 900)) -> bytes:
-    """A picture that says where it was taken."""
+    """Return a JPEG with the place where it was taken in its metadata."""
     return with_segments(shades(seed, size, quality=95), segment(0xE1, EXIF))
 
 
-async def written(upload: bytes) -> bytes:
-    """The file that is made of an upload."""
+async def rebuilt_file(upload: bytes) -> bytes:
+    """Return the file that is built from an upload."""
     result = await rebuild(upload)
     assert isinstance(result, Rebuilt)
     return result.files[0]
@@ -45,7 +45,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 def keep_rows_of(file: Path, product: str) -> dict[str, Json]:
-    """Leave nothing but the reviews of this object in an export; returns them by id."""
+    """Remove all reviews of other objects from an export; returns the remaining ones by id."""
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     kept = [row for row in rows if row.get("entityId") == product]
     write_rows(file, kept)
@@ -57,7 +57,7 @@ def write_rows(file: Path, rows: list[Json]) -> None:
 
 
 async def until_shown(facade: Facade, product: str, images: dict[str, list[str]]) -> None:
-    """Wait until each of these reviews of an object has its images, rebuilt, in this order."""
+    """Wait until these reviews of an object have their images, rebuilt and in this order."""
 
     async def shown() -> dict[str, list[str]]:
         reviews = [await facade.review(id) for id in images]
@@ -68,14 +68,14 @@ async def until_shown(facade: Facade, product: str, images: dict[str, list[str]]
 
 
 @pytest.mark.slow
-async def test_images_come_back_the_same(
+async def test_images_survive_import(
     service: Service, facade: Facade, own_service: Service, own_facade: Facade, tmp_path: Path
 ) -> None:
-    await check_way_back((service, facade), (own_service, own_facade), tmp_path)
+    await check_round_trip((service, facade), (own_service, own_facade), tmp_path)
 
 
 @pytest.mark.slow
-async def test_images_come_back_the_same_into_a_bucket(
+async def test_images_survive_import_into_bucket(
     service: Service, facade: Facade, servers: Servers, bucket: str, tmp_path: Path
 ) -> None:
     (tmp_path / "there").mkdir()
@@ -83,18 +83,18 @@ async def test_images_come_back_the_same_into_a_bucket(
         running_service(servers, tmp_path / "there", PLAUDIT_IMAGES__STORE=bucket) as other,
         facade_of(other) as there,
     ):
-        await check_way_back((service, facade), (other, there), tmp_path)
+        await check_round_trip((service, facade), (other, there), tmp_path)
 
 
-async def check_way_back(here_is: tuple[Service, Facade], there_is: tuple[Service, Facade], tmp_path: Path) -> None:
-    """Images of one service go with an export into another, and are equal in its export."""
+async def check_round_trip(here_is: tuple[Service, Facade], there_is: tuple[Service, Facade], tmp_path: Path) -> None:
+    """Check that an export with images, imported into another service, is the same in an export of that."""
     (service, facade), (own_service, own_facade) = here_is, there_is
     product, person, here, there = new_id(), new_id("person"), Images(facade.http), Images(own_facade.http)
-    a, b, c, gone = [await here.upload(photograph(each), userId=person) for each in range(4)]
+    a, b, c, deleted_image = [await here.upload(photograph(each), userId=person) for each in range(4)]
     approved, new, deleted = await facade.submit(
         submission(product, userId=person, images=[b, a]),
         submission(product, userId=None, images=[c]),
-        submission(product, userId=person, images=[gone]),
+        submission(product, userId=person, images=[deleted_image]),
     )
     await facade.moderate("approve", approved)
     await here.moderate("hide", approved, a)
@@ -105,13 +105,13 @@ async def check_way_back(here_is: tuple[Service, Facade], there_is: tuple[Servic
     assert [each.stat().st_mode & 0o077 for each in (first, beside[0])] == [0, 0]
     rows, files = keep_rows_of(first, product), files_in(beside[0])
     assert rows.keys() == {approved, new}
-    told = rows[approved]["images"] + rows[new]["images"]
-    assert [(each["id"], each["hidden"]) for each in told] == [(b, False), (a, True), (c, False)]
-    assert all(each["sha256"] == sha256(files[f"{each['id']}.jpg"]).hexdigest() for each in told)
-    assert f"{gone}.jpg" not in files
+    exported_images = rows[approved]["images"] + rows[new]["images"]
+    assert [(each["id"], each["hidden"]) for each in exported_images] == [(b, False), (a, True), (c, False)]
+    assert all(each["sha256"] == sha256(files[f"{each['id']}.jpg"]).hexdigest() for each in exported_images)
+    assert f"{deleted_image}.jpg" not in files
 
-    said = (await own_service.run("import", str(first))).stdout
-    assert "Published 2 reviews; 0 bad rows.\nThey have 3 images" in said
+    output = (await own_service.run("import", str(first))).stdout
+    assert "Published 2 reviews; 0 bad rows.\nThey have 3 images" in output
     await until_shown(own_facade, product, {approved: [b, a], new: [c]})
     await own_service.idle()
     await own_service.run("export", "-o", str(second))
@@ -122,7 +122,7 @@ async def check_way_back(here_is: tuple[Service, Facade], there_is: tuple[Servic
             seen = await own_facade.http.get(f"{IMAGES}/{id}", params={"size": str(size)})
             assert (seen.status_code, seen.headers["cache-control"]) == (200, caching)
             assert max(opened(seen.content).size) == size
-    # The person is known as the one who uploaded an image of the review without an author.
+    # The imported image keeps its uploader, even if its review has no author.
     await own_service.run("privacy", "erase", "--customer", person, "--yes")
     assert [await there.status(id) for id in (a, b, c)] == [404, 404, 404]
     await own_service.run("export", "-o", str(second))
@@ -130,12 +130,10 @@ async def check_way_back(here_is: tuple[Service, Facade], there_is: tuple[Servic
 
 
 @pytest.mark.long
-async def test_ours_are_kept_and_those_of_others_come_back_clean(
-    service: Service, facade: Facade, tmp_path: Path
-) -> None:
+async def test_own_images_are_kept_and_foreign_ones_rebuilt(service: Service, facade: Facade, tmp_path: Path) -> None:
     product, file = new_id(), tmp_path / "others.jsonl"
-    ours = await written(photograph(1))
-    assert await written(ours) != ours
+    ours = await rebuilt_file(photograph(1))
+    assert await rebuilt_file(ours) != ours
     folder = tmp_path / "others.jsonl.images"
     folder.mkdir()
     secret = photograph(2, (60, 40))
@@ -160,8 +158,8 @@ async def test_ours_are_kept_and_those_of_others_come_back_clean(
         elif name != "missing":
             place.write_bytes(content)
         digest = sha256(b"another" if name == "other" else content).hexdigest()
-        told = {"id": ids[name], "hidden": name == "ours", "sha256": digest}
-        rows.append(submission(product, id=ids[name], userId=None, images=[told]) | PAST)
+        image = {"id": ids[name], "hidden": name == "ours", "sha256": digest}
+        rows.append(submission(product, id=ids[name], userId=None, images=[image]) | PAST)
     rows.append({**rows[0], "id": new_id("review"), "images": [{**rows[0]["images"][0], "id": "../x"}]})
     write_rows(file, rows)
     assert "Published 5 reviews; 5 bad rows." in (await service.run("import", str(file), code=1)).stdout
@@ -181,9 +179,7 @@ async def test_ours_are_kept_and_those_of_others_come_back_clean(
 
 
 @pytest.mark.long
-async def test_a_full_disk_leaves_file_and_folder_as_they_were(
-    service: Service, facade: Facade, tmp_path: Path
-) -> None:
+async def test_full_disk_leaves_export_unchanged(service: Service, facade: Facade, tmp_path: Path) -> None:
     kind, file = new_id("kind"), tmp_path / "reviews.jsonl"
     folder, images = tmp_path / f"{file.name}.images", Images(facade.http)
     export = ["export", "-o", str(file), "--entity-type", kind]
@@ -192,30 +188,30 @@ async def test_a_full_disk_leaves_file_and_folder_as_they_were(
         await facade.submit(submission(new_id(), EntityType=kind, review=text, images=[image]))
         if not seed:
             await service.run(*export)
-    there = file.read_bytes(), files_in(folder)
-    assert len(there[1]) == 1
+    before = file.read_bytes(), files_in(folder)
+    assert len(before[1]) == 1
     full = ["prlimit", "--fsize=4096", sys.executable, "-m", "plaudit", *export]
     environment = service.command_environment()
-    ended = await asyncio.to_thread(subprocess.run, full, env=environment, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr.count("File too large")) == (1, 1)
-    assert (file.read_bytes(), files_in(folder)) == there
+    result = await asyncio.to_thread(subprocess.run, full, env=environment, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr.count("File too large")) == (1, 1)
+    assert (file.read_bytes(), files_in(folder)) == before
     assert sorted(tmp_path.iterdir()) == [file, folder]
 
 
 @pytest.mark.long
-async def test_an_export_without_room_for_images(service: Service, tmp_path: Path) -> None:
+async def test_export_refuses_unusable_image_folders(service: Service, tmp_path: Path) -> None:
     await service.run("export", "--images", code=2)
     await service.run("export", "--images", "-o", str(tmp_path / "table.csv"), code=2)
-    taken = tmp_path / "reviews.jsonl.images"
-    taken.mkdir()
-    (taken / "mine.txt").touch()
-    said = (await service.run("export", "-o", str(tmp_path / "reviews.jsonl"), code=2)).stderr
-    assert "mine.txt" in said
+    folder = tmp_path / "reviews.jsonl.images"
+    folder.mkdir()
+    (folder / "mine.txt").touch()
+    stderr = (await service.run("export", "-o", str(tmp_path / "reviews.jsonl"), code=2)).stderr
+    assert "mine.txt" in stderr
     await service.run("export", "--no-images", "-o", str(tmp_path / "reviews.jsonl"))
-    assert [each.name for each in taken.iterdir()] == ["mine.txt"]
+    assert [each.name for each in folder.iterdir()] == ["mine.txt"]
     environment = service.command_environment()
     for command in (("export",), ("privacy", "export", "--customer", "nobody")):
         into_pipe = [sys.executable, "-m", "plaudit", *command, "-o", "/dev/stdout"]
-        ended = await asyncio.to_thread(subprocess.run, into_pipe, env=environment, capture_output=True, check=False)
-        assert ended.returncode == 2
-        assert "write to standard output instead" in " ".join(ended.stderr.decode().split())
+        result = await asyncio.to_thread(subprocess.run, into_pipe, env=environment, capture_output=True, check=False)
+        assert result.returncode == 2
+        assert "write to standard output instead" in " ".join(result.stderr.decode().split())

@@ -1,4 +1,4 @@
-"""An export of few reviews among many asks MongoDB for some thousands at a time."""
+"""An export of few reviews among many queries MongoDB in ranges of some thousands."""
 
 from datetime import UTC, datetime
 
@@ -16,24 +16,24 @@ CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def review(number: int, *, is_new: bool) -> Json:
-    """A stored review, New in a store of its own, or approved in none."""
+    """Return a stored review: New in a store, or approved without one."""
     entity = {"entityType": "Product", "entityId": "p", "entityName": None}
     author = {"userId": None, "userName": "Ann", "title": "", "review": "Sharp", "ratingHundredths": 400}
-    told = {"createdDate": CREATED, "modifiedDate": CREATED, "messages": [], "seen": {}}
+    dates = {"createdDate": CREATED, "modifiedDate": CREATED, "messages": [], "seen": {}}
     status = ReviewStatus.NEW if is_new else ReviewStatus.APPROVED
     store = {"storeId": "own" if is_new else None, "status": int(status)}
-    return {"_id": f"{number:05}", **entity, **author, **told, **store}
+    return {"_id": f"{number:05}", **entity, **author, **dates, **store}
 
 
 @pytest.mark.long
-async def test_few_reviews_among_many_are_found_in_ranges(servers: Servers) -> None:
-    asked = FilterRecorder(["reviews"])
-    wanted = {0, SIZE - 1, SIZE, 2 * SIZE, 3 * SIZE - 1}
-    async with recorded_database(servers, asked) as database:
+async def test_sparse_reviews_are_found_in_ranges(servers: Servers) -> None:
+    recorder = FilterRecorder(["reviews"])
+    expected = {0, SIZE - 1, SIZE, 2 * SIZE, 3 * SIZE - 1}
+    async with recorded_database(servers, recorder) as database:
         await ensure_indexes(database, remember_days=21)
-        await database["reviews"].insert_many([review(n, is_new=n in wanted) for n in range(3 * SIZE)])
-        asked.filters.clear()
+        await database["reviews"].insert_many([review(n, is_new=n in expected) for n in range(3 * SIZE)])
+        recorder.filters.clear()
         for search in (ReviewSearch(statuses=[ReviewStatus.NEW]), ReviewSearch(store_id="own")):
-            assert [int(each.id) async for each in ReviewExport(database, search).whole()] == sorted(wanted)
+            assert [int(each.id) async for each in ReviewExport(database, search).whole()] == sorted(expected)
         assert len([each async for each in ReviewExport(database, ReviewSearch()).whole()]) == 3 * SIZE
-        assert asked.unbounded() == []
+        assert recorder.unbounded() == []

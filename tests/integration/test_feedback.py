@@ -1,4 +1,4 @@
-"""Replies, votes and reports, by HTTP and by Kafka."""
+"""Replies, votes and reports, over HTTP and Kafka."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -24,8 +24,8 @@ async def outcome(facade: Facade, method: str, path: str, body: Any = None, **he
     return str(result["outcome"])
 
 
-async def told(service: Service, product: str, kind: str, count: int) -> list[Json]:
-    """Wait for so many events of a kind about a product's reviews: they come behind the answer to a command."""
+async def events_of_kind(service: Service, product: str, kind: str, count: int) -> list[Json]:
+    """Wait for this many events of a kind about a product's reviews: they may follow the answer to a command."""
 
     async def of_kind() -> list[Json]:
         return [event for each, event in await service.events(f"Product:{product}") if each == kind]
@@ -38,7 +38,7 @@ async def counts(facade: Facade, id: str) -> tuple[int, int, int]:
     return review["helpful"], review["notHelpful"], review["reports"]
 
 
-async def test_a_reply_is_shown_changed_and_removed(facade: Facade, service: Service, product: str) -> None:
+async def test_reply_is_added_changed_and_removed(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit(submission(product, 2))
     key = once()
     assert await outcome(facade, "POST", f"{id}/reply", {"text": "Sorry.", "author": "The shop"}, **key) == "applied"
@@ -53,13 +53,17 @@ async def test_a_reply_is_shown_changed_and_removed(facade: Facade, service: Ser
     assert await outcome(facade, "DELETE", f"{id}/reply") == "applied"
     assert await outcome(facade, "DELETE", f"{id}/reply") == "unchanged"
     assert (await facade.review(id))["reply"] is None
-    assert [event["reply"] for event in await told(service, product, "ReviewReplied", 3)] == [first, second, None]
+    assert [event["reply"] for event in await events_of_kind(service, product, "ReviewReplied", 3)] == [
+        first,
+        second,
+        None,
+    ]
     audit = (await facade.get("/api/audit", reviewId=id))["results"]
     assert [entry["action"] for entry in audit] == ["remove-reply", "reply", "reply"]
 
 
 @pytest.mark.long
-async def test_the_last_vote_of_a_voter_counts(facade: Facade, product: str) -> None:
+async def test_last_vote_of_voter_counts(facade: Facade, product: str) -> None:
     (id,) = await facade.submit_approved(submission(product))
     path = f"{id}/votes"
     assert await outcome(facade, "POST", path, {"userId": "u", "helpful": True}) == "applied"
@@ -76,7 +80,7 @@ async def test_the_last_vote_of_a_voter_counts(facade: Facade, product: str) -> 
     assert errors_of(await facade.http.post(f"{REVIEWS}/{path}", json={"helpful": True})) == [("/userId", "missing")]
 
 
-async def test_reviews_that_readers_do_not_see_are_not_there(facade: Facade, product: str) -> None:
+async def test_feedback_on_unpublished_reviews_is_not_found(facade: Facade, product: str) -> None:
     (new,) = await facade.submit(submission(product))
     (rejected,) = await facade.submit(submission(product))
     await facade.moderate("reject", rejected)
@@ -92,7 +96,7 @@ async def test_reviews_that_readers_do_not_see_are_not_there(facade: Facade, pro
 
 
 @pytest.mark.long
-async def test_reports_queue_a_review_until_a_decision(facade: Facade, service: Service, product: str) -> None:
+async def test_reported_review_is_queued_until_decision(facade: Facade, service: Service, product: str) -> None:
     reported, other = await facade.submit_approved(submission(product), submission(product))
     path, key = f"{reported}/reports", once()
     assert await outcome(facade, "POST", path, REPORT, **key) == "applied"
@@ -106,7 +110,7 @@ async def test_reports_queue_a_review_until_a_decision(facade: Facade, service: 
     assert await search(sort="reports:desc") == [reported, other]
     assert (await facade.page(entityIds=[product], reported=True, take=0))["totalCount"] == 1
 
-    # To leave it as it is is a decision, too.
+    # Keeping the review is a decision, too.
     assert await facade.moderate("approve", reported) == ["unchanged"]
     assert await counts(facade, reported) == (0, 0, 0)
     assert await search(reported=True) == []
@@ -117,7 +121,7 @@ async def test_reports_queue_a_review_until_a_decision(facade: Facade, service: 
         ("other", None),
         ("spam", "approve"),
     ]
-    events = await told(service, product, "ReviewReported", 3)
+    events = await events_of_kind(service, product, "ReviewReported", 3)
     assert [(event["reviewId"], event["reports"]) for event in events] == [(reported, 1), (reported, 2), (reported, 1)]
     audit = (await facade.get("/api/audit", reviewId=reported))["results"]
     assert [entry["action"] for entry in audit] == ["approve", "approve"]
@@ -125,7 +129,7 @@ async def test_reports_queue_a_review_until_a_decision(facade: Facade, service: 
 
 
 @pytest.mark.long
-async def test_very_many_reports_are_settled_in_parts(facade: Facade, service: Service, product: str) -> None:
+async def test_many_reports_are_settled_in_batches(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit_approved(submission(product))
     now = datetime.now(UTC)
     given = {"reviewId": id, "reason": "spam", "explanation": "No", "at": now, "isOpen": True}
@@ -143,9 +147,7 @@ async def test_very_many_reports_are_settled_in_parts(facade: Facade, service: S
         await eventually(partial(database["reports"].count_documents, {"reviewId": id}), lambda found: found == 0)
 
 
-async def test_feedback_by_kafka_waits_for_its_review_and_goes_with_it(
-    facade: Facade, service: Service, product: str
-) -> None:
+async def test_feedback_is_parked_and_deleted_with_its_review(facade: Facade, service: Service, product: str) -> None:
     id, command = new_id("review"), new_id("command")
     early = [
         feedback("vote", id, userId="u", helpful=True),
@@ -166,7 +168,7 @@ async def test_feedback_by_kafka_waits_for_its_review_and_goes_with_it(
         assert (reply["createdDate"], reply["modifiedDate"]) == ("2020-01-02T03:04:05.000Z",) * 2
         await eventually(partial(parked.count_documents, {"reviewId": id}), lambda found: found == 0)
 
-        # Delivered again: neither the report nor the withdrawn vote comes back.
+        # Redelivered: neither the report nor the withdrawn vote comes back.
         await service.publish("review-feedback", feedback("remove-vote", id, userId="u"), early[4])
         await eventually(partial(counts, facade, id), lambda found: found == (0, 1, 1))
         await facade.moderate("delete", id)
@@ -188,7 +190,7 @@ async def test_feedback_by_kafka_waits_for_its_review_and_goes_with_it(
 
 
 @pytest.mark.long
-async def test_the_most_helpful_come_first_and_pages_follow(facade: Facade, product: str) -> None:
+async def test_sorting_by_helpful_votes_across_pages(facade: Facade, product: str) -> None:
     ids = await facade.submit_approved(*(submission(product, 4, id=new_id(f"review{n}")) for n in range(6)))
     for voters, id in ((2, ids[3]), (1, ids[1]), (1, ids[4])):
         for voter in range(voters):
@@ -210,14 +212,14 @@ async def test_the_most_helpful_come_first_and_pages_follow(facade: Facade, prod
             assert found == ordered
 
 
-async def test_a_rejection_says_its_kind_of_reason(facade: Facade, service: Service, product: str) -> None:
+async def test_rejection_has_reason_code(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit(submission(product))
     path = f"{REVIEWS}/reject?reasonCode=Fake"
     body_of(await decided(partial(facade.http.post, path, json=[id], headers=once())), dict)
     assert (await facade.review(id))["reasonCode"] == "fake"
     (entry,) = (await facade.get("/api/audit", reviewId=id))["results"]
     assert entry["reasonCode"] == "fake"
-    assert [event["reasonCode"] for event in await told(service, product, "ReviewRejected", 1)] == ["fake"]
+    assert [event["reasonCode"] for event in await events_of_kind(service, product, "ReviewRejected", 1)] == ["fake"]
     await facade.moderate("approve", id)
     assert (await facade.review(id))["reasonCode"] is None
     for query in ("reject?reasonCode=low-rating", "approve?reasonCode=fake"):

@@ -1,4 +1,4 @@
-"""Feedback that comes before its review, however much it is."""
+"""Feedback that precedes its review, in any amount."""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ async def desk(servers: Servers) -> AsyncIterator[Desk]:
 
 
 def votes(id: str, helpful: Iterable[bool]) -> list[Feedback]:
-    """A vote of each of these, by voters of which every third one votes again."""
+    """Return votes with these values, by 900 voters, some of whom vote again."""
     return [
         Feedback(id, FeedbackAction.VOTE, Origin(RecordPosition(0, n, n)), NOW, user_id=f"u-{n % 900}", helpful=each)
         for n, each in enumerate(helpful)
@@ -31,32 +31,34 @@ def votes(id: str, helpful: Iterable[bool]) -> list[Feedback]:
 
 
 async def counts(desk: Desk, id: str) -> tuple[int, int, int]:
-    """Helpful and other votes on a review, and how many wait for it."""
+    """Return the numbers of helpful, other and parked votes of a review."""
     stored = await desk.stored(id)
     waiting = await desk.database["parkedCommands"].count_documents({"reviewId": id})
     return stored.get("helpful", 0), stored.get("notHelpful", 0), waiting
 
 
 @pytest.mark.long
-async def test_very_much_feedback_is_applied_in_parts_and_in_order(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_parked_feedback_is_applied_in_batches_in_order(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("consumers.feedback._MOST_AT_ONCE", 100)
     sizes: list[int] = []
     load = VoteRepository.load
 
-    async def noted(self: VoteRepository, keys: Collection[VoteKey], session: Session) -> Mapping[VoteKey, Vote]:
+    async def recording_load(
+        self: VoteRepository, keys: Collection[VoteKey], session: Session
+    ) -> Mapping[VoteKey, Vote]:
         sizes.append(len(keys))
         return await load(self, keys, session)
 
-    monkeypatch.setattr(VoteRepository, "load", noted)
+    monkeypatch.setattr(VoteRepository, "load", recording_load)
     review = desk.review()
-    # The last 900 are those that count.
+    # The last 900 count.
     await desk.services.parked_feedback.park(votes(review["id"], [True] * 500 + [False] * 900))
     await desk.submit(desk.records(review))
     assert sizes == [100] * 14
     assert await counts(desk, review["id"]) == (0, 900, 0)
 
 
-async def test_what_waits_for_a_review_that_has_come_is_applied_in_the_end(desk: Desk) -> None:
+async def test_feedback_parked_after_its_review_is_applied(desk: Desk) -> None:
     review, other = desk.review(), new_id("review")
     await desk.submit(desk.records(review))
     await desk.services.parked_feedback.park([*votes(review["id"], [True] * 3), *votes(other, [True] * 2)])
@@ -66,22 +68,20 @@ async def test_what_waits_for_a_review_that_has_come_is_applied_in_the_end(desk:
     assert [message.key for message in letters] == [other.encode()] * 2
 
 
-async def test_very_much_that_is_overdue_is_given_up_over_several_turns(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What others wait for is done in between."""
+async def test_overdue_feedback_expires_in_batches(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other parked work is done in between."""
     monkeypatch.setattr("consumers.feedback.MOST_OVERDUE", 10)
     await desk.services.parked_feedback.park(votes(new_id("review"), [True] * 25))
     assert [await desk.parked.report_overdue(datetime.now(UTC)) for _ in range(4)] == [10, 10, 5, 0]
 
 
-async def test_what_waits_for_a_damaged_review_keeps_nothing_else_waiting(desk: Desk) -> None:
+async def test_feedback_of_damaged_review_blocks_no_other(desk: Desk) -> None:
     review, other = desk.review(), new_id("review")
     await desk.submit(desk.records(review))
     await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": {"repliedAt": "x"}})
     await desk.services.parked_feedback.park([*votes(review["id"], [True]), *votes(other, [True])])
-    for given_up in (1, 0):
-        assert await desk.parked.report_overdue(datetime.now(UTC)) == given_up
+    for expired in (1, 0):
+        assert await desk.parked.report_overdue(datetime.now(UTC)) == expired
     assert await counts(desk, review["id"]) == (0, 0, 1)
     await desk.database["reviews"].update_one({"_id": review["id"]}, {"$unset": {"repliedAt": ""}})
     assert await desk.parked.report_overdue(datetime.now(UTC)) == 0

@@ -1,4 +1,4 @@
-"""Many voters at once, delivered again and again: the counters equal a plain model."""
+"""Concurrent voters with redeliveries: the counters match a simple model."""
 
 import os
 import random
@@ -20,12 +20,12 @@ TOPIC = "review-feedback"
 
 
 def a_vote(chance: random.Random, ids: list[str]) -> tuple[tuple[str, str], bool | None]:
-    """A vote of anybody on a review of which some are voted on more than others; None: a withdrawn one."""
+    """Return a random vote, on some reviews more often than on others; None withdraws the vote."""
     review = ids[min(chance.randrange(REVIEWS), chance.randrange(REVIEWS))]
     return (review, f"voter{chance.randrange(VOTERS)}"), chance.choice([True, True, False, None])
 
 
-def told(key: tuple[str, str], helpful: bool | None) -> Message:
+def vote_message(key: tuple[str, str], helpful: bool | None) -> Message:
     review, voter = key
     action = {"action": "remove-vote"} if helpful is None else {"action": "vote", "helpful": helpful}
     return message({**action, "reviewId": review, "userId": voter}, review)
@@ -38,24 +38,24 @@ async def shown(facade: Facade, ids: list[str]) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.slow
 @pytest.mark.kafka
-async def test_the_last_vote_of_each_voter_counts_once(own_service: Service, own_facade: Facade, product: str) -> None:
+async def test_last_vote_of_each_voter_counts_once(own_service: Service, own_facade: Facade, product: str) -> None:
     chance = random.Random(VOTES)
     ids = await own_facade.submit(*(submission(product, 4, id=new_id("review")) for _ in range(REVIEWS)))
     votes = [a_vote(chance, ids) for _ in range(VOTES)]
     half = len(votes) // 2
-    await own_service.publish(TOPIC, *(told(*vote) for vote in votes[:half]))
-    # A worker that is killed has had effects that it didn't commit; a second one takes part.
+    await own_service.publish(TOPIC, *(vote_message(*vote) for vote in votes[:half]))
+    # The killed worker has made changes without committing their offsets; a second one joins.
     own_service.start("worker", "worker-2")
     await own_service.until_ready()
     own_service.processes.pop("worker").kill()
-    await own_service.publish(TOPIC, *(told(*vote) for vote in votes[half:]))
+    await own_service.publish(TOPIC, *(vote_message(*vote) for vote in votes[half:]))
     await eventually(partial(own_service.lag, TOPIC), lambda lag: lag == 0, deadline_s=300)
 
     last = dict(votes)
     counts = Counter((review, helpful) for (review, _), helpful in last.items())
     expected = {id: (counts[id, True], counts[id, False]) for id in ids}
     assert await shown(own_facade, ids) == expected
-    # All of it once more.
+    # Redelivers everything.
     await own_service.stop("worker-2")
     await own_service.rewind()
     assert await own_service.lag(TOPIC) == VOTES

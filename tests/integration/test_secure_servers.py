@@ -1,4 +1,4 @@
-"""TLS, SASL and least privileges, against real servers: what works with exactly these, and what is said with less."""
+"""TLS, SASL and least privileges, against real servers: these suffice, and missing ones are reported."""
 
 import asyncio
 import re
@@ -54,7 +54,7 @@ def _service(secure: SecureServers, folder: Path, uri: str, user: str = SERVICE,
 
 
 async def _add_user(secure: SecureServers, name: str, database: str, **options: Any) -> None:
-    """A user of MongoDB who may read and write the database of a service, and nothing else."""
+    """Create or update a MongoDB user who may only read and write the database of a service."""
     where = "$external" if name != SERVICE else "admin"
     async with secure.mongo.administrator() as client:
         roles = [{"role": "readWrite", "db": database}]
@@ -66,7 +66,7 @@ async def _add_user(secure: SecureServers, name: str, database: str, **options: 
 
 
 async def _rate(service: Service) -> None:
-    """Have a review go all the way: stored, approved, rated."""
+    """Submit, approve and rate a review."""
     async with facade_of(service) as facade:
         product = new_id()
         await facade.submit_approved(submission(product, 4))
@@ -79,21 +79,23 @@ async def _run(service: Service) -> None:
 
 
 async def _initialise(secure: SecureServers, service: Service) -> None:
-    """Have somebody with more rights make topics and indexes."""
-    made = Service(Servers(secure.kafka.address, secure.mongo.url(ADMIN), False), service.folder, prefix=service.prefix)
-    made.environment |= {
+    """Create topics and indexes as an administrator."""
+    administrator = Service(
+        Servers(secure.kafka.address, secure.mongo.url(ADMIN), False), service.folder, prefix=service.prefix
+    )
+    administrator.environment |= {
         **service.environment,
         "PLAUDIT_KAFKA__SASL_MECHANISM": "PLAIN",
         "PLAUDIT_KAFKA__SASL_USERNAME": ADMIN,
         "PLAUDIT_KAFKA__SASL_PASSWORD": PASSWORDS[ADMIN],
     }
-    await made.run("init")
+    await administrator.run("init")
 
 
 async def _restricted(
     secure: SecureServers, folder: Path, missing: tuple[Any, Any] | None = None, **kafka: str
 ) -> Service:
-    """A service with exactly the rights that it needs, or without one of those in Kafka."""
+    """Create a service with exactly the permissions that it needs, or without one of those in Kafka."""
     service = _service(secure, folder, secure.mongo.url(), **kafka)
     await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
     await _initialise(secure, service)
@@ -102,33 +104,33 @@ async def _restricted(
     return service
 
 
-async def test_with_exactly_its_rights_and_scram_it_works(secure: SecureServers, tmp_path: Path) -> None:
+async def test_scram_with_least_privileges(secure: SecureServers, tmp_path: Path) -> None:
     await _run(await _restricted(secure, tmp_path, SASL_MECHANISM="SCRAM-SHA-256"))
     for name in ("api", "worker"):
         assert "pass-of" not in (tmp_path / f"{name}.log").read_text()
 
 
-async def test_with_a_password_and_a_certificate_it_works(secure: SecureServers, tmp_path: Path) -> None:
+async def test_password_and_client_certificate(secure: SecureServers, tmp_path: Path) -> None:
     service = _service(secure, tmp_path, secure.mongo.url(by_certificate=True), ADMIN, SASL_MECHANISM="PLAIN")
     await _add_user(secure, secure.certificates.client_subject, service.database)
     await _run(service)
 
 
-async def test_with_tokens_it_works(secure: SecureServers, tmp_path: Path) -> None:
+async def test_oauth_tokens(secure: SecureServers, tmp_path: Path) -> None:
     async with token_endpoint() as url:
         await _run(await _restricted(secure, tmp_path, SASL_MECHANISM="OAUTHBEARER", SASL_TOKEN_URL=url))
 
 
-async def test_topics_grow_only_where_that_is_allowed(secure: SecureServers, tmp_path: Path) -> None:
+async def test_topics_grow_only_with_permission(secure: SecureServers, tmp_path: Path) -> None:
     service = await _restricted(secure, tmp_path, SASL_MECHANISM="SCRAM-SHA-512")
 
     async def refused() -> str:
         return (await service.run("topics", "grow", f"{2 * PARTITIONS}", code=1)).stderr
 
-    # A broker heeds new rights a moment after they are granted, and shows no topic until then.
-    said = await eventually(refused, lambda said: "There is no topic" not in said)
-    assert "Nothing was changed. Grant the permission ALTER" in said
-    assert "Traceback" not in said
+    # A broker applies new permissions after a moment, and hides all topics until then.
+    stderr = await eventually(refused, lambda stderr: "There is no topic" not in stderr)
+    assert "Nothing was changed. Grant the permission ALTER" in stderr
+    assert "Traceback" not in stderr
     async with secure.mongo.administrator() as client:
         topics = client[service.database]["topics"]
         assert await topics.count_documents({}) == 0
@@ -137,16 +139,16 @@ async def test_topics_grow_only_where_that_is_allowed(secure: SecureServers, tmp
         growing = asyncio.create_task(service.run("topics", "grow", f"{2 * PARTITIONS}", code=1))
         await eventually(lambda: topics.count_documents({"to": 2 * PARTITIONS}), lambda count: count > 0)
         await secure.kafka.deny(may_alter)
-        said = (await growing).stderr
-        assert "Kafka refuses more partitions" in said
+        stderr = (await growing).stderr
+        assert "Kafka refuses more partitions" in stderr
         given_up = await topics.find({}, {"_id": False}).to_list()
         assert given_up
         assert all((each["count"], each["to"]) == (PARTITIONS, None) for each in given_up)
 
 
 @contextmanager
-def _ended(service: Service) -> Iterator[None]:
-    """Kill all processes after the block: how they stop while servers are away isn't what is asked here."""
+def _killed_afterwards(service: Service) -> Iterator[None]:
+    """Kill all processes after the block: their shutdown while servers refuse them isn't under test."""
     try:
         yield
     finally:
@@ -155,48 +157,50 @@ def _ended(service: Service) -> Iterator[None]:
             process.wait(60)
 
 
-async def _doctor_tells(service: Service, *patterns: str, code: int | None = 1) -> None:
-    """Wait until the doctor tells these: of a server that is held up for seconds it tells that alone."""
+async def _until_doctor_reports(service: Service, *patterns: str, code: int | None = 1) -> None:
+    """Wait until the doctor reports all of these: if a server is stalled for seconds, it reports only that."""
 
-    async def told() -> str:
-        ended = await service.run("doctor", code=code)
-        assert "pass-of" not in ended.stdout + ended.stderr
-        assert "Traceback" not in ended.stdout + ended.stderr
-        return ended.stdout
+    async def output() -> str:
+        result = await service.run("doctor", code=code)
+        assert "pass-of" not in result.stdout + result.stderr
+        assert "Traceback" not in result.stdout + result.stderr
+        return result.stdout
 
-    await eventually(told, lambda said: all(re.search(each, said, re.MULTILINE) for each in patterns))
+    await eventually(output, lambda text: all(re.search(each, text, re.MULTILINE) for each in patterns))
 
 
-async def test_servers_that_strangers_vouch_for_are_not_trusted(secure: SecureServers, tmp_path: Path) -> None:
+async def test_servers_of_unknown_ca_are_not_trusted(secure: SecureServers, tmp_path: Path) -> None:
     stranger = secure.certificates.strangers_ca
     service = _service(secure, tmp_path, secure.mongo.url(ca=stranger), TLS_CA_FILE=str(stranger))
-    await _doctor_tells(service, "CERTIFICATE_VERIFY_FAILED", "fail kafka")
+    await _until_doctor_reports(service, "CERTIFICATE_VERIFY_FAILED", "fail kafka")
 
 
-async def test_a_wrong_password_is_told(secure: SecureServers, tmp_path: Path) -> None:
+async def test_wrong_password_is_reported(secure: SecureServers, tmp_path: Path) -> None:
     uri = secure.mongo.url().replace(PASSWORDS[SERVICE], "pass-of-nobody")
     service = _service(secure, tmp_path, uri, SASL_MECHANISM="SCRAM-SHA-512", SASL_PASSWORD="pass-of-nobody")
-    await _doctor_tells(service, "Authentication failed", r"^fail kafka +does not answer: .*SaslAuthenticationFailed")
+    await _until_doctor_reports(
+        service, "Authentication failed", r"^fail kafka +does not answer: .*SaslAuthenticationFailed"
+    )
 
 
 @pytest.mark.parametrize(
     ("missing", "says"),
     [
-        # Of the topic, or of the cluster: may it be idempotent?
+        # Either of the topic, or of the cluster (for an idempotent producer).
         ((ResourceType.TOPIC, AclOperation.WRITE), "AuthorizationFailed"),
         ((ResourceType.TOPIC, AclOperation.READ), "TopicAuthorizationFailed"),
         ((ResourceType.GROUP, AclOperation.READ), "GroupAuthorizationFailed"),
     ],
 )
-async def test_with_one_right_less_it_waits_and_says_so(
+async def test_missing_kafka_permission_is_reported_and_awaited(
     secure: SecureServers, tmp_path: Path, missing: tuple[Any, Any], says: str
 ) -> None:
     service = await _restricted(secure, tmp_path, missing, SASL_MECHANISM="SCRAM-SHA-512")
-    with _ended(service):
+    with _killed_afterwards(service):
         service.start("worker")
         service.start("api")
 
-        async def told() -> bool:
+        async def is_reported() -> bool:
             if missing[1] is AclOperation.WRITE:
                 async with service.client() as http:
                     try:
@@ -206,29 +210,29 @@ async def test_with_one_right_less_it_waits_and_says_so(
                     return status == 503 and says in service.log("api")
             return says in service.log("worker")
 
-        await eventually(told)
-        # Once the right is there it goes on by itself, and nothing was given up.
+        await eventually(is_reported)
+        # Once the permission is granted, processing continues by itself, and nothing was lost.
         await secure.kafka.grant(*rights_in_kafka(service.prefix))
         await service.until_ready()
         await _rate(service)
 
 
-async def test_without_rights_in_the_database_it_waits_and_says_so(secure: SecureServers, tmp_path: Path) -> None:
+async def test_missing_database_permission_is_reported(secure: SecureServers, tmp_path: Path) -> None:
     service = _service(secure, tmp_path, secure.mongo.url(), SASL_MECHANISM="SCRAM-SHA-512")
     await _add_user(secure, SERVICE, "another_database", pwd=PASSWORDS[SERVICE])
     await secure.kafka.grant(*rights_in_kafka(service.prefix))
-    with _ended(service):
+    with _killed_afterwards(service):
         service.start("worker")
         await eventually(lambda: "not authorized on" in service.log("worker"))
 
 
-async def test_the_facade_needs_to_read_and_to_make_indexes(secure: SecureServers, tmp_path: Path) -> None:
+async def test_api_needs_to_read_and_create_indexes(secure: SecureServers, tmp_path: Path) -> None:
     service = _service(secure, tmp_path, secure.mongo.url(), SASL_MECHANISM="SCRAM-SHA-512")
     await _initialise(secure, service)
     await secure.kafka.grant(*rights_in_kafka(service.prefix))
     role = f"facade-{service.database}"
     async with secure.mongo.administrator() as client:
-        # Of an earlier version: the facade may not drop it, and has no need to.
+        # The index of an earlier version: the API may not drop it, and needn't.
         await client[service.database]["returns"].create_index("number", name="number")
         resource = {"db": service.database, "collection": ""}
         await client.admin.command(
@@ -240,22 +244,20 @@ async def test_the_facade_needs_to_read_and_to_make_indexes(secure: SecureServer
     await _add_user(secure, SERVICE, service.database, pwd=PASSWORDS[SERVICE])
     async with secure.mongo.administrator() as client:
         await client.admin.command("updateUser", SERVICE, roles=[role])
-    with _ended(service):
+    with _killed_afterwards(service):
         service.start("api")
         await service.until_ready()
         async with facade_of(service) as facade:
             assert await facade.listed() == []
-            # A broker heeds new rights a moment after they are granted, and says no until then.
+            # A broker applies new permissions after a moment, and refuses until then.
             await eventually(lambda: facade.http.post(REVIEWS, json=[submission(new_id())]), lambda got: got.is_success)
             assert await facade.get("/api/stores") == []
         assert "not authorized" not in service.log("api")
 
 
 @pytest.mark.parametrize(("role", "says"), [("read", "not insert, update, remove"), ("readWrite", "read and write")])
-async def test_the_doctor_tells_what_the_user_may_do(
-    secure: SecureServers, tmp_path: Path, role: str, says: str
-) -> None:
+async def test_doctor_reports_permissions_of_user(secure: SecureServers, tmp_path: Path, role: str, says: str) -> None:
     service = await _restricted(secure, tmp_path, SASL_MECHANISM="SCRAM-SHA-512")
     async with secure.mongo.administrator() as client:
         await client.admin.command("updateUser", SERVICE, roles=[{"role": role, "db": service.database}])
-    await _doctor_tells(service, rf"^(ok  |warn) rights +the user may {says}", code=None)
+    await _until_doctor_reports(service, rf"^(ok  |warn) rights +the user may {says}", code=None)

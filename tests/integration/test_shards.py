@@ -1,4 +1,4 @@
-"""The listener that tells of commands without a place, on commands that are really sent."""
+"""The listener that reports commands without a shard key, on commands that are really sent."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.support.service import Servers, own_database
 from tests.support.targeting import found_in
 
 
-async def test_a_query_without_a_place_is_told_unless_it_may_scatter(
+async def test_untargeted_query_is_reported_unless_it_may_scatter(
     servers: Servers, untargeted_commands: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def ask(reviews: ReviewRepository, outcomes: OutcomeRepository) -> list[str]:
@@ -30,11 +30,11 @@ async def test_a_query_without_a_place_is_told_unless_it_may_scatter(
     untargeted_commands.unlink()
 
 
-async def test_each_key_that_is_not_hashed_begins_an_index(servers: Servers) -> None:
+async def test_ranged_shard_keys_are_index_prefixes(servers: Servers) -> None:
     async with own_database(servers) as database:
         await ensure_indexes(database, remember_days=7)
         assert await shard(database) == []  # a replica set has no shards
         for name, key in SHARD_KEYS.items():
-            there = [dict(index["key"]) for index in (await database[name].index_information()).values()]
-            begins = [list(each.items())[: len(key)] for each in there]
-            assert "hashed" in key.values() or list(key.items()) in begins
+            index_keys = [dict(index["key"]) for index in (await database[name].index_information()).values()]
+            prefixes = [list(each.items())[: len(key)] for each in index_keys]
+            assert "hashed" in key.values() or list(key.items()) in prefixes

@@ -1,4 +1,4 @@
-"""Signing in to the console by an API key, and out of it."""
+"""Signing in to the console with an API key, and signing out."""
 
 import asyncio
 from base64 import b64encode
@@ -32,25 +32,25 @@ MODERATOR = (
 
 @dataclass
 class Console:
-    """A service whose console is entered by API keys, and a second facade of it."""
+    """A service whose console requires API keys, and the address of a second API instance."""
 
     service: Service
     elsewhere: str
     keys: list[str] = field(default_factory=list)
 
     async def key(self, *stores: str) -> str:
-        """A key of a moderator, of these stores or of all."""
+        """Return a key of a moderator, limited to these stores, or for all."""
         options = [each for name in MODERATOR for each in ("--permission", name)]
         bounds = [each for name in stores for each in ("--store", name)]
         return (await self.service.run("keys", "create", f"anna-{new_id()}", *options, *bounds)).stdout.strip()
 
     def http(self, key: str) -> httpx.AsyncClient:
-        """A client of the interface itself."""
+        """Return a client of the API."""
         return httpx.AsyncClient(base_url=self.service.address, timeout=PATIENCE_S, headers={"x-api-key": key})
 
     @asynccontextmanager
     async def browser(self, key: str | None = None, *, elsewhere: bool = False) -> AsyncIterator[Browser]:
-        """A browser, signed in if there is a key."""
+        """A browser, signed in if a key is given."""
         address = self.elsewhere if elsewhere else self.service.address
         async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S) as http:
             browser = Browser(http)
@@ -60,7 +60,7 @@ class Console:
             yield browser
 
     async def review(self, key: str, **fields: str) -> str:
-        """A review that waits for a decision."""
+        """Submit a review that waits for a decision; returns its id."""
         async with self.http(key) as http:
             id, product = new_id(), new_id()
             await Facade(http).submit(submission(product, 4, id=id, **fields))
@@ -86,24 +86,24 @@ async def console(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
         yield Console(service, elsewhere)
 
 
-async def test_in_and_out_again(console: Console) -> None:
+async def test_sign_in_and_out(console: Console) -> None:
     key = await console.key()
     review = await console.review(key)
     async with console.browser() as browser:
-        asked = await browser.get(f"{QUEUE}?order=newest&only=low")
-        assert (asked.url.path, asked.status_code) == ("/console/sign-in", 200)
-        entered = await browser.submit(asked, key=f" {key}\n")
+        sign_in_page = await browser.get(f"{QUEUE}?order=newest&only=low")
+        assert (sign_in_page.url.path, sign_in_page.status_code) == ("/console/sign-in", 200)
+        entered = await browser.submit(sign_in_page, key=f" {key}\n")
         assert str(entered.url).endswith(f"{QUEUE}?order=newest&only=low")
         session = browser.cookie(COOKIE)
         assert session
-        # A page waits for some seconds; the form with the same key tells later what became of it.
+        # The page waits for some seconds; sent again with the same key the form shows the outcome.
         form = {"action": "approve", "expected": "New", "key": new_id()}
         decide = partial(browser.post, f"/console/reviews/{review}/decide", form)
         await eventually(decide, lambda page: "Approved." in page.text)
         left = await browser.post("/console/sign-out", {})
         assert (left.url.path, "You are signed out." in left.text) == ("/console/sign-in", True)
         assert browser.cookie(COOKIE) is None
-        # Whoever has a copy of the cookie has nothing: here at once, elsewhere within seconds.
+        # A copy of the cookie is useless: at this instance at once, at the others within seconds.
         browser.keep(COOKIE, session)
         assert (await browser.get(QUEUE)).url.path == "/console/sign-in"
         again = await browser.post(f"/console/reviews/{review}/decide", {"action": "reject", "expected": "Approved"})
@@ -112,46 +112,46 @@ async def test_in_and_out_again(console: Console) -> None:
             assert (await Facade(http).review(review))["reviewStatus"] == "Approved"
 
 
-async def test_an_open_stream_ends_with_the_session(console: Console) -> None:
+async def test_open_stream_ends_with_session(console: Console) -> None:
     async with console.browser(await console.key()) as browser, console.browser() as other:
         session = browser.cookie(COOKIE)
-        asked = {"cookie": f"{COOKIE}={session}", "accept": "text/event-stream"}
-        async with other.http.stream("GET", f"{QUEUE}/news", headers=asked) as stream:
+        headers = {"cookie": f"{COOKIE}={session}", "accept": "text/event-stream"}
+        async with other.http.stream("GET", f"{QUEUE}/news", headers=headers) as stream:
             lines = stream.aiter_lines()
             assert await anext(lines) == "retry: 1000"
             assert (await browser.post("/console/sign-out", {})).url.path == "/console/sign-in"
             async with asyncio.timeout(60):
                 async for _ in lines:
-                    pass  # what other tests do meanwhile
+                    pass  # events caused by other tests
 
 
-async def test_a_session_that_has_ended_is_over_at_every_facade(console: Console) -> None:
+async def test_ended_session_is_over_at_every_instance(console: Console) -> None:
     key = await console.key()
     async with console.browser(key) as browser, console.browser(elsewhere=True) as copy:
         copy.keep(COOKIE, browser.cookie(COOKIE) or "")
         assert (await copy.get(QUEUE)).url.path == QUEUE
         await browser.post("/console/sign-out", {})
         await eventually(lambda: copy.get(QUEUE), lambda page: page.url.path == "/console/sign-in")
-        # Another session by the same key goes on.
+        # Another session with the same key continues.
         async with console.browser(key) as other:
             assert (await other.get(QUEUE)).url.path == QUEUE
 
 
-async def test_a_revoked_key_opens_nothing_any_more(console: Console) -> None:
+async def test_revoked_key_ends_session(console: Console) -> None:
     key = await console.key()
     async with console.browser(key) as browser:
         await console.service.run("keys", "revoke", key.split("_")[1])
-        asked = await eventually(
+        response = await eventually(
             lambda: browser.get(f"{QUEUE}?only=low"), lambda page: page.url.path == "/console/sign-in"
         )
-        assert asked.url.params["to"] == f"{QUEUE}?only=low"
+        assert response.url.params["to"] == f"{QUEUE}?only=low"
 
 
-async def test_each_sign_in_is_a_session_of_its_own(console: Console) -> None:
+async def test_each_sign_in_has_its_own_session(console: Console) -> None:
     key, other = await console.key(), await console.key()
     async with console.browser(key) as browser:
         first = browser.cookie(COOKIE) or ""
-        # Somebody who put a session of theirs into the browser before doesn't share the one that follows.
+        # A session that somebody else placed in the browser before isn't the one that follows.
         await browser.post("/console/sign-in", {"key": other, "to": QUEUE})
         second = browser.cookie(COOKIE)
         assert second not in (None, first)
@@ -160,7 +160,7 @@ async def test_each_sign_in_is_a_session_of_its_own(console: Console) -> None:
         assert (await browser.get(QUEUE)).url.path == QUEUE
 
 
-async def test_a_changed_cookie_opens_nothing(console: Console) -> None:
+async def test_changed_cookie_is_refused(console: Console) -> None:
     async with console.browser(await console.key()) as browser:
         value = browser.cookie(COOKIE) or ""
         sealed = base64url.decoded(value)
@@ -177,7 +177,7 @@ async def test_a_changed_cookie_opens_nothing(console: Console) -> None:
 
 
 @pytest.mark.parametrize("site", [None, "none", "same-site", "cross-site"])
-async def test_pages_of_others_do_nothing_with_the_cookie(console: Console, site: str | None) -> None:
+async def test_cross_site_requests_are_refused(console: Console, site: str | None) -> None:
     key = await console.key()
     review = await console.review(key)
     async with console.browser(key) as browser:
@@ -192,7 +192,7 @@ async def test_pages_of_others_do_nothing_with_the_cookie(console: Console, site
         assert (await browser.get(QUEUE)).url.path == QUEUE
 
 
-async def test_a_key_of_a_store_sees_its_store_alone(console: Console) -> None:
+async def test_key_of_a_store_sees_only_its_store(console: Console) -> None:
     own, other = new_id("A"), new_id("B")
     everywhere, key = await console.key(), await console.key(own)
     async with console.http(everywhere) as http:
@@ -210,7 +210,7 @@ async def test_a_key_of_a_store_sees_its_store_alone(console: Console) -> None:
         assert refused.status_code == 403
 
 
-async def test_what_opens_nothing_is_told(console: Console) -> None:
+async def test_invalid_keys_are_reported(console: Console) -> None:
     async with console.browser() as browser:
         for key in ("", "nonsense", f"plaudit_000000000000_{'s' * 43}", "<script>alert(1)</script>"):
             refused = await browser.post("/console/sign-in", {"key": key, "to": QUEUE})
@@ -223,7 +223,7 @@ async def test_what_opens_nothing_is_told(console: Console) -> None:
         assert elsewhere.url.host == "127.0.0.1"
 
 
-async def test_nobody_signs_in_where_others_can_listen(console: Console) -> None:
+async def test_sign_in_over_plain_http_is_refused(console: Console) -> None:
     key = await console.key()
     async with httpx.AsyncClient(base_url=console.service.address, timeout=PATIENCE_S) as http:
         headers = {"host": "reviews.example.com", "sec-fetch-site": "same-origin"}
@@ -232,11 +232,11 @@ async def test_nobody_signs_in_where_others_can_listen(console: Console) -> None
         assert (await http.post("/console/sign-in", data={"key": key}, headers=headers)).status_code == 403
 
 
-async def test_the_cookie_is_as_browsers_want_it(console: Console) -> None:
+async def test_session_cookie_has_secure_attributes(console: Console) -> None:
     async with console.browser() as browser:
         entered = await browser.post("/console/sign-in", {"key": await console.key()}, follow=False)
         undo, session = entered.headers.get_list("set-cookie")
-        assert undo.startswith('plaudit-undo=""; expires=')  # that of whoever was signed in before
+        assert undo.startswith('plaudit-undo=""; expires=')  # the undo cookie of the previous session
         (morsel,) = SimpleCookie(session).values()
         assert (morsel.key, morsel["path"], morsel["domain"], morsel["samesite"]) == (COOKIE, "/", "", "lax")
         assert morsel["secure"]
@@ -244,10 +244,10 @@ async def test_the_cookie_is_as_browsers_want_it(console: Console) -> None:
         assert entered.headers["cache-control"] == "no-store"
 
 
-async def test_guesses_are_limited(servers: Servers, tmp_path: Path) -> None:
+async def test_sign_in_attempts_are_limited(servers: Servers, tmp_path: Path) -> None:
     environment = {
         "PLAUDIT_AUTH__MODE": "api_key",
-        "PLAUDIT_HTTP__RATE_PER_SECOND": "0.001",  # one, and then none for as long as any machine takes
+        "PLAUDIT_HTTP__RATE_PER_SECOND": "0.001",  # a single attempt, and no other for as long as the test takes
         "PLAUDIT_CONSOLE__COOKIE_KEYS": KEY,
     }
     service = Service(servers, tmp_path, environment=environment)
@@ -260,11 +260,11 @@ async def test_guesses_are_limited(servers: Servers, tmp_path: Path) -> None:
         answers = await asyncio.gather(*map(guess, range(60)))
         assert sorted(each.status_code for each in answers) == [401, *[429] * 59]
         assert all(int(each.headers["retry-after"]) >= 1 for each in answers if each.status_code == 429)
-        # The configured key did: none was made up.
+        # The configured cookie key is used; none was generated.
         assert await service.find("settings", "consoleCookieKey") == {}
 
 
-async def test_where_everybody_gets_in_nobody_signs_in(service: Service) -> None:
+async def test_no_sign_in_without_authentication(service: Service) -> None:
     async with service.client() as http:
         browser = Browser(http)
         for path in ("/console/sign-in", "/console/sign-in/start", "/console/sign-in/callback"):
@@ -273,7 +273,7 @@ async def test_where_everybody_gets_in_nobody_signs_in(service: Service) -> None
         assert not browser.cookie(COOKIE)
 
 
-async def test_forms_are_read_up_to_a_bound(console: Console) -> None:
+async def test_size_of_forms_is_limited(console: Console) -> None:
     part = {"key": new_id(), "a": "a" * 1_000_000}
     async with console.browser() as stranger, console.browser(await console.key()) as browser:
         entered = await stranger.post("/console/sign-in", part)

@@ -1,4 +1,4 @@
-"""Signing in to the console at a real OpenID provider."""
+"""Signing in to the console through a real OpenID provider."""
 
 import re
 from base64 import b64encode
@@ -42,7 +42,8 @@ class Site:
             yield Browser(http)
 
     async def answered(self, browser: Browser, name: str = "anna") -> str:
-        """Sign in at the provider by this name; the address that it sends the visitor back to, not yet asked for."""
+        """Sign in at the provider with this name; returns the address that it redirects the visitor to, without
+        requesting it."""
         asked = await browser.get(WANTED)
         (link,) = re.findall(r'href="(/console/sign-in/start[^"]*)"', asked.text)
         page = await browser.get(unescape(link))
@@ -54,7 +55,7 @@ class Site:
         return location
 
     async def enter(self, browser: Browser, name: str = "anna") -> httpx.Response:
-        """Sign in, and arrive at the page that was wanted."""
+        """Sign in; returns the page that was requested first."""
         return await browser.get(await self.answered(browser, name))
 
 
@@ -70,7 +71,7 @@ async def site(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> As
             yield Site(service, provider)
 
 
-async def test_in_and_out_again(site: Site) -> None:
+async def test_sign_in_and_out(site: Site) -> None:
     async with site.browser() as browser:
         arrived = await site.enter(browser)
         assert (arrived.status_code, str(arrived.url)) == (200, site.service.address + WANTED)
@@ -83,7 +84,7 @@ async def test_in_and_out_again(site: Site) -> None:
         assert (await browser.get(QUEUE)).url.path == "/console/sign-in"
 
 
-async def test_the_provider_is_asked_for_a_code_with_pkce_state_and_nonce(site: Site) -> None:
+async def test_authorization_request_has_pkce_state_and_nonce(site: Site) -> None:
     async with site.browser() as browser:
         begun = await browser.get("/console/sign-in/start?to=//elsewhere.test", follow=False)
         asked = dict(parse_qsl(urlsplit(begun.headers["location"]).query))
@@ -96,10 +97,10 @@ async def test_the_provider_is_asked_for_a_code_with_pkce_state_and_nonce(site: 
     assert attempt.way_back == "/console"
 
 
-async def test_an_answer_is_good_once_and_for_the_browser_that_began(site: Site) -> None:
+async def test_answer_is_valid_once_and_for_its_browser(site: Site) -> None:
     async with site.browser() as browser, site.browser() as other:
         answer = await site.answered(browser)
-        # Somebody has another one follow the link, to have them work under a foreign name.
+        # An attacker has a victim follow the link, to make them work in a foreign session.
         assert (await other.get(answer)).status_code == 403
         await other.get("/console/sign-in/start")
         assert (await other.get(answer)).status_code == 403
@@ -116,7 +117,7 @@ async def test_an_answer_is_good_once_and_for_the_browser_that_began(site: Site)
     ("part", "said"),
     [("state", "another window"), ("nonce", "belongs to another sign-in"), ("verifier", "(invalid_grant)")],
 )
-async def test_what_does_not_match_is_refused(site: Site, part: str, said: str) -> None:
+async def test_mismatched_attempt_is_refused(site: Site, part: str, said: str) -> None:
     async with site.browser() as browser:
         answer = await site.answered(browser)
         attempt = opened_attempt(browser.cookie(ATTEMPT.name) or "", KEYS, datetime.now(UTC))
@@ -140,17 +141,17 @@ async def test_what_does_not_match_is_refused(site: Site, part: str, said: str) 
         ({"state": "é"}, "another window"),
     ],
 )
-async def test_other_answers(site: Site, changed: dict[str, str | None], said: str) -> None:
+async def test_invalid_answers_are_refused(site: Site, changed: dict[str, str | None], said: str) -> None:
     async with site.browser() as browser:
         address, _, query = (await site.answered(browser)).partition("?")
-        told = {name: value for name, value in {**dict(parse_qsl(query)), **changed}.items() if value is not None}
-        refused = await browser.get(f"{address}?{urlencode(told)}")
+        parameters = {name: value for name, value in {**dict(parse_qsl(query)), **changed}.items() if value is not None}
+        refused = await browser.get(f"{address}?{urlencode(parameters)}")
         assert (refused.status_code, said in refused.text) == (403, True), refused.text
         assert "<script>" not in refused.text.partition("<main")[2]
         assert browser.cookie(SESSION.name) is None
 
 
-async def test_an_expired_token_leads_back_to_the_same_page(site: Site) -> None:
+async def test_sign_in_after_expiry_leads_back_to_page(site: Site) -> None:
     async with site.browser() as browser:
         await site.enter(browser, "brief")
         asked = await eventually(lambda: browser.get(WANTED), lambda page: page.url.path == "/console/sign-in")
@@ -159,7 +160,7 @@ async def test_an_expired_token_leads_back_to_the_same_page(site: Site) -> None:
         assert str((await site.enter(browser)).url).endswith(WANTED)
 
 
-async def test_stores_of_a_token_bound_what_is_seen(site: Site) -> None:
+async def test_stores_of_token_limit_access(site: Site) -> None:
     async with site.browser() as browser:
         await site.enter(browser, "bound")
         page = await browser.get(f"/console/reviews/{new_id()}")
@@ -167,7 +168,7 @@ async def test_stores_of_a_token_bound_what_is_seen(site: Site) -> None:
         assert "<span>A</span>" in page.text
 
 
-async def test_a_token_that_is_not_for_this_service_opens_nothing(site: Site) -> None:
+async def test_token_for_another_audience_is_refused(site: Site) -> None:
     site.service.environment["PLAUDIT_CONSOLE__OIDC__PARAMETERS"] = '{"resource": "https://elsewhere.test/api"}'
     await site.service.restart("api")
     async with site.browser() as browser:
@@ -176,7 +177,7 @@ async def test_a_token_that_is_not_for_this_service_opens_nothing(site: Site) ->
         assert browser.cookie(SESSION.name) is None
 
 
-async def test_a_provider_that_is_away(site: Site) -> None:
+async def test_unavailable_provider_is_reported(site: Site) -> None:
     site.service.environment["PLAUDIT_AUTH__JWT__ISSUER"] = f"http://127.0.0.1:{free_port()}"
     await site.service.restart("api")
     async with site.browser() as browser:

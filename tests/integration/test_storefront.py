@@ -1,4 +1,4 @@
-"""The public reads of the storefront: who may read them, what they say, and how fresh they are."""
+"""The storefront's public reads: access, content and freshness."""
 
 import gzip
 import json
@@ -31,22 +31,22 @@ async def shown(facade: Facade, store: str, product: str, **query: str | int) ->
 
 
 @pytest.mark.long
-async def test_a_summary_counts_approved_reviews_of_its_store(facade: Facade, store: str, product: str) -> None:
+async def test_summary_counts_approved_reviews_of_its_store(facade: Facade, store: str, product: str) -> None:
     elsewhere = await facade.open_store(ratingCalculationMethod="Wilson")
     assert await summary(facade, store, product) == EMPTY
     await facade.submit(submission(product, 1, storeId=store))
     await facade.submit_approved(*(submission(product, n, storeId=store, userId=new_id("u")) for n in (5, 4)))
     await facade.submit_approved(submission(product, 5, storeId=elsewhere), submission(product, 1, userId="zoe"))
-    told = await eventually(lambda: summary(facade, store, product), lambda found: found["reviewCount"] == 2)
-    assert told == {"value": 4.5, "average": 4.5, "reviewCount": 2, "histogram": {**NONE, "4": 1, "5": 1}}
+    totals = await eventually(lambda: summary(facade, store, product), lambda found: found["reviewCount"] == 2)
+    assert totals == {"value": 4.5, "average": 4.5, "reviewCount": 2, "histogram": {**NONE, "4": 1, "5": 1}}
     other = await eventually(lambda: summary(facade, elsewhere, product), lambda found: found["reviewCount"] == 1)
     assert (other["value"], other["average"]) == (1.35, 5.0)
     several = await facade.get(f"/storefront/v1/{store}/summaries", entityType="Product", ids=f"{product},nothing")
-    assert several == {product: told, "nothing": EMPTY}
+    assert several == {product: totals, "nothing": EMPTY}
 
 
 @pytest.mark.long
-async def test_reviews_are_public_and_tell_nothing_of_their_authors(facade: Facade, store: str, product: str) -> None:
+async def test_public_reviews_hide_their_authors(facade: Facade, store: str, product: str) -> None:
     (id,) = await facade.submit_approved(submission(product, 4, storeId=store, userId="anna-secret"))
     await facade.submit(submission(product, 1, storeId=store, userId="bert"))
     await facade.command("POST", f"/api/customerReviews/{id}/reply", {"text": "Thanks.", "author": "Shop"})
@@ -72,7 +72,7 @@ async def test_reviews_are_public_and_tell_nothing_of_their_authors(facade: Faca
     assert page["next"] is None
 
 
-async def test_names_and_titles_of_which_nothing_can_be_seen_are_none(facade: Facade, store: str, product: str) -> None:
+async def test_invisible_names_and_titles_are_null(facade: Facade, store: str, product: str) -> None:
     await facade.submit_approved(submission(product, storeId=store, userName="\u200b", title=" "))
     (review,) = (await shown(facade, store, product))["results"]
     assert (review["author"], review["title"]) == (None, None)
@@ -82,11 +82,11 @@ async def test_names_and_titles_of_which_nothing_can_be_seen_are_none(facade: Fa
 
 
 @pytest.mark.long
-async def test_photos_that_nobody_is_shown_are_none(facade: Facade, store: str, product: str) -> None:
+async def test_hidden_photos_are_not_shown(facade: Facade, store: str, product: str) -> None:
     images = Images(facade.http)
     hidden, partly = [await images.upload()], [await images.upload(), await images.upload()]
-    wanted = [submission(product, storeId=store, userId=new_id("u"), images=ids) for ids in (hidden, partly)]
-    first, second = await facade.submit_approved(*wanted)
+    submissions = [submission(product, storeId=store, userId=new_id("u"), images=ids) for ids in (hidden, partly)]
+    first, second = await facade.submit_approved(*submissions)
     await images.moderate("hide", first, hidden[0])
     await images.moderate("hide", second, partly[0])
 
@@ -165,12 +165,12 @@ async def test_validators_compression_and_origins(facade: Facade, store: str, pr
         assert answer.headers["content-encoding"] == "gzip"
 
 
-async def test_preflights_and_what_is_not_there(facade: Facade, store: str, product: str) -> None:
+async def test_preflights_and_errors(facade: Facade, store: str, product: str) -> None:
     path = f"/storefront/v1/{store}/Product/{product}/reviews"
-    asked = {"access-control-request-method": "POST", "access-control-request-headers": "content-type"}
-    allowed = await facade.http.options(path, headers={"origin": ORIGIN, **asked})
+    requested = {"access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+    allowed = await facade.http.options(path, headers={"origin": ORIGIN, **requested})
     assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (204, ORIGIN)
-    assert (await facade.http.options(path, headers={"origin": "https://x.example", **asked})).status_code == 403
+    assert (await facade.http.options(path, headers={"origin": "https://x.example", **requested})).status_code == 403
     problem_of(await facade.http.get(f"/storefront/v1/{new_id('store')}/Product/{product}/summary"), 404)
     empty = await facade.http.get(f"/storefront/v1/{store}/summaries", params={"entityType": "Product", "ids": ","})
     assert errors_of(empty) == [("/ids", "missing")]
@@ -180,11 +180,11 @@ async def test_preflights_and_what_is_not_there(facade: Facade, store: str, prod
     commas = await facade.http.get(f"/storefront/v1/{store}/summaries?entityType=Product&ids=a{',' * 12_899}")
     assert errors_of(commas) == [("/ids", "string-too-long")]
     refused = await facade.http.get(path, params={"take": 1000}, headers={"origin": ORIGIN})
-    assert refused.headers["access-control-allow-origin"] == ORIGIN  # so that the page can tell why
+    assert refused.headers["access-control-allow-origin"] == ORIGIN  # lets the page read the error
 
 
-async def test_ids_of_objects_with_slashes(facade: Facade, store: str) -> None:
-    """Shops have them: `A/12`. They come as `%2F`."""
+async def test_object_ids_with_slashes(facade: Facade, store: str) -> None:
+    """Some shops use ids like `A/12`, sent with `%2F`."""
     product = f"{new_id('sku')}/12/reviews"
     await facade.submit_approved(submission(product, 4, storeId=store, userId="u"))
     here = f"/storefront/v1/{store}/Product/{quote(product, safe='')}"

@@ -1,4 +1,4 @@
-"""Reviews that are edited between the look-up of a page and that of its long texts: nothing unapproved is published."""
+"""Reviews edited between the queries for a page and for its long texts: no unapproved text is published."""
 
 from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ ADDRESSES = (f"{STORE}/Product/camera/reviews", f"{STORE}/Product/camera/jsonld"
 
 
 def app_of(database: Database) -> FastAPI:
-    """The facade with its storefront, without Kafka."""
+    """Create the API with its storefront, without Kafka."""
     app = create_app(Services(database, Publisher(KafkaConnection(NOWHERE)), TopicNames("test."), version="1"))
     add_storefront(app)
     return app
@@ -58,17 +58,17 @@ async def text_of(http: httpx.AsyncClient, address: str) -> str:
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-async def test_its_words_are_not_shown(database: Database, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_edited_text_is_not_shown(database: Database, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with client_of(app_of(database)) as http:
         assert LONG.strip() in await text_of(http, address)
     texts = ReviewRepository.texts
 
-    async def edited_before(repository: ReviewRepository, ids: Collection[str], *, approved: bool = False) -> object:
+    async def edit_first(repository: ReviewRepository, ids: Collection[str], *, approved: bool = False) -> object:
         edit = {"status": int(ReviewStatus.NEW), "review": f"{SECRET} {LONG}"}
         await database.reviews.update_one({"_id": "r"}, {"$set": edit})
         return await texts(repository, ids, approved=approved)
 
-    monkeypatch.setattr(ReviewRepository, "texts", edited_before)
+    monkeypatch.setattr(ReviewRepository, "texts", edit_first)
     async with client_of(app_of(database)) as http:
         assert SECRET not in await text_of(http, address)
     assert (await database.reviews.find_one({"_id": "r"}) or {})["status"] == int(ReviewStatus.NEW)

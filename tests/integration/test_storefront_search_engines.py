@@ -1,4 +1,4 @@
-"""What search engines read: the rating of an object on its page, and the feed of all reviews of a store."""
+"""Data for search engines: the rating of an object on its page, and the feed of all reviews of a store."""
 
 import io
 import json
@@ -55,21 +55,19 @@ async def describe(service: Service, product: str, kind: str = "Product", **fact
 
 
 @pytest.mark.long
-async def test_the_page_of_an_object_tells_its_rating(
-    service: Service, facade: Facade, store: str, product: str
-) -> None:
+async def test_object_page_has_its_rating(service: Service, facade: Facade, store: str, product: str) -> None:
     assert await jsonld(facade, store, product) == {}
     await describe(service, product, url=f"https://shop.example/{product}", gtins=["4006381333931"])
     ratings = [1, *[5] * 10]
     for number, rating in enumerate(ratings):
         await facade.submit_approved(submission(product, rating, storeId=store, userId=f"u{number}"))
     await facade.submit(submission(product, 1, storeId=store, userId="late"))
-    told = await eventually(
+    data = await eventually(
         partial(jsonld, facade, store, product), lambda found: len(found.get("review", ())) == 10 and "url" in found
     )
-    assert (told["@type"], told["name"], told["gtin"]) == ("Product", f"Camera {product}", "4006381333931")
-    assert (told["aggregateRating"]["ratingValue"], told["aggregateRating"]["reviewCount"]) == (4.64, 11)
-    assert {review["reviewRating"]["ratingValue"] for review in told["review"]} == {5}
+    assert (data["@type"], data["name"], data["gtin"]) == ("Product", f"Camera {product}", "4006381333931")
+    assert (data["aggregateRating"]["ratingValue"], data["aggregateRating"]["reviewCount"]) == (4.64, 11)
+    assert {review["reviewRating"]["ratingValue"] for review in data["review"]} == {5}
     path = f"/storefront/v1/{store}/Product/{product}/jsonld"
     answer = await facade.http.get(path, headers={"origin": ORIGIN})
     assert answer.headers["access-control-allow-origin"] == ORIGIN
@@ -77,7 +75,7 @@ async def test_the_page_of_an_object_tells_its_rating(
     problem_of(await facade.http.get(f"/storefront/v1/{new_id('store')}/Product/{product}/jsonld"), 404)
 
 
-async def test_sellers_are_told_of_nowhere(service: Service, facade: Facade, store: str, product: str) -> None:
+async def test_organizations_are_omitted(service: Service, facade: Facade, store: str, product: str) -> None:
     await describe(service, product, "Organization", url="https://shop.example/")
     await describe(service, product, "Book", url="https://shop.example/")
     for kind in ("Organization", "Book"):
@@ -89,7 +87,7 @@ async def test_sellers_are_told_of_nowhere(service: Service, facade: Facade, sto
 
 
 @pytest.mark.long
-async def test_the_feed_is_whole_and_follows_what_is_deleted(
+async def test_feed_is_complete_and_follows_deletions(
     service: Service, facade: Facade, store: str, product: str
 ) -> None:
     assert reviews_in((await feed(facade, store)).content) == []
@@ -116,7 +114,7 @@ async def test_the_feed_is_whole_and_follows_what_is_deleted(
 
 
 @pytest.mark.slow
-async def test_hostile_texts_stay_texts(service: Service, facade: Facade, store: str, product: str) -> None:
+async def test_hostile_texts_stay_text(service: Service, facade: Facade, store: str, product: str) -> None:
     await describe(service, product, url="https://shop.example/c", name=XSS[0], brands=XSS)
     for number, text in enumerate(XSS):
         hostile = {"title": text, "review": text, "userName": text, "EntityName": text, "userId": f"u{number}"}
@@ -127,19 +125,19 @@ async def test_hostile_texts_stay_texts(service: Service, facade: Facade, store:
     shown = (await facade.http.get(f"/storefront/v1/{store}/Product/{product}/jsonld")).text
     async with chromium() as browser:
         page = await browser.new_page()
-        asked: list[str] = []
-        page.on("dialog", lambda dialog: asked.append(dialog.message))
-        page.on("request", lambda request: asked.append(request.url))
+        requests: list[str] = []
+        page.on("dialog", lambda dialog: requests.append(dialog.message))
+        page.on("request", lambda request: requests.append(request.url))
         await page.set_content(f'<script type="application/ld+json">{shown}</script><p>after</p>')
         assert await page.evaluate("document.body.innerText + document.querySelectorAll('body *').length") == "after1"
         read = await page.evaluate("JSON.parse(document.querySelector('script').textContent)")
-        assert asked == []
+        assert requests == []
     assert read == json.loads(shown)
     assert {review["reviewBody"] for review in read["review"]} <= set(XSS)
 
 
 async def fill(service: Service, store: str, products: int, size: int) -> None:
-    """Have so many approved reviews of objects with addresses, each of about 560 characters."""
+    """Create this many approved reviews, of about 560 characters each, of objects with URLs."""
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(products):
         await describe(service, f"{store}-{number}", url=f"https://shop.example/{number}")
@@ -173,7 +171,7 @@ def _many(store: str, products: int, first: int, moments: list[datetime]) -> lis
 
 @pytest.mark.long
 @pytest.mark.scaled
-async def test_a_large_feed_takes_little_memory(own_service: Service, own_facade: Facade, tmp_path: Path) -> None:
+async def test_large_feed_takes_little_memory(own_service: Service, own_facade: Facade, tmp_path: Path) -> None:
     store = await own_facade.open_store()
     await fill(own_service, store, 50, FEED_SIZE)
     memory = Memory(own_service.processes["api"].pid)
@@ -182,13 +180,13 @@ async def test_a_large_feed_takes_little_memory(own_service: Service, own_facade
         async with own_facade.http.stream("GET", path, follow_redirects=True) as answer:
             async for piece in answer.aiter_raw():
                 file.write(piece)
-    took = time.monotonic() - began
+    seconds = time.monotonic() - began
     files = list(sizes_of(tmp_path / "feed"))
-    print(f"\n{took:.1f} s, files: {files}, memory: {memory.peak()} at most, {memory.growth()} of it for the feed")  # noqa: T201
+    print(f"\n{seconds:.1f} s, files: {files}, memory: {memory.peak()} at most, {memory.growth()} of it for the feed")  # noqa: T201
     assert sum(reviews for reviews, _ in files) == FEED_SIZE
     assert max(size for _, size in files) <= MOST_BYTES
     assert memory.peak() < MOST_MEMORY
-    # Who reads feeds slowly leaves room for others: of one client there are two at a time.
+    # Slow readers leave room for others: a client may read two feeds at a time.
     feed_of = partial(own_facade.http.stream, "GET", path, follow_redirects=True)
     async with feed_of() as first, feed_of() as second, feed_of() as third:
         assert [each.status_code for each in (first, second, third)] == [200, 200, 503]
@@ -196,7 +194,7 @@ async def test_a_large_feed_takes_little_memory(own_service: Service, own_facade
 
 
 def sizes_of(feed: Path) -> Iterator[tuple[int, int]]:
-    """The reviews and the bytes of each file of a feed, which must be by the schema."""
+    """Yield the number of reviews and of bytes of each file of a feed, validated against its schema."""
     if not zipfile.is_zipfile(feed):
         with feed.open("rb") as file:
             yield _size_of(file)

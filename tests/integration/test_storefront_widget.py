@@ -1,4 +1,4 @@
-"""The widget in Chromium, on a page of another site with the strictest policy, in front of a real service."""
+"""The widget in Chromium, on a page of another site with a strict policy, using a running service."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
         yield filled
 
 
-async def test_a_shopper_reads_and_votes(browser: Browser, filled: Filled) -> None:
+async def test_shopper_reads_and_votes(browser: Browser, filled: Filled) -> None:
     watch = Watch()
     async with shopping(browser, filled.show("/read"), watch) as page:
         await until_loaded(page)
@@ -63,7 +63,7 @@ async def test_a_shopper_reads_and_votes(browser: Browser, filled: Filled) -> No
     assert watch.hosts == {HOST, "127.0.0.1"}
 
 
-async def test_a_browser_that_keeps_nothing_votes_all_the_same(browser: Browser, filled: Filled) -> None:
+async def test_voting_works_without_local_storage(browser: Browser, filled: Filled) -> None:
     refusing = (
         "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError') } })"
     )
@@ -75,23 +75,23 @@ async def test_a_browser_that_keeps_nothing_votes_all_the_same(browser: Browser,
         await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
 
 
-async def test_a_list_of_48_asks_once(browser: Browser, filled: Filled) -> None:
-    asked: list[str] = []
+async def test_48_summaries_need_one_request(browser: Browser, filled: Filled) -> None:
+    requests: list[str] = []
     products = [filled.product, *map(str, range(47))]
     start = f'<plaudit-stars store="{filled.store}" type="Product"'
     stars = "".join(f'{start} entity="{product}"></plaudit-stars>' for product in products)
     address = filled.site.show("/list", filled.service.address, stars)
     async with opened(browser, address, Watch()) as page:
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requests.append(request.url))
         await page.goto(address)
         await expect(page.get_by_role("img", name="4.3 out of 5, 15 reviews")).to_have_count(1)
         await expect(page.get_by_role("img", name="0 reviews")).to_have_count(47)
-        assert len([url for url in asked if "/summaries" in url]) == 1
-        others = [urlsplit(url).path for url in asked if "/summaries" not in url]
+        assert len([url for url in requests if "/summaries" in url]) == 1
+        others = [urlsplit(url).path for url in requests if "/summaries" not in url]
         assert [path for path in others if not path.endswith((".js", ".css", "/list"))] == []
         await page.evaluate("for (const one of document.querySelectorAll('plaudit-stars')) one.after(one.cloneNode())")
         await expect(page.get_by_role("img", name="4.3 out of 5, 15 reviews")).to_have_count(2)
-        assert len([url for url in asked if "/summaries" in url]) <= 2
+        assert len([url for url in requests if "/summaries" in url]) <= 2
 
 
 async def test_hostile_texts_stay_text(browser: Browser, filled: Filled) -> None:
@@ -120,7 +120,7 @@ async def test_hostile_texts_stay_text(browser: Browser, filled: Filled) -> None
     assert watch.hosts == {HOST, "127.0.0.1"}
 
 
-async def test_photos_by_keyboard(browser: Browser, filled: Filled) -> None:
+async def test_photos_are_usable_by_keyboard(browser: Browser, filled: Filled) -> None:
     async with shopping(browser, filled.show("/photos")) as page:
         await until_loaded(page)
         await page.get_by_role("button", name="With photos").click()
@@ -135,7 +135,7 @@ async def test_photos_by_keyboard(browser: Browser, filled: Filled) -> None:
         await expect(page.get_by_role("button", name="Photo 2 of 2")).to_be_focused()
 
 
-async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) -> None:
+async def test_review_with_photos_is_submitted(browser: Browser, filled: Filled) -> None:
     product, watch = new_id("camera"), Watch()
     files: Sequence[Any] = [
         {"name": f"{name}.png", "mimeType": "image/png", "buffer": picture((30, 20), colour=colour)}
@@ -144,10 +144,10 @@ async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) ->
     address = filled.show("/write", product)
     async with shopping(browser, address, watch) as page, facade_of(filled.service) as facade:
         await page.get_by_text("There are no reviews yet.", exact=True).wait_for()
-        told = page.evaluate(
+        submitted_event = page.evaluate(
             "new Promise((done) => addEventListener('plaudit:submitted', ({ detail }) => done(detail), { once: true }))"
         )
-        submitted = asyncio.create_task(told)
+        submitted = asyncio.create_task(submitted_event)
         form = await open_form(page)
         await form.get_by_role("radio", name="1 star", exact=True).focus()
         for _ in range(3):
@@ -159,7 +159,7 @@ async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) ->
         await form.get_by_label("photos").set_input_files(files)
         await expect(form.get_by_text("Uploaded", exact=True)).to_have_count(3)
         await form.get_by_role("button", name="Remove navy.png").click()
-        # Nobody reaches the field that is there for robots alone.
+        # The honeypot field can't be reached by people.
         await expect(form.locator("[inert] > [name=website]")).to_have_count(1)
         await form.get_by_role("button", name="Send review").click()
         thanks = page.get_by_text("Your review will appear once it has been checked.")
@@ -176,7 +176,7 @@ async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) ->
         structured = await facade.get(f"{pages}/jsonld")
         rating, review = structured["aggregateRating"], structured["review"][0]
         assert (rating["ratingValue"], review["name"]) == (4.0, "Sturdy")
-    # Another shopper: a browser keeps what it has seen for a minute.
+    # Another shopper: a browser caches responses for a minute.
     async with shopping(browser, address, watch) as page:
         await expect(titles(page)).to_have_text(["Sturdy"])
         await expect(page.get_by_role("button", name="Photo 1 of 2")).to_be_visible()
@@ -185,7 +185,7 @@ async def test_a_review_with_photos_is_sent(browser: Browser, filled: Filled) ->
     assert watch.hosts == {HOST, "127.0.0.1"}
 
 
-async def test_what_is_refused_is_told_and_kept(browser: Browser, filled: Filled) -> None:
+async def test_refused_review_is_reported_and_kept(browser: Browser, filled: Filled) -> None:
     keys: list[str] = []
     address = filled.show("/forged", attributes='token="forged"')
 
@@ -223,15 +223,15 @@ async def test_what_is_refused_is_told_and_kept(browser: Browser, filled: Filled
         await form.get_by_role("button", name="Send review").click()
         await expect(form.get_by_text("Nothing that you typed is lost")).to_have_count(0)
         is_sent.set()
-        # In the row of the photo, and at the form: the review didn't go without it.
+        # At the photo and at the form: the review wasn't sent without its photo.
         await expect(form.get_by_text("Nothing that you typed is lost")).to_have_count(2)
         assert len(keys) == 3
-        # The next time the photo is sent, too.
+        # The next attempt sends the photo as well.
         await page.unroute("**/images?*")
         await page.unroute(pattern)
-        told = {"status": 429, "detail": "5 per hour of 203.0.113.7"}
+        problem = {"status": 429, "detail": "5 per hour of 203.0.113.7"}
         allowed = {"access-control-allow-origin": "*"}
-        await page.route(pattern, lambda route: route.fulfill(status=429, headers=allowed, json=told))
+        await page.route(pattern, lambda route: route.fulfill(status=429, headers=allowed, json=problem))
         await form.get_by_role("button", name="Send review").click()
         await expect(form.get_by_role("alert")).to_have_text("Too many requests. Please try again later.")
         await expect(form.get_by_text("Uploaded", exact=True)).to_have_count(1)
@@ -242,7 +242,7 @@ async def test_what_is_refused_is_told_and_kept(browser: Browser, filled: Filled
         await expect(form.get_by_role("radio", name="2 stars")).to_be_checked()
 
 
-async def test_a_store_that_asks_by_mail_alone(browser: Browser, filled: Filled) -> None:
+async def test_store_with_reviews_by_invitation_only(browser: Browser, filled: Filled) -> None:
     async with facade_of(filled.service) as facade:
         store = await facade.open_store(storefrontOrigins=[filled.site.origin], anonymousReviewsAllowed=False)
     element = f'<plaudit-reviews store="{store}" type="Product" entity="x"></plaudit-reviews>'
@@ -255,8 +255,8 @@ async def test_a_store_that_asks_by_mail_alone(browser: Browser, filled: Filled)
         await page.get_by_role("button", name="Send review").wait_for()
 
 
-async def test_the_link_of_a_mail_opens_the_form_of_a_product_alone(browser: Browser, filled: Filled) -> None:
-    """A token is for a product: whatever else the page shows would be refused with it."""
+async def test_mail_link_opens_only_product_form(browser: Browser, filled: Filled) -> None:
+    """A token is for a product, and would be refused for other objects on the page."""
     kinds = {"Product": "true", "Vendor": "false"}
     start = f'<plaudit-reviews store="{filled.store}" entity="x"'
     elements = "".join(f'{start} type="{kind}"></plaudit-reviews>' for kind in kinds)
@@ -267,16 +267,16 @@ async def test_the_link_of_a_mail_opens_the_form_of_a_product_alone(browser: Bro
             await expect(button).to_have_attribute("aria-expanded", is_open)
 
 
-async def test_an_object_that_takes_no_reviews(browser: Browser, filled: Filled) -> None:
+async def test_store_without_reviews(browser: Browser, filled: Filled) -> None:
     async with facade_of(filled.service) as facade:
         store = await facade.open_store(storefrontOrigins=[filled.site.origin], reviewsEnabled=False)
     element = f'<plaudit-reviews store="{store}" type="Product" entity="x"></plaudit-reviews>'
-    # Not even with the link of a mail.
+    # Even with the link of a mail.
     for query in ("", "?token=forged"):
         address = filled.site.show("/closed", filled.service.address, element) + query
         async with shopping(browser, address) as page:
             await until_loaded(page)
-            # Nobody is asked for what isn't taken.
+            # The page doesn't invite reviews that aren't accepted.
             await expect(page.get_by_text("There are no reviews yet.", exact=True)).to_be_visible()
             if not query:
                 await page.get_by_role("button", name="Write a review").click()
@@ -284,7 +284,7 @@ async def test_an_object_that_takes_no_reviews(browser: Browser, filled: Filled)
             await expect(page.get_by_role("button", name="Send review")).to_have_count(0)
 
 
-async def test_a_report_reaches_the_moderators(browser: Browser, filled: Filled) -> None:
+async def test_report_reaches_moderators(browser: Browser, filled: Filled) -> None:
     async with shopping(browser, filled.show("/report")) as page, facade_of(filled.service) as facade:
         await until_loaded(page)
         await page.get_by_label("Sort by").select_option("lowest")
@@ -302,7 +302,7 @@ async def test_a_report_reaches_the_moderators(browser: Browser, filled: Filled)
         assert reports["results"][0]["explanation"] == "It is about another camera."
 
 
-async def test_a_service_that_is_away_or_slow(browser: Browser, filled: Filled) -> None:
+async def test_unavailable_and_slow_service(browser: Browser, filled: Filled) -> None:
     everything = "**/storefront/v1/*/**"
     go = asyncio.Event()
 
@@ -328,16 +328,16 @@ async def test_a_service_that_is_away_or_slow(browser: Browser, filled: Filled) 
         await page.route(everything, lambda route: route.abort())
         await page.get_by_role("button", name="With photos").click()
         await again.wait_for()
-        # The reviews of before aren't those with photos.
+        # The reviews shown before don't match the filter.
         await expect(titles(page)).to_have_count(0)
         await page.unroute(everything)
         await again.click()
         await expect(titles(page)).to_have_text(["Title 0"])
-        # The button is gone, and whoever pressed it isn't at the top of the page.
+        # The pressed button is gone; the focus moves to the list instead of the top of the page.
         await expect(page.get_by_label("Sort by")).to_be_focused()
 
 
-async def test_words_that_do_not_come(browser: Browser, filled: Filled) -> None:
+async def test_missing_translations_can_be_retried(browser: Browser, filled: Filled) -> None:
     address, words = filled.show("/wordless", html='lang="de"'), "**/languages/de.json?v=*"
     async with opened(browser, address, Watch()) as page:
         await page.route(words, lambda route: route.abort())
@@ -349,8 +349,8 @@ async def test_words_that_do_not_come(browser: Browser, filled: Filled) -> None:
         await until_loaded(page, "Kundenbewertungen")
 
 
-async def test_a_list_that_fails_begins_anew(browser: Browser, filled: Filled) -> None:
-    """A place in the list before is none in the list that a filter makes."""
+async def test_failed_list_restarts(browser: Browser, filled: Filled) -> None:
+    """The cursor of the previous list isn't valid in the filtered one."""
     go = asyncio.Event()
 
     async def hold(route: Route) -> None:
@@ -386,7 +386,7 @@ async def test_a_list_that_fails_begins_anew(browser: Browser, filled: Filled) -
         await expect(again).to_have_count(0)
 
 
-async def test_a_copy_of_the_widget_on_the_shop_itself(browser: Browser, filled: Filled) -> None:
+async def test_self_hosted_copy_of_widget(browser: Browser, filled: Filled) -> None:
     watch = Watch()
     head = '<script type="module" src="/copies/plaudit-reviews.js"></script>'
     address = filled.show("/own", attributes=f'src="{filled.service.address}/"', head=head)
@@ -406,7 +406,7 @@ STATES: Final[Mapping[str, Callable[[Page], Awaitable[Any]]]] = {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_stars_that_are_chosen_look_other_than_the_rest(browser: Browser, filled: Filled, scheme: Any) -> None:
+async def test_chosen_stars_have_contrast(browser: Browser, filled: Filled, scheme: Any) -> None:
     async with shopping(browser, filled.show("/stars"), color_scheme=scheme) as page:
         form = await open_form(page)
         await form.get_by_role("radio", name="3 stars").check(force=True)
@@ -424,7 +424,7 @@ async def test_stars_that_are_chosen_look_other_than_the_rest(browser: Browser, 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_edges_of_fields_are_seen(browser: Browser, filled: Filled, scheme: Any) -> None:
+async def test_field_borders_have_contrast(browser: Browser, filled: Filled, scheme: Any) -> None:
     async with shopping(browser, filled.show("/edges"), color_scheme=scheme) as page:
         await open_form(page)
         page_colour = await page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
@@ -439,10 +439,10 @@ async def test_edges_of_fields_are_seen(browser: Browser, filled: Filled, scheme
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1000), ("dark", 1000), ("light", 320), ("dark", 320)])
-async def test_nobody_is_left_out(browser: Browser, filled: Filled, scheme: str, width: int) -> None:
-    """No violation of axe in any state, and no page wider than its window."""
+async def test_widget_is_accessible(browser: Browser, filled: Filled, scheme: str, width: int) -> None:
+    """axe finds no violation in any state, and no page is wider than its window."""
     options: dict[str, Any] = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "bypass_csp": True}
-    broken = {}
+    faults_by_state = {}
     address = filled.show("/states")
     for name, reach in STATES.items():
         async with shopping(browser, address, **options) as page:
@@ -452,18 +452,18 @@ async def test_nobody_is_left_out(browser: Browser, filled: Filled, scheme: str,
             await reach(page)
             await asyncio.sleep(0.2)
             if found := await violations(page):
-                broken[name] = found
+                faults_by_state[name] = found
             if await page.evaluate(WIDE):
-                broken.setdefault(name, []).append("wider than the window")
+                faults_by_state.setdefault(name, []).append("wider than the window")
     async with shopping(browser, filled.show("/nothing", "nothing"), **options) as page:
         await page.get_by_text("There are no reviews yet.", exact=True).wait_for()
         if found := await violations(page):
-            broken["empty"] = found
-    assert broken == {}
+            faults_by_state["empty"] = found
+    assert faults_by_state == {}
 
 
 @pytest.mark.parametrize("html", ['lang="ar"', 'lang="ar" dir="rtl"'])
-async def test_right_to_left(browser: Browser, filled: Filled, html: str) -> None:
+async def test_right_to_left_layout(browser: Browser, filled: Filled, html: str) -> None:
     options: dict[str, Any] = {"viewport": {"width": 320, "height": 800}, "bypass_csp": True}
     async with shopping(browser, filled.show("/ar", html=html), **options) as page:
         await until_loaded(page, "مراجعات العملاء")

@@ -1,4 +1,4 @@
-"""The widget on pages and in browsers as they are: moved, hidden, in other languages, under foreign styles, cut off."""
+"""The widget on real-world pages: moved, hidden, translated, under foreign styles, and with interrupted requests."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
         yield filled
 
 
-async def test_what_is_written_outlives_what_pages_do(browser: Browser, filled: Filled) -> None:
+async def test_draft_survives_moves_and_reloads(browser: Browser, filled: Filled) -> None:
     product = new_id("camera")
     async with shopping(browser, filled.show("/kept", product)) as page:
         form = await open_form(page)
@@ -54,14 +54,14 @@ async def test_what_is_written_outlives_what_pages_do(browser: Browser, filled: 
         ('lang="de-DE-formal"', "de-DE-formal"),
     ],
 )
-async def test_languages_as_pages_write_them(browser: Browser, filled: Filled, html: str, language: str) -> None:
+async def test_language_tags_are_tolerated(browser: Browser, filled: Filled, html: str, language: str) -> None:
     async with shopping(browser, filled.show("/language", html=html)) as page:
         await until_loaded(page, "Kundenbewertungen" if language.startswith("de") else "Customer reviews")
         assert await page.locator("plaudit-reviews section").get_attribute("lang") == language
 
 
-async def test_stars_beside_products_that_cannot_be_asked_for(browser: Browser, filled: Filled) -> None:
-    """Ids that no object has, and so many long ones that they don't fit into one address."""
+async def test_invalid_ids_do_not_affect_other_stars(browser: Browser, filled: Filled) -> None:
+    """Ids too long for any object, and more long ids than fit into one URL."""
     long = [f"{'Ж' * 100}{n}" for n in range(99)]
     strange = ["x" * 129, "a,b", ",".join(map(str, range(101)))]
     start = f'<plaudit-stars store="{filled.store}" type="Product"'
@@ -71,7 +71,7 @@ async def test_stars_beside_products_that_cannot_be_asked_for(browser: Browser, 
         await expect(page.get_by_role("img", name="0 reviews")).to_have_count(99)
 
 
-async def test_stars_that_cannot_be_had_are_not_shown_as_none(browser: Browser, filled: Filled) -> None:
+async def test_unavailable_stars_are_hidden(browser: Browser, filled: Filled) -> None:
     start = f'<plaudit-stars store="{filled.store}" type="Product"'
     stars = "".join(f'{start} entity="{id}"></plaudit-stars>' for id in ("x" * 129, filled.product))
     address = filled.site.show("/no-stars", filled.service.address, stars)
@@ -88,8 +88,8 @@ async def test_stars_that_cannot_be_had_are_not_shown_as_none(browser: Browser, 
         await expect(drawn.filter(visible=True)).to_have_count(1)
 
 
-async def test_a_browser_without_its_colours_shows_the_page_as_it_is(browser: Browser, filled: Filled) -> None:
-    """Without `light-dark()` all stars would be full."""
+async def test_old_browser_shows_fallback_content(browser: Browser, filled: Filled) -> None:
+    """Without support of `light-dark()` all stars would look full."""
     one = f'store="{filled.store}" type="Product" entity="{filled.product}"'
     both = f"<plaudit-reviews {one}>Reviews</plaudit-reviews><plaudit-stars {one}></plaudit-stars>"
     address, watch = filled.site.show("/old", filled.service.address, both), Watch()
@@ -103,16 +103,16 @@ async def test_a_browser_without_its_colours_shows_the_page_as_it_is(browser: Br
 
 
 @pytest.mark.parametrize("attribute", ["store", "type", "src"])
-async def test_stars_of_what_an_element_no_longer_shows(browser: Browser, filled: Filled, attribute: str) -> None:
+async def test_outdated_stars_are_not_shown(browser: Browser, filled: Filled, attribute: str) -> None:
     async with facade_of(filled.service) as facade:
         store = await facade.open_store(storefrontOrigins=[filled.site.origin])
     values = {"store": store, "type": "Book", "src": f"{filled.service.address}/elsewhere"}
     change = f"(one, value) => one.setAttribute('{attribute}', value)"
-    asked: list[str] = []
+    requests: list[str] = []
     go = asyncio.Event()
 
     async def hold(route: Route) -> None:
-        asked.append(route.request.url)
+        requests.append(route.request.url)
         await go.wait()
         await route.continue_()
 
@@ -130,17 +130,17 @@ async def test_stars_of_what_an_element_no_longer_shows(browser: Browser, filled
         go.set()
         await expect(page.get_by_role("img", name="15 reviews")).to_have_count(1)
         await expect(page.get_by_role("img")).to_have_count(1 if attribute == "src" else 2)
-        # Twice in one frame: what it was for a moment isn't asked for.
+        # Changed twice within a frame, the intermediate value isn't requested.
         again = f"(one, [before, value]) => {{ for (const each of [before, value]) ({change})(one, each) }}"
         before = {"store": filled.store, "type": "Product", "src": filled.service.address}
         await page.locator("plaudit-stars").first.evaluate(again, [before[attribute], values[attribute]])
         await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        assert len(asked) == 1
+        assert len(requests) == 1
         await page.locator("plaudit-stars").first.evaluate(change, before[attribute])
         await expect(page.get_by_role("img", name="15 reviews")).to_have_count(2)
 
 
-async def test_late_in_a_shadow_root_of_an_arabic_page(browser: Browser, filled: Filled) -> None:
+async def test_late_element_in_shadow_root_of_arabic_page(browser: Browser, filled: Filled) -> None:
     late = """([store, entity]) => {
         const one = document.createElement('plaudit-reviews');
         document.querySelector('#late').attachShadow({ mode: 'open' }).append(one);
@@ -154,7 +154,7 @@ async def test_late_in_a_shadow_root_of_an_arabic_page(browser: Browser, filled:
         assert await box.evaluate("(box) => getComputedStyle(box).direction") == "rtl"
 
 
-async def test_styles_of_the_page(browser: Browser, filled: Filled) -> None:
+async def test_page_styles_do_not_leak_in(browser: Browser, filled: Filled) -> None:
     hidden = f'<plaudit-stars hidden store="{filled.store}" type="Product" entity="{filled.product}"></plaudit-stars>'
     one = f'<plaudit-reviews store="{filled.store}" type="Product" entity="{filled.product}"></plaudit-reviews>'
     address = filled.site.show("/styles", filled.service.address, one + hidden)
@@ -171,7 +171,7 @@ async def test_styles_of_the_page(browser: Browser, filled: Filled) -> None:
         await page.add_style_tag(content=f"{place} * {{ color: red; {style}; {more} }}")
         assert await text.evaluate(look) == before
         assert await page.evaluate(WIDE) is False
-        # Where a page keeps what it doesn't show, as closed drawers do.
+        # Closed drawers, for example, hide their content like this.
         closed = "visibility: hidden; pointer-events: none"
         await page.add_style_tag(content=f"plaudit-reviews.closed {{ {closed} }}")
         await page.evaluate("document.querySelector('plaudit-reviews').className = 'closed'")
@@ -181,8 +181,8 @@ async def test_styles_of_the_page(browser: Browser, filled: Filled) -> None:
         await expect(page.locator("plaudit-reviews")).to_be_hidden()
 
 
-async def test_texts_are_in_no_language_where_theirs_is_not_known(browser: Browser, filled: Filled) -> None:
-    """A voice reads them as it would by itself, not as words of the page."""
+async def test_texts_of_unknown_language_have_empty_lang(browser: Browser, filled: Filled) -> None:
+    """Screen readers use their default voice for them, not the page's language."""
 
     async def change(route: Route) -> None:
         response = await route.fetch()
@@ -202,7 +202,7 @@ async def test_texts_are_in_no_language_where_theirs_is_not_known(browser: Brows
         assert languages == ["de", "de", "", "", ""]
 
 
-async def test_names_and_texts_that_are_too_much(browser: Browser, filled: Filled) -> None:
+async def test_long_names_and_texts_fit(browser: Browser, filled: Filled) -> None:
     product = new_id("camera")
     async with facade_of(filled.service) as facade:
         long: dict[str, Any] = {"userName": "N" * 128, "title": "T" * 200, "review": "x" * 400}
@@ -217,13 +217,13 @@ async def test_names_and_texts_that_are_too_much(browser: Browser, filled: Fille
         text = page.get_by_text("line").first
         assert await text.evaluate("(one) => one.offsetHeight") < 300
         await page.get_by_role("button", name="Read more").press("Enter")
-        # Who reads on by keyboard or by ear goes on here, not at the top of the page.
+        # Keyboard and screen reader users continue here, not at the top of the page.
         await expect(text).to_be_focused()
         assert await text.evaluate("(one) => one.offsetHeight") > 1_000
 
 
-async def test_a_vote_is_one_vote(browser: Browser, filled: Filled) -> None:
-    """Where the browser keeps nothing, in two tabs, and where it can't be sent: then everybody is told."""
+async def test_each_browser_has_one_vote(browser: Browser, filled: Filled) -> None:
+    """Without local storage, in two tabs, and when it can't be sent, which is reported."""
     voters: list[str] = []
     refusing = (
         "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError') } })"
@@ -258,8 +258,12 @@ async def test_a_vote_is_one_vote(browser: Browser, filled: Filled) -> None:
         await last.get_by_role("button", name="Yes").click()
         await expect(page.get_by_text(AGAIN)).to_be_in_viewport()
         await page.unroute("**/votes")
-        gone: dict[str, Any] = {"status": 404, "headers": {"access-control-allow-origin": "*"}, "json": {"status": 404}}
-        await page.route("**/votes", lambda route: route.fulfill(**gone))
+        not_found: dict[str, Any] = {
+            "status": 404,
+            "headers": {"access-control-allow-origin": "*"},
+            "json": {"status": 404},
+        }
+        await page.route("**/votes", lambda route: route.fulfill(**not_found))
         await last.get_by_role("button", name="Yes").click()
         await expect(page.get_by_text("This no longer exists.")).to_be_in_viewport()
         await page.unroute("**/votes")
@@ -275,7 +279,7 @@ async def test_a_vote_is_one_vote(browser: Browser, filled: Filled) -> None:
         await other.get_by_role("status").filter(has_text="Your vote was removed.").wait_for()
         await expect(again).to_have_text(free)
         await expect(again).to_have_attribute("aria-pressed", "false")
-        # A double click is one.
+        # A double click counts as one.
         await again.dblclick()
         await expect(again).not_to_have_text(free)
         await other.get_by_role("status").filter(has_text="your vote was counted").wait_for()
@@ -284,14 +288,14 @@ async def test_a_vote_is_one_vote(browser: Browser, filled: Filled) -> None:
         await expect(again).to_have_attribute("aria-pressed", "true")
 
 
-async def test_dialogs_that_come_late_or_not_at_all(browser: Browser, filled: Filled) -> None:
+async def test_failed_dialog_module_is_retried(browser: Browser, filled: Filled) -> None:
     async with shopping(browser, filled.show("/late-dialogs")) as page:
         await until_loaded(page)
         fragments: list[str] = []
 
-        def hear(told: dict[str, Any]) -> None:
-            if "plaudit-dialogs" in told["request"]["url"]:
-                fragments.append(told["request"].get("urlFragment", ""))
+        def hear(event: dict[str, Any]) -> None:
+            if "plaudit-dialogs" in event["request"]["url"]:
+                fragments.append(event["request"].get("urlFragment", ""))
 
         session = await page.context.new_cdp_session(page)
         session.on("Network.requestWillBeSent", hear)
@@ -300,7 +304,7 @@ async def test_dialogs_that_come_late_or_not_at_all(browser: Browser, filled: Fi
         report = page.get_by_role("button", name="Report", exact=True).first
         await report.click()
         await expect(page.get_by_text("This is not possible at the moment.")).to_be_in_viewport()
-        # Firefox and Safari load nothing again from an address at which a module has failed.
+        # Firefox and Safari never reload a module from a URL at which it has failed.
         for _ in range(2):
             await page.get_by_role("button", name="Write a review").click()
             await page.get_by_role("status").filter(has_text=AGAIN).wait_for()
@@ -314,7 +318,7 @@ async def test_dialogs_that_come_late_or_not_at_all(browser: Browser, filled: Fi
         await page.get_by_role("button", name="Send review").wait_for()
 
 
-async def test_what_moves_between_two_pages_is_shown_once(browser: Browser, filled: Filled) -> None:
+async def test_reviews_repeated_on_next_page_are_shown_once(browser: Browser, filled: Filled) -> None:
     async with shopping(browser, filled.show("/moving")) as page:
         await until_loaded(page)
         path = f"/storefront/v1/{filled.store}/Product/{filled.product}/reviews"
@@ -322,7 +326,7 @@ async def test_what_moves_between_two_pages_is_shown_once(browser: Browser, fill
             first = await facade.get(path, sort="helpful")
         await page.get_by_label("Sort by").select_option("helpful")
         await expect(titles(page)).to_have_text([review["title"] for review in first["results"]])
-        # The page behind the first one begins with its last two reviews again.
+        # The next page starts with the last two reviews of the first one.
         behind: dict[str, Any] = {"results": first["results"][8:], "next": None}
         allowed = {"access-control-allow-origin": "*"}
         await page.route("**/reviews?*after=*", lambda route: route.fulfill(headers=allowed, json=behind))
@@ -331,7 +335,7 @@ async def test_what_moves_between_two_pages_is_shown_once(browser: Browser, fill
         await expect(titles(page)).to_have_count(10)
 
 
-async def test_photos_that_cannot_be_had_are_told_and_not_left_behind(browser: Browser, filled: Filled) -> None:
+async def test_unusable_photos_are_reported(browser: Browser, filled: Filled) -> None:
     cut = picture((800, 600), "JPEG")[:300]
     async with shopping(browser, filled.show("/cut", new_id("camera"))) as page:
         form = await open_form(page)
@@ -357,8 +361,8 @@ async def test_photos_that_cannot_be_had_are_told_and_not_left_behind(browser: B
 
 
 @pytest.mark.parametrize("is_loaded_again", [False, True])
-async def test_a_lost_answer_makes_no_second_review(browser: Browser, filled: Filled, is_loaded_again: bool) -> None:
-    """Sent, but the answer didn't come; when the shopper tries again, the form has become too old."""
+async def test_lost_answer_makes_no_second_review(browser: Browser, filled: Filled, is_loaded_again: bool) -> None:
+    """The review was sent, but its answer was lost; when the shopper tries again, the form has expired."""
     product = new_id("camera")
     sent: list[str] = []
     files: list[Any] = [
@@ -398,8 +402,8 @@ async def test_a_lost_answer_makes_no_second_review(browser: Browser, filled: Fi
         assert len((await facade.review(id))["images"]) == 2
 
 
-async def test_photos_go_one_after_the_other(browser: Browser, filled: Filled) -> None:
-    """A slow connection has enough to do with one; one that is removed before its turn doesn't go."""
+async def test_photos_are_uploaded_one_at_a_time(browser: Browser, filled: Filled) -> None:
+    """One upload at a time suffices for a slow connection; a photo removed before its turn is not uploaded."""
     coming: asyncio.Queue[Route] = asyncio.Queue()
     files: list[Any] = [{"name": f"{n}.png", "mimeType": "image/png", "buffer": picture()} for n in range(3)]
     async with shopping(browser, filled.show("/slow", new_id("camera"))) as page:
@@ -416,9 +420,7 @@ async def test_photos_go_one_after_the_other(browser: Browser, filled: Filled) -
         assert coming.empty()
 
 
-async def test_a_photo_that_is_removed_holds_up_no_other_and_does_not_come_back(
-    browser: Browser, filled: Filled
-) -> None:
+async def test_removed_photo_stays_removed_and_delays_no_other(browser: Browser, filled: Filled) -> None:
     coming: asyncio.Queue[Route] = asyncio.Queue()
     files: list[Any] = [{"name": f"{n}.png", "mimeType": "image/png", "buffer": picture()} for n in range(3)]
     async with shopping(browser, filled.show("/removed", new_id("camera"))) as page:
@@ -438,7 +440,7 @@ async def test_a_photo_that_is_removed_holds_up_no_other_and_does_not_come_back(
         await expect(form.get_by_role("listitem")).to_have_count(1)
 
 
-async def test_no_photo_is_added_to_a_review_that_is_being_sent(browser: Browser, filled: Filled) -> None:
+async def test_no_photo_is_added_while_sending(browser: Browser, filled: Filled) -> None:
     coming: asyncio.Queue[Route] = asyncio.Queue()
     files: list[Any] = [{"name": f"{n}.png", "mimeType": "image/png", "buffer": picture()} for n in range(2)]
     async with shopping(browser, filled.show("/adding", new_id("camera"))) as page:
@@ -457,8 +459,8 @@ async def test_no_photo_is_added_to_a_review_that_is_being_sent(browser: Browser
         await expect(form.get_by_label("photos")).to_be_enabled()
 
 
-async def test_a_form_that_is_gone_keeps_nothing_any_more(browser: Browser, filled: Filled) -> None:
-    """Its upload ends when another form of the same product has what was written since."""
+async def test_replaced_form_saves_no_draft(browser: Browser, filled: Filled) -> None:
+    """Its upload ends after another form of the same product has a newer draft."""
     coming: asyncio.Queue[Route] = asyncio.Queue()
     drafts = "Object.values(sessionStorage).filter((text) => text.includes('Words'))"
     async with shopping(browser, filled.show("/replaced", new_id("camera"))) as page:
@@ -469,19 +471,19 @@ async def test_a_form_that_is_gone_keeps_nothing_any_more(browser: Browser, fill
             {"name": "slow.png", "mimeType": "image/png", "buffer": picture()}
         )
         upload = await coming.get()
-        gone = await form.element_handle()
+        old_form = await form.element_handle()
         await page.locator("plaudit-reviews").evaluate("(element) => element.setAttribute('token', 'other')")
         await expect(form.get_by_label("Your review")).to_have_value("Words of before.")
         await form.get_by_label("Your review").fill("Words of now.")
         (kept,) = await page.evaluate(drafts)
         await upload.continue_()
-        await page.wait_for_function("(form) => form.querySelector('li[id]')", arg=gone)
+        await page.wait_for_function("(form) => form.querySelector('li[id]')", arg=old_form)
         await expect(form.get_by_role("listitem")).to_have_count(0)
         assert await page.evaluate(drafts) == [kept]
 
 
-async def test_a_review_is_sent_also_where_its_page_is_left_meanwhile(browser: Browser, filled: Filled) -> None:
-    """By the shop's own script, as the photo still goes up; no draft is left of it."""
+async def test_review_is_sent_after_widget_was_removed(browser: Browser, filled: Filled) -> None:
+    """The shop's own script removes the widget during an upload; no draft remains."""
     coming: asyncio.Queue[Route] = asyncio.Queue()
     drafts = "Object.values(sessionStorage).filter((text) => text.includes('Words'))"
     async with shopping(browser, filled.show("/left", new_id("camera"))) as page:
@@ -498,18 +500,18 @@ async def test_a_review_is_sent_also_where_its_page_is_left_meanwhile(browser: B
         async with page.expect_response("**/Product/*/reviews") as answer:
             await upload.continue_()
         assert (await answer.value).ok
-        # Asked from here: to wait by itself the page would have to evaluate a text, which its policy forbids.
+        # Polled from here: `wait_for_function` with a string needs eval, which the page's policy forbids.
         await eventually(lambda: page.evaluate(drafts), lambda left: left == [])
 
 
-async def test_a_form_that_is_gone_sends_nothing_any_more(browser: Browser, filled: Filled) -> None:
-    """It waits for its photo as the page changes: what was written is a draft again, and one review once it is sent."""
+async def test_replaced_form_sends_nothing(browser: Browser, filled: Filled) -> None:
+    """The page changes while the form waits for its photo: the text becomes a draft again, and is sent once."""
     coming: asyncio.Queue[Route] = asyncio.Queue()
     product, sent = new_id("camera"), list[str]()
 
-    def note(asked: Request) -> None:
-        if asked.method == "POST" and asked.url.endswith("/reviews"):
-            sent.append(asked.headers["idempotency-key"])
+    def note(request: Request) -> None:
+        if request.method == "POST" and request.url.endswith("/reviews"):
+            sent.append(request.headers["idempotency-key"])
 
     async with shopping(browser, filled.show("/gone", product)) as page:
         page.on("request", note)
@@ -522,14 +524,14 @@ async def test_a_form_that_is_gone_sends_nothing_any_more(browser: Browser, fill
         )
         upload = await coming.get()
         await form.get_by_role("button", name="Send review").click()
-        gone = await form.element_handle()
+        old_form = await form.element_handle()
         for language in ("de", "en"):
             await page.locator("plaudit-reviews").evaluate("(one, lang) => one.setAttribute('lang', lang)", language)
         form = await open_form(page)
         await expect(form.get_by_label("Your review")).to_have_value(WORDS)
         await upload.continue_()
-        await page.wait_for_function("(form) => form.querySelector('li[id]')", arg=gone)
-        # It had less to wait for than this one, had it gone on.
+        await page.wait_for_function("(form) => form.querySelector('li[id]')", arg=old_form)
+        # The old form would have been sent first, had it continued.
         await form.get_by_role("button", name="Send review").click()
         await page.get_by_text("Your review will appear once it has been checked.").wait_for()
     assert len(sent) == 1

@@ -1,4 +1,4 @@
-"""What visitors write on the pages of shops: reviews with images, votes and reports, and what is refused."""
+"""Submissions from shop pages: reviews with images, votes and reports, and their refusals."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from tests.support.waiting import eventually
 
 ORIGIN = "https://shop.example"
 READ = timedelta(seconds=10)
-"""A visitor reads a form for so long."""
+"""Time that a visitor takes to fill in a form."""
 
 REVIEW: Json = {"rating": 4, "title": "Solid", "review": "It stands in any wind.", "userName": "Ann"}
 
@@ -52,17 +52,17 @@ class Page:
         return Page(self.facade, self.key, self.store, product)
 
     def stamp(self, ago: timedelta = READ) -> str:
-        """The stamp of a form that was opened so long ago."""
+        """Return the stamp of a form that was opened this long ago."""
         return new_stamp(ObjectKey(Entity("Product", self.product), self.store), datetime.now(UTC) - ago, self.key)
 
     def token(self, product: str | None = None, days: int = 9) -> str:
-        """The review token of a customer of the shop."""
+        """Return a review token of a customer of the shop."""
         expires = datetime.now(UTC) + timedelta(days=days)
         bought = ReviewToken(self.store, new_id("order"), "1", product or self.product, "anna", expires)
         return sign_token(bought, self.key)
 
     async def takes(self) -> Json:
-        """Whose reviews its form says are taken."""
+        """Return the form's fields about accepted reviews."""
         form = body_of(await self.facade.http.get(f"{self.path}/form"), dict)
         return {name: form[name] for name in ("open", "anonymous")}
 
@@ -70,7 +70,7 @@ class Page:
         return await self.facade.http.request(method, f"{self.path}/{what}", json=body, headers={**WAIT, **headers})
 
     async def write(self, **fields: Any) -> httpx.Response:
-        """Send a review as a visitor would."""
+        """Send a review like a visitor."""
         return await self.send("reviews", {**REVIEW, "stamp": self.stamp(), "website": "", **fields})
 
     async def upload(self, content: bytes, **query: str) -> httpx.Response:
@@ -78,20 +78,20 @@ class Page:
         return await self.facade.http.post(f"{self.path}/images", content=content, params=query, headers=headers)
 
     async def taken(self, response: httpx.Response) -> Json:
-        """The answer to something that must be taken, once it has taken effect."""
+        """Return the answer to an accepted request, once it has taken effect."""
         return await applied(self.facade.http, response)
 
     async def shown(self) -> list[Json]:
         return list(body_of(await self.facade.http.get(f"{self.path}/reviews"), dict)["results"])
 
     async def approved(self, **fields: Any) -> str:
-        """An approved review of the object."""
+        """Submit an approved review of the object; returns its id."""
         (id,) = await self.facade.submit_approved(submission(self.product, storeId=self.store, **fields))
         return id
 
 
 async def opened_page(service: Service, facade: Facade, product: str, **settings: Any) -> Page:
-    """The page of an object in a shop of its own."""
+    """Open a page of an object in a new shop."""
     async with service.mongo() as database:
         keys = await ReviewTokenRepository(database).keys()
     store = await facade.open_store(storefrontOrigins=[ORIGIN], **settings)
@@ -103,14 +103,14 @@ async def page(service: Service, facade: Facade, product: str) -> Page:
     return await opened_page(service, facade, product)
 
 
-def refused(response: httpx.Response, status: int = 403) -> str:
-    """The one code for which something is refused."""
+def refusal_code(response: httpx.Response, status: int = 403) -> str:
+    """Return the single error code of a refusal."""
     ((_, code),) = errors_of(response, status)
     return code
 
 
 @pytest.mark.long
-async def test_a_review_with_an_image_is_shown_once_it_is_approved(page: Page, service: Service) -> None:
+async def test_approved_review_is_shown_with_its_image(page: Page, service: Service) -> None:
     http = page.facade.http
     response = await http.get(f"{page.path}/form", headers={"origin": ORIGIN})
     form = body_of(response, dict)
@@ -149,8 +149,8 @@ async def test_a_review_with_an_image_is_shown_once_it_is_approved(page: Page, s
     assert "127.0.0.1" not in str(await service.find("reviews", id))
 
 
-async def test_what_is_sent_again_with_another_stamp_is_the_same(page: Page) -> None:
-    """The answer was lost, and the form is renewed by the time that a shopper tries again."""
+async def test_repeat_with_another_stamp_is_the_same_review(page: Page) -> None:
+    """The answer was lost, and by the next attempt the form has been renewed."""
     key = {"Idempotency-Key": new_id("key")}
     image = picture()
     ids = set()
@@ -170,19 +170,19 @@ async def test_what_is_sent_again_with_another_stamp_is_the_same(page: Page) -> 
 
 
 @pytest.mark.long
-async def test_a_key_whose_outcome_is_forgotten_edits_nothing(
+async def test_reused_key_with_forgotten_outcome_edits_nothing(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
-    """Outcomes are kept for a day; the id that is made of a key stays the same."""
+    """Outcomes are kept for a day, while the review id derived from a key stays the same."""
     page = await opened_page(own_service, own_facade, product, editsKeepStatus=True)
     http, text = own_facade.http, str(REVIEW["review"])
 
-    async def by_page(key: str, said: str) -> httpx.Response:
-        body = {**REVIEW, "review": said, "stamp": page.stamp()}
+    async def by_page(key: str, text_sent: str) -> httpx.Response:
+        body = {**REVIEW, "review": text_sent, "stamp": page.stamp()}
         return await page.send("reviews", body, **{"Idempotency-Key": key})
 
-    async def by_facade(user: str | None, key: str, said: str) -> httpx.Response:
-        body = submission(product, storeId=page.store, userId=user, review=said)
+    async def by_facade(user: str | None, key: str, text_sent: str) -> httpx.Response:
+        body = submission(product, storeId=page.store, userId=user, review=text_sent)
         return await http.post(REVIEWS, json=[body], headers={**WAIT, "Idempotency-Key": key})
 
     ways: list[Callable[[str, str], Awaitable[httpx.Response]]]
@@ -193,7 +193,7 @@ async def test_a_key_whose_outcome_is_forgotten_edits_nothing(
     assert await own_facade.moderate("approve", *ids) == ["applied"] * len(ids)
     async with own_service.mongo() as database:
         await database.outcomes.delete_many({})
-    await own_service.restart("api")  # which remembers commands for ten minutes
+    await own_service.restart("api")  # clears its cache of commands, which lasts ten minutes
     for (way, key), id in zip(sent[::2], ids[::2], strict=True):
         (result,) = await own_facade.results(await way(key, "Buy it elsewhere."))
         assert result == {"id": id, "outcome": "refused", "reason": "id-taken"}
@@ -210,19 +210,19 @@ def picture_of_noise(side: int) -> bytes:
 
 
 @pytest.mark.long
-async def test_forms_that_are_refused(page: Page, http: httpx.AsyncClient) -> None:
+async def test_invalid_forms_are_refused(page: Page, http: httpx.AsyncClient) -> None:
     other = page.of(new_id())
-    assert refused(await page.write(stamp=None)) == "stamp-missing"
-    assert refused(await page.write(stamp="")) == "stamp-missing"
-    assert refused(await page.write(stamp="1.x")) == "stamp-invalid"
-    assert refused(await page.write(stamp=other.stamp())) == "stamp-invalid"
-    assert refused(await page.write(stamp=page.stamp(-timedelta(hours=1)))) == "too-fast"
-    assert refused(await page.write(stamp=page.stamp(timedelta(hours=25)))) == "stamp-expired"
-    assert refused(await page.write(website="https://spam.example")) == "website-filled"
+    assert refusal_code(await page.write(stamp=None)) == "stamp-missing"
+    assert refusal_code(await page.write(stamp="")) == "stamp-missing"
+    assert refusal_code(await page.write(stamp="1.x")) == "stamp-invalid"
+    assert refusal_code(await page.write(stamp=other.stamp())) == "stamp-invalid"
+    assert refusal_code(await page.write(stamp=page.stamp(-timedelta(hours=1)))) == "too-fast"
+    assert refusal_code(await page.write(stamp=page.stamp(timedelta(hours=25)))) == "stamp-expired"
+    assert refusal_code(await page.write(website="https://spam.example")) == "website-filled"
     problem = problem_of(await page.write(stamp=None), 403)
     assert "request `form`" in problem["errors"][0]["message"]
     assert problem["errors"][0]["pointer"] == "/stamp"
-    # A page names neither the author nor another object, store or id.
+    # A page can't set the author, or another object, store or id.
     for field in ("userId", "storeId", "EntityId", "id", "source", "incentivized"):
         assert errors_of(await page.write(**{field: "x"})) == [(f"/{field}", "unknown-field")]
     assert "Did you mean userName?" in (await page.write(usrName="x")).text
@@ -249,43 +249,43 @@ async def test_pages_of_other_origins_are_refused(page: Page, headers: dict[str,
         assert "storefrontOrigins" in problem["detail"], what
 
 
-async def test_pages_of_ours_may_write(page: Page) -> None:
+async def test_own_pages_may_write(page: Page) -> None:
     host = str(page.facade.http.base_url)
     own = {"origin": host.rstrip("/"), "sec-fetch-site": "same-origin"}
     await page.taken(await page.send("reviews", {**REVIEW, "stamp": page.stamp()}, **own))
 
 
 @pytest.mark.long
-async def test_the_rules_of_the_store_and_tokens(service: Service, facade: Facade, product: str) -> None:
+async def test_store_rules_and_review_tokens(service: Service, facade: Facade, product: str) -> None:
     strict = {"anonymousReviewsAllowed": False, "purchaseRequired": True}
     page = await opened_page(service, facade, product, **strict)
     assert await page.takes() == {"open": True, "anonymous": False}
     assert errors_of(await page.write(), 403) == [("", "anonymous-not-allowed")]
     token = page.token()
-    assert refused(await page.write(token=token[:-2] + "xx")) == "token-invalid"
-    assert refused(await page.write(token=page.token(days=-1))) == "token-expired"
-    assert refused(await page.write(token=page.token(product="tripod"))) == "token-mismatch"
+    assert refusal_code(await page.write(token=token[:-2] + "xx")) == "token-invalid"
+    assert refusal_code(await page.write(token=page.token(days=-1))) == "token-expired"
+    assert refusal_code(await page.write(token=page.token(product="tripod"))) == "token-mismatch"
     elsewhere = await opened_page(service, facade, product)
-    assert refused(await elsewhere.write(token=token)) == "token-mismatch"
+    assert refusal_code(await elsewhere.write(token=token)) == "token-mismatch"
     (id,) = (await page.taken(await page.write(token=token)))["ids"]
     stored = await facade.review(id)
     assert [stored[name] for name in ("source", "userId", "verifiedPurchase")] == ["reminder", "anna", True]
-    assert refused(await page.write(token=token)) == "token-used"
+    assert refusal_code(await page.write(token=token)) == "token-used"
     problem_of(await page.of(new_id()).write(token=token), 403)
     closed = await opened_page(service, facade, product, reviewsEnabled=False)
     assert await closed.takes() == {"open": False, "anonymous": False}
-    assert refused(await closed.write()) == "reviews-disabled"
+    assert refusal_code(await closed.write()) == "reviews-disabled"
 
 
 @pytest.mark.long
-async def test_votes_are_of_browsers_and_can_be_forgotten(page: Page, service: Service) -> None:
+async def test_votes_of_a_browser_can_be_exported_and_erased(page: Page, service: Service) -> None:
     id, browser = await page.approved(), new_id("browser-of-somebody")
 
     async def vote(helpful: bool | None, voter: str = browser) -> httpx.Response:
-        told = {"reviewId": id, "voter": voter}
+        vote_body = {"reviewId": id, "voter": voter}
         if helpful is None:
-            return await page.send("votes", told, method="DELETE")
-        return await page.send("votes", {**told, "helpful": helpful})
+            return await page.send("votes", vote_body, method="DELETE")
+        return await page.send("votes", {**vote_body, "helpful": helpful})
 
     for helpful in (True, True, None, False):
         await page.taken(await vote(helpful))
@@ -307,7 +307,7 @@ async def test_votes_are_of_browsers_and_can_be_forgotten(page: Page, service: S
 
 
 @pytest.mark.long
-async def test_one_address_votes_a_few_times(page: Page) -> None:
+async def test_votes_per_address_are_limited(page: Page) -> None:
     id = await page.approved()
 
     async def vote(number: int) -> httpx.Response:
@@ -315,14 +315,14 @@ async def test_one_address_votes_a_few_times(page: Page) -> None:
 
     for number in range(10):
         await page.taken(await vote(number))
-    refused = await vote(10)
-    assert "10 votes an hour" in problem_of(refused, 429)["detail"]
-    assert 0 < int(refused.headers["retry-after"]) <= 360
+    response = await vote(10)
+    assert "10 votes an hour" in problem_of(response, 429)["detail"]
+    assert 0 < int(response.headers["retry-after"]) <= 360
     assert (await page.facade.review(id))["helpful"] == 10
 
 
 @pytest.mark.long
-async def test_votes_and_reports_are_about_what_the_page_shows(page: Page) -> None:
+async def test_votes_and_reports_need_a_review_of_the_page(page: Page) -> None:
     elsewhere = await page.facade.open_store()
     (new,) = await page.facade.submit(submission(page.product, storeId=page.store))
     (foreign,) = await page.facade.submit_approved(submission(page.product, storeId=elsewhere))
@@ -337,7 +337,7 @@ async def test_votes_and_reports_are_about_what_the_page_shows(page: Page) -> No
     ) == [("/userId", "unknown-field")]
 
 
-async def test_a_report_reaches_the_moderators(page: Page) -> None:
+async def test_report_reaches_moderators(page: Page) -> None:
     id = await page.approved()
     report = {"reviewId": id, "reason": "personal-data", "explanation": "My street", "email": "b@example.org"}
     assert errors_of(await page.send("reports", report)) == [("/goodFaith", "missing")]
@@ -349,11 +349,11 @@ async def test_a_report_reaches_the_moderators(page: Page) -> None:
     assert statuses == [200, 200, 200, 200, 429]
 
 
-async def test_uploads_that_are_refused(page: Page) -> None:
+async def test_invalid_uploads_are_refused(page: Page) -> None:
     image = picture()
-    assert refused(await page.upload(image)) == "stamp-missing"
-    assert refused(await page.upload(image, stamp=page.of("other").stamp())) == "stamp-invalid"
-    assert refused(await page.upload(image, stamp=page.stamp(timedelta(hours=25)))) == "stamp-expired"
+    assert refusal_code(await page.upload(image)) == "stamp-missing"
+    assert refusal_code(await page.upload(image, stamp=page.of("other").stamp())) == "stamp-invalid"
+    assert refusal_code(await page.upload(image, stamp=page.stamp(timedelta(hours=25)))) == "stamp-expired"
     problem_of(await page.upload(b"GIF89a", stamp=page.stamp()), 415)
     problem_of(await page.upload(b"\x89PNG\r\n\x1a\n" + bytes(10 * 1024 * 1024), stamp=page.stamp()), 413)
     assert errors_of(await page.upload(image, stamp=page.stamp(), userId="anna")) == [("/userId", "unknown-parameter")]
@@ -361,25 +361,25 @@ async def test_uploads_that_are_refused(page: Page) -> None:
 
 
 @pytest.mark.long
-async def test_a_service_with_a_check_and_rates_of_its_own(servers: Servers, tmp_path: Path, product: str) -> None:
+async def test_service_with_challenge_and_custom_rates(servers: Servers, tmp_path: Path, product: str) -> None:
     settings = {"PLAUDIT_STOREFRONT__CHECK": "true", "PLAUDIT_STOREFRONT__REVIEWS_PER_HOUR": "2"}
     async with running_service(servers, tmp_path, **settings) as service, facade_of(service) as facade:
         page = await opened_page(service, facade, product)
-        assert refused(await page.write()) == "check-missing"
-        assert refused(await page.write(check="e30=")) == "check-failed"
-        solution = await solved(page)
-        assert refused(await page.of(new_id()).write(check=solution)) == "check-failed"
+        assert refusal_code(await page.write()) == "check-missing"
+        assert refusal_code(await page.write(check="e30=")) == "check-failed"
+        solution = await solve(page)
+        assert refusal_code(await page.of(new_id()).write(check=solution)) == "check-failed"
         for _ in range(2):
             await page.taken(await page.write(check=solution))
         problem = problem_of(await page.write(check=solution), 429)
         assert "2 reviews an hour" in problem["detail"]
         other = page.of(new_id())
-        await page.taken(await other.write(check=await solved(other)))
+        await page.taken(await other.write(check=await solve(other)))
         assert await eventually(partial(facade.listed, entityIds=[page.product]), lambda ids: len(ids) == 2)
 
 
-async def solved(page: Page) -> str:
-    """The solution of a challenge, as a browser sends it."""
+async def solve(page: Page) -> str:
+    """Solve a challenge; returns the solution as a browser sends it."""
     check = body_of(await page.facade.http.get(f"{page.path}/form"), dict)["check"]
     found = solve_challenge(check["challenge"], check["salt"], check["algorithm"], check["maxnumber"])
     assert found is not None

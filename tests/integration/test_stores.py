@@ -42,7 +42,7 @@ GENERAL = {
 
 
 @pytest.mark.long
-async def test_a_partial_body_merges_into_a_store(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_partial_body_merges_into_store(facade: Facade, http: httpx.AsyncClient) -> None:
     id = new_id("store")
     path = f"/api/stores/{id}"
     assert (await http.get(path)).status_code == 404
@@ -70,7 +70,7 @@ async def test_a_partial_body_merges_into_a_store(facade: Facade, http: httpx.As
     assert await put({"name": None, "languages": [], "settings": {"ratingCalculationMethod": None}}) == store
 
 
-async def test_a_partial_body_merges_into_the_settings(facade: Facade) -> None:
+async def test_partial_body_merges_into_settings(facade: Facade) -> None:
     async def put(body: Json) -> Any:
         assert await facade.command("PUT", "/api/settings", body) == [{"id": "general", "outcome": "applied"}]
         return await facade.get("/api/settings")
@@ -117,11 +117,11 @@ async def test_a_partial_body_merges_into_the_settings(facade: Facade) -> None:
     ],
     ids=str,
 )
-async def test_settings_out_of_bounds(http: httpx.AsyncClient, path: str, wrong: Json) -> None:
+async def test_settings_out_of_bounds_are_refused(http: httpx.AsyncClient, path: str, wrong: Json) -> None:
     assert problem_of(await http.put(path, json=wrong), 422)["errors"]
 
 
-async def test_feedback_as_the_store_allows_it(facade: Facade) -> None:
+async def test_feedback_follows_the_store_settings(facade: Facade) -> None:
     async def reasons(store: str | None, user: str | None = "anna") -> Any:
         query = {"storeId": store, "userId": user, "entityType": "Product", "entityId": "camera"}
         known = {name: value for name, value in query.items() if value is not None}
@@ -141,7 +141,7 @@ async def test_feedback_as_the_store_allows_it(facade: Facade) -> None:
     assert await reasons(named, "") == ["anonymous-not-allowed"]
 
 
-async def test_the_consumer_applies_the_rules_again(facade: Facade, service: Service, product: str) -> None:
+async def test_consumer_applies_the_store_rules(facade: Facade, service: Service, product: str) -> None:
     open_, closed = await facade.open_store(), await facade.open_store(reviewsEnabled=False)
     named = await facade.open_store(anonymousReviewsAllowed=False)
     reviews = [
@@ -156,8 +156,8 @@ async def test_the_consumer_applies_the_rules_again(facade: Facade, service: Ser
     assert {row["title"] for row in rows} == {"open", "without a store"}
 
     async def refused() -> list[tuple[str, str]]:
-        told = await service.events(f"Product:{product}")
-        return [(data["storeId"], data["code"]) for kind, data in told if kind == "SubmissionRefused"]
+        events = await service.events(f"Product:{product}")
+        return [(data["storeId"], data["code"]) for kind, data in events if kind == "SubmissionRefused"]
 
     found = await eventually(refused, lambda found: len(found) >= 3)
     assert set(found) == {
@@ -167,7 +167,7 @@ async def test_the_consumer_applies_the_rules_again(facade: Facade, service: Ser
     }
 
 
-async def test_a_command_that_was_refused_stays_so(facade: Facade, service: Service, product: str) -> None:
+async def test_refused_command_stays_refused(facade: Facade, service: Service, product: str) -> None:
     store, command = await facade.open_store(reviewsEnabled=False), str(uuid4())
     review = submission(product, storeId=store, id=new_id("review"), commandId=command)
 
@@ -187,7 +187,7 @@ async def test_a_command_that_was_refused_stays_so(facade: Facade, service: Serv
     assert await eventually(partial(outcomes, other["commandId"])) == ["applied"]
 
 
-async def test_a_store_by_kafka(facade: Facade, http: httpx.AsyncClient, service: Service) -> None:
+async def test_store_is_updated_by_kafka(facade: Facade, http: httpx.AsyncClient, service: Service) -> None:
     id = new_id("store")
     updates: list[Json] = [
         {"id": id, "name": "Shop", "settings": {"reviewsEnabled": True, "anonymousReviewsAllowed": True}},
@@ -205,7 +205,7 @@ async def test_a_store_by_kafka(facade: Facade, http: httpx.AsyncClient, service
     await facade.submit(submission(new_id(), storeId=id, userId=None))
 
 
-async def test_a_repeated_update_does_not_undo_a_later_one(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_repeated_update_does_not_undo_a_later_one(facade: Facade, http: httpx.AsyncClient) -> None:
     id, key = new_id("store"), once()
     send = partial(http.put, f"/api/stores/{id}", json={"name": "first"}, headers=key)
     first = await decided(send)

@@ -1,4 +1,4 @@
-"""A token that is bound to a store sees and changes that store alone, whatever it tries."""
+"""Callers bound to a store can neither see nor change anything of other stores."""
 
 import asyncio
 import json
@@ -51,14 +51,14 @@ class Shops:
         return Returns(self.secured.service, self.bound.http)
 
     async def refused(self, method: str, path: str, body: Any = None, status: int = 403, **options: Any) -> Json:
-        """Ask for what must not be; returns the problem."""
+        """Send a request that must be refused; returns the problem."""
         response = await self.bound.http.request(method, path, json=body, headers=WAIT, **options)
         return problem_of(response, status)
 
     async def refused_by_consumer(
         self, topic: str, id: str, command: Json, key: str | None = None, outcome: str = "refused"
     ) -> None:
-        """Publish a command of somebody bound to `mine`, and wait until it is refused, or finds nothing."""
+        """Publish a command of a caller bound to `mine`, and wait until it is refused, or has this outcome."""
         command_id = str(uuid4())
         sent = message({**command, "stores": [self.mine], "commandId": command_id}, key or id)
         await self.secured.service.publish(topic, sent)
@@ -84,7 +84,7 @@ async def shops(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> A
         yield Shops(secured, everything, bound, mine, other, product, reviews, orders, returns)
 
 
-async def test_reviews_of_other_stores_are_not_seen(shops: Shops) -> None:
+async def test_reviews_of_other_stores_are_hidden(shops: Shops) -> None:
     mine = shops.reviews[shops.mine]
     assert await shops.bound.listed(entityIds=[shops.product]) == [mine]
     assert (await shops.bound.page(entityIds=[shops.product], take=0))["totalCount"] == 1
@@ -98,7 +98,7 @@ async def test_reviews_of_other_stores_are_not_seen(shops: Shops) -> None:
     await shops.refused("GET", f"{REVIEWS}/canLeaveFeedback?entityType=Product&entityId=1")
 
 
-async def test_what_belongs_to_a_review_of_another_store_is_neither_seen_nor_changed(shops: Shops) -> None:
+async def test_details_of_reviews_of_other_stores_are_protected(shops: Shops) -> None:
     image = "0190b8a2-5c1e-7d3a-9b61-2f4d8e0c7a11"
     vote, report = {"userId": "anna", "helpful": True}, {"reason": "spam", "explanation": "No", "goodFaith": True}
     (approved,) = await shops.all.submit_approved(submission(new_id(), storeId=shops.other))
@@ -119,7 +119,7 @@ async def test_what_belongs_to_a_review_of_another_store_is_neither_seen_nor_cha
         await shops.refused(method, path, rest)
 
 
-async def test_changes_of_other_stores_are_not_told(shops: Shops) -> None:
+async def test_changes_of_other_stores_are_hidden(shops: Shops) -> None:
     hidden, seen = new_id(), new_id()
     await shops.all.submit(submission(hidden, storeId=shops.other), submission(seen, storeId=shops.mine))
     response = await shops.bound.http.post(f"{REVIEWS}/changes", json={"modifiedDate": "2020-01-01"})
@@ -128,7 +128,7 @@ async def test_changes_of_other_stores_are_not_told(shops: Shops) -> None:
 
 
 @pytest.mark.long
-async def test_ratings_of_other_stores_are_not_seen(shops: Shops, product: str) -> None:
+async def test_ratings_of_other_stores_are_hidden(shops: Shops, product: str) -> None:
     await shops.all.submit_approved(*(submission(product, storeId=s) for s in (shops.mine, shops.other, None)))
     assert len(await shops.all.ratings(product)) == 3
     assert [rating["storeId"] for rating in await shops.bound.ratings(product)] == [shops.mine]
@@ -147,7 +147,7 @@ async def test_ratings_of_other_stores_are_not_seen(shops: Shops, product: str) 
     await shops.refused("POST", "/api/rating/calculateStore?storeId=")
 
 
-async def test_orders_of_other_stores_are_not_seen(shops: Shops) -> None:
+async def test_orders_of_other_stores_are_hidden(shops: Shops) -> None:
     both = {"ids": list(shops.orders.values())}
     for search in (both, {"keyword": shops.orders[shops.other]}, {"customerId": "anna"}):
         page = body_of(await shops.bound.http.post("/api/orders/search", json=search), dict)
@@ -172,13 +172,13 @@ async def test_no_reviews_for_other_stores(shops: Shops, fields: Json) -> None:
     assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [("/1/storeId", "other-store")]
 
 
-async def test_whole_reviews_and_counts_of_other_stores_are_not_seen(shops: Shops) -> None:
+async def test_search_and_counts_exclude_other_stores(shops: Shops) -> None:
     search = {"entityIds": [shops.product]}
     page = body_of(await shops.bound.http.post(f"{REVIEWS}/search", json=search), dict)
     assert [row["storeId"] for row in page["results"]] == [shops.mine]
     counts = body_of(await shops.bound.http.post(f"{REVIEWS}/counts", json=search), dict)
     assert sum(counts.values()) == 1
-    # A page of another's list begins elsewhere, in one's own.
+    # The cursor of another caller's list is a position in the own list.
     first = await shops.all.page(**search, take=1, sort="createdDate")
     following = await shops.bound.listed("storeName", **search, take=3, sort="createdDate", after=first["next"])
     assert set(following) <= {shops.mine}
@@ -193,18 +193,18 @@ async def test_no_reviews_of_other_users(shops: Shops) -> None:
     question = f"{REVIEWS}/canLeaveFeedback?storeId={shops.mine}&entityType=Product&entityId=1"
     await shops.refused("GET", f"{question}&userId=berta")
     assert (await shops.bound.http.get(f"{question}&userId=anna")).json()["canLeaveFeedback"]
-    # Her own, nobody's, and, for who may, anybody's.
+    # One's own, anonymous ones, and, with the permission, anybody's.
     await shops.bound.submit({**review, "userId": "anna"}, {**review, "userId": None})
     await shops.all.submit({**review, "userId": "berta"})
 
 
-async def test_nobody_ends_the_reminders_of_other_customers(shops: Shops) -> None:
+async def test_reminders_of_other_customers_cannot_be_ended(shops: Shops) -> None:
     bound, path = shops.bound, f"{REVIEWS}/viewedRequestReview"
     own = await shops.all_returns.ordered({"line": 1}, storeId=shops.mine, customerId="anna")
     foreign = await shops.all_returns.ordered({"line": 1}, storeId=shops.mine, customerId="berta")
     for order, outcome in ((own, "applied"), (foreign, "not-found"), (new_id("order"), "not-found")):
         assert await bound.command("POST", path, {"customerOrderId": order}) == [{"id": order, "outcome": outcome}]
-    # A shop passes on what its customers saw.
+    # A shop reports what its customers viewed.
     (result,) = await shops.all.command("POST", path, {"customerOrderId": foreign})
     assert result["outcome"] == "applied"
 
@@ -222,8 +222,8 @@ async def test_no_moderation_in_other_stores(shops: Shops, action: str) -> None:
     assert len(await shops.all.listed(entityIds=[shops.product])) == 3
 
 
-async def test_a_command_that_overtakes_its_submission_is_decided_upon_when_that_comes(shops: Shops) -> None:
-    """The facade can't know yet whose review it will be: the consumer decides."""
+async def test_early_command_is_checked_when_its_review_arrives(shops: Shops) -> None:
+    """The API can't know yet whose review it will be, so the consumer decides."""
     product = new_id()
     ids = {store: str(uuid4()) for store in (shops.mine, shops.other)}
     body_of(await shops.bound.http.post(f"{REVIEWS}/approve", json=list(ids.values())), dict, 202)
@@ -240,14 +240,14 @@ async def test_a_command_that_overtakes_its_submission_is_decided_upon_when_that
     assert await shops.all.listed("id", entityIds=[product], reviewStatus="New") == [ids[shops.other]]
 
 
-async def test_consumers_decide_again(shops: Shops, product: str) -> None:
-    """A command from elsewhere that says which stores its sender is bound to holds for these alone."""
+async def test_consumers_check_stores_again(shops: Shops, product: str) -> None:
+    """A command from elsewhere that states the stores of its sender only affects these."""
     (id,) = await shops.all.submit(submission(product, storeId=shops.other))
     await shops.refused_by_consumer("moderation-commands", id, {"action": "delete", "ids": [id]})
     assert await shops.all.listed(entityIds=[product]) == [id]
 
 
-async def test_returns_of_other_stores_are_not_seen(shops: Shops) -> None:
+async def test_returns_of_other_stores_are_hidden(shops: Shops) -> None:
     bound = shops.bound_returns
     ids = list(shops.returns.values())
     assert await bound.found(objectIds=ids) == [shops.returns[shops.mine]]
@@ -268,17 +268,17 @@ async def test_returns_follow_their_order_into_its_store(shops: Shops) -> None:
         await database["returns"].update_one({"_id": own}, {"$set": {"number": number}})
     assert await bound.found(objectIds=[first, second]) == []
     for order in orders[:2]:
-        told = an_order(order, {"line": 1}, storeId=shops.mine, modifiedDate="2022-03-15T10:00:00Z")
-        await service.publish("order-events", order_event(told))
+        order_data = an_order(order, {"line": 1}, storeId=shops.mine, modifiedDate="2022-03-15T10:00:00Z")
+        await service.publish("order-events", order_event(order_data))
         await eventually(partial(bound.available, order), lambda known: known is not None)
     await eventually(partial(bound.get, first))
     await bound.change(first, status="Approved")
-    # The number of the other one is taken there.
+    # The number of the other return is already used in that store.
     assert await bound.found(objectIds=[first, second]) == [first]
     assert (await everything.existing(second))["number"] == number
 
 
-async def test_a_queue_hears_nothing_of_other_stores(shops: Shops, product: str) -> None:
+async def test_queue_receives_no_events_of_other_stores(shops: Shops, product: str) -> None:
     service, stores = shops.secured.service, (shops.mine, shops.other)
     names = [service.topic(topic) for topic in (Topic.EVENTS, Topic.REVIEW_CLAIMS)]
     feed = QueueNews(Tail(KafkaConnection(service.servers.kafka), names))
@@ -294,17 +294,17 @@ async def test_a_queue_hears_nothing_of_other_stores(shops: Shops, product: str)
 
     listening = [asyncio.create_task(hear(store)) for store in heard]
     try:
-        await asyncio.sleep(0)  # they listen from their first step on
+        await asyncio.sleep(0)  # they subscribe in their first step
         ids = await shops.all.submit(*(submission(product, storeId=store) for store in stores))
         for id in ids:
             claim = await shops.all.http.post(f"{REVIEWS}/{id}/claim", json={"desk": id})
             assert claim.is_success
         of = {store: {("new", id), ("claimed", id)} for store, id in zip(stores, ids, strict=True)}
-        await eventually(lambda: set(heard[None]), lambda told: told >= of[shops.mine] | of[shops.other])
+        await eventually(lambda: set(heard[None]), lambda heard_of: heard_of >= of[shops.mine] | of[shops.other])
         for store, other in (stores, stores[::-1]):
             await eventually(partial(set, heard[store]), of[store].issubset)
             assert not of[other] & set(heard[store])
-            # The claims that hold are told first.
+            # Existing claims come first.
             first = await anext(feed.news(caller_of(store), 60))
             assert first is not None
             assert ("claimed", first.review_id) in of[store]
@@ -316,9 +316,9 @@ async def test_a_queue_hears_nothing_of_other_stores(shops: Shops, product: str)
 
 
 async def test_no_returns_in_other_stores(shops: Shops) -> None:
-    wanted = wanted_return(shops.orders[shops.other], {"line": 1})
-    foreign = await shops.refused("POST", RETURNS, wanted, status=422)
-    unknown = await shops.refused("POST", RETURNS, {**wanted, "orderId": "nobody's"}, status=422)
+    return_data = wanted_return(shops.orders[shops.other], {"line": 1})
+    foreign = await shops.refused("POST", RETURNS, return_data, status=422)
+    unknown = await shops.refused("POST", RETURNS, {**return_data, "orderId": "nobody's"}, status=422)
     assert [error["code"] for error in foreign["errors"]] == [error["code"] for error in unknown["errors"]]
     await shops.refused("PUT", RETURNS, {"id": shops.returns[shops.other], "status": "Canceled"}, status=404)
     deletion = await shops.bound.command("DELETE", f"{RETURNS}?ids={shops.returns[shops.other]}")
@@ -327,20 +327,20 @@ async def test_no_returns_in_other_stores(shops: Shops) -> None:
 
 
 @pytest.mark.parametrize("action", ["create", "update", "delete"])
-async def test_consumers_decide_again_about_returns(shops: Shops, action: str) -> None:
+async def test_consumers_check_stores_of_returns_again(shops: Shops, action: str) -> None:
     order, id = shops.orders[shops.other], shops.returns[shops.other]
-    wanted: Json = {"id": id, "orderId": order, "status": "Canceled"}
+    return_data: Json = {"id": id, "orderId": order, "status": "Canceled"}
     if action == "create":
-        wanted = wanted_return(order, {"line": 1}, id=str(uuid4()))
+        return_data = wanted_return(order, {"line": 1}, id=str(uuid4()))
     if action == "delete":
-        wanted = {"id": id}
+        return_data = {"id": id}
     outcome = "not-found" if action == "delete" else "refused"
-    command = {"action": action, "return": wanted}
-    await shops.refused_by_consumer("return-commands", wanted["id"], command, order, outcome)
+    command = {"action": action, "return": return_data}
+    await shops.refused_by_consumer("return-commands", return_data["id"], command, order, outcome)
     assert await shops.all_returns.available(order) == {"line": 4}
 
 
-async def test_returns_say_who_asked_for_them(shops: Shops) -> None:
+async def test_returns_name_their_authors(shops: Shops) -> None:
     order = await shops.all_returns.ordered({"line": 3}, storeId=shops.mine)
     id = await shops.bound_returns.create(order, {"line": 1})
     await shops.all_returns.change(id, status="Approved")
@@ -348,7 +348,7 @@ async def test_returns_say_who_asked_for_them(shops: Shops) -> None:
     assert (stored["createdBy"], stored["modifiedBy"]) == ("anna", "admin")
 
 
-async def test_settings_of_other_stores(shops: Shops) -> None:
+async def test_settings_of_other_stores_are_protected(shops: Shops) -> None:
     assert [store["id"] for store in await shops.bound.get("/api/stores")] == [shops.mine]
     for store in (shops.other, "not-registered-yet"):
         await shops.refused("GET", f"/api/stores/{store}")
@@ -357,7 +357,7 @@ async def test_settings_of_other_stores(shops: Shops) -> None:
     await shops.bound.command("PUT", f"/api/stores/{shops.mine}", {"name": "Mine"})
 
 
-async def test_what_concerns_all_stores(shops: Shops) -> None:
+async def test_global_resources_need_access_to_all_stores(shops: Shops) -> None:
     everything = set(Permission)
     async with shops.secured.facade(sorted(everything), [shops.mine], subject="anna") as bound:
         for method, path in (("GET", "/api/settings"), ("PUT", "/api/settings"), ("GET", "/metrics")):
@@ -368,7 +368,7 @@ async def test_what_concerns_all_stores(shops: Shops) -> None:
             assert (await unbound.http.get(path)).status_code == 200
 
 
-async def test_templates_of_other_stores(shops: Shops) -> None:
+async def test_templates_of_other_stores_are_protected(shops: Shops) -> None:
     path = "/api/notificationTemplates/OrderReviewRequest"
     for store in (shops.mine, shops.other):
         await shops.all.command("PUT", f"{path}?storeId={store}", {"subject": store})
@@ -382,7 +382,7 @@ async def test_templates_of_other_stores(shops: Shops) -> None:
     await shops.bound.command("PUT", f"{path}?storeId={shops.mine}", {"subject": "Ours"})
 
 
-async def test_an_idempotency_key_is_of_each_caller_s_own(shops: Shops) -> None:
+async def test_idempotency_keys_are_scoped_to_callers(shops: Shops) -> None:
     key, review = once(), submission(new_id(), storeId=shops.mine)
     callers = (shops.bound, shops.all, shops.bound)
     answers = [await decided(partial(caller.http.post, REVIEWS, json=[review], headers=key)) for caller in callers]
@@ -391,7 +391,7 @@ async def test_an_idempotency_key_is_of_each_caller_s_own(shops: Shops) -> None:
         assert mine[name] == again[name] != other[name]
 
 
-async def test_a_token_for_no_store_sees_nothing(shops: Shops) -> None:
+async def test_token_for_no_store_sees_nothing(shops: Shops) -> None:
     async with shops.secured.facade(OWN_ALONE, []) as nowhere:
         assert await nowhere.listed() == []
         assert await nowhere.get("/api/stores") == []
@@ -399,13 +399,13 @@ async def test_a_token_for_no_store_sees_nothing(shops: Shops) -> None:
 
 
 async def entries_of(facade: Facade, **query: str) -> list[Json]:
-    """The audit entries that a search finds."""
+    """Return the audit entries that a search finds."""
     page = await facade.get("/api/audit", **query)
     assert page["totalCount"] == len(page["results"])
     return list(page["results"])
 
 
-async def test_the_audit_log_says_who_did_what_when_and_why(shops: Shops, product: str) -> None:
+async def test_audit_log_records_subject_action_time_and_reason(shops: Shops, product: str) -> None:
     text = "What nobody but the reviewer should have kept"
     reviews = [submission(product, storeId=store, review=text, title=text) for store in (shops.mine, shops.other)]
     mine, other = ids = await shops.all.submit(*reviews)
@@ -417,7 +417,7 @@ async def test_the_audit_log_says_who_did_what_when_and_why(shops: Shops, produc
     assert rejected == [{"id": mine, "outcome": "applied"}]
     await shops.all.command("DELETE", f"{REVIEWS}?{query}", {"ids": ids})
     entries = await entries_of(shops.all, reviewId=mine)
-    # Newest first; what changed nothing is not in it.
+    # Newest first, without commands that changed nothing.
     assert [(entry["action"], entry["subject"], entry["reason"]) for entry in entries] == [
         ("delete", "admin", why["reason"]),
         ("reject", "anna", why["reason"]),
@@ -437,21 +437,21 @@ async def test_the_audit_log_says_who_did_what_when_and_why(shops: Shops, produc
         assert text not in str(await database["auditLog"].find({"reviewId": mine}).to_list())
 
 
-async def test_a_caller_sees_its_own_commands_alone(shops: Shops) -> None:
+async def test_callers_see_only_their_own_commands(shops: Shops) -> None:
     review = submission(new_id(), storeId=shops.mine)
     sent = body_of(await decided(partial(shops.bound.http.post, REVIEWS, json=[review], headers=once())), dict)
     path = f"/api/commands/{sent['commandId']}"
     expected = {"commandId": sent["commandId"], "outcome": "applied", "results": sent["results"]}
     assert await shops.bound.get(path) == expected
     problem_of(await shops.all.http.get(path), 404)
-    # What nobody has applied yet is the caller's alone, too: this one is parked.
+    # Commands not applied yet, like this parked one, are visible only to their caller, too.
     parked = body_of(await shops.bound.http.post(f"{REVIEWS}/approve", json=[new_id("review")]), dict, 202)
     path = f"/api/commands/{parked['commandId']}"
     assert (await shops.bound.get(path))["outcome"] == "accepted"
     problem_of(await shops.all.http.get(path), 404)
 
 
-async def test_who_set_the_status_is_told_to_who_expected_another(shops: Shops) -> None:
+async def test_status_conflict_names_the_moderator(shops: Shops) -> None:
     (id,) = await shops.all.submit(submission(new_id(), storeId=shops.mine))
     assert await shops.all.moderate("approve", id) == ["applied"]
     (result,) = await shops.bound.command("POST", f"{REVIEWS}/reject?expectedStatus=New", [id])
@@ -459,7 +459,7 @@ async def test_who_set_the_status_is_told_to_who_expected_another(shops: Shops) 
     assert result == {**refused, "status": "Approved", "moderator": "admin"}
 
 
-async def test_callers_learn_who_they_are(shops: Shops) -> None:
+async def test_callers_can_query_their_identity(shops: Shops) -> None:
     me = await shops.bound.get("/api/me")
     assert me["permissions"] == sorted(OWN_ALONE)
     assert (me["subject"], me["stores"], me["authentication"]) == ("anna", [shops.mine], "jwt")

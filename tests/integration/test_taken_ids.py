@@ -1,4 +1,4 @@
-"""Ids that senders choose: each stands for one thing of one store, and whoever comes second is told."""
+"""Ids chosen by senders: each belongs to one object of one store, and later uses for another are refused."""
 
 import json
 from collections.abc import Sequence
@@ -16,80 +16,84 @@ pytestmark = pytest.mark.long
 
 
 async def refusals(service: Service, id: str) -> list[tuple[str | None, str]]:
-    """Stores and codes of the refusals of submissions with this id: each once, in no particular order."""
-    told: dict[str, tuple[str | None, str]] = {}
+    """Return the store and code of each refusal of a submission with this id, in no particular order."""
+    found_refusals: dict[str, tuple[str | None, str]] = {}
     for record in await service.records("events"):
         if kind_of(record) == "SubmissionRefused" and (data := json.loads(record.value))["reviewId"] == id:
-            told[dict(record.headers)["ce_id"].decode()] = data["storeId"], data["code"]
-    return list(told.values())
+            found_refusals[dict(record.headers)["ce_id"].decode()] = data["storeId"], data["code"]
+    return list(found_refusals.values())
 
 
-async def told(service: Service, id: str, *expected: tuple[str | None, str]) -> None:
-    """Wait for these refusals, and no others."""
+async def until_refused(service: Service, id: str, *expected: tuple[str | None, str]) -> None:
+    """Wait until exactly these submissions have been refused."""
     found = await eventually(partial(refusals, service, id), lambda found: len(found) >= len(expected))
     assert sorted(found, key=str) == sorted(expected, key=str)
 
 
-async def is_taken(facade: Facade, service: Service, review: Json) -> None:
-    """Submit a review whose id must be refused: the facade knows, and upstream systems are told."""
+async def submit_taken(facade: Facade, service: Service, review: Json) -> None:
+    """Submit a review whose id must be refused, to the API and by Kafka."""
     assert errors_of(await facade.http.post(REVIEWS, json=[review]), 409) == [("/0/id", "id-taken")]
     await service.publish("review-submissions", review_message(review))
 
 
 @pytest.mark.parametrize("other", ["storeId", "userId", "EntityId", "EntityType"])
-async def test_an_id_of_another_review(facade: Facade, service: Service, other: str) -> None:
+async def test_id_of_another_review_is_refused(facade: Facade, service: Service, other: str) -> None:
     id, mine, theirs = new_id("next"), await facade.open_store(), await facade.open_store()
     review = submission(new_id(), id=id, storeId=mine)
     await facade.submit(review)
     rival = {**review, "title": "Theirs", other: theirs if other == "storeId" else "Vendor"}
-    await is_taken(facade, service, rival)
-    await told(service, id, (rival["storeId"], "id-taken"))
-    # Whoever has it may send it again.
+    await submit_taken(facade, service, rival)
+    await until_refused(service, id, (rival["storeId"], "id-taken"))
+    # The same review may be sent again.
     assert await facade.command("POST", REVIEWS, [review]) == [{"id": id, "outcome": "unchanged"}]
     assert await facade.listed("title", ids=[id], entityIds=[review["EntityId"]]) == [review["title"]]
-    await told(service, id, (rival["storeId"], "id-taken"))
+    await until_refused(service, id, (rival["storeId"], "id-taken"))
 
 
-async def test_rivals_in_one_batch(facade: Facade, service: Service) -> None:
+async def test_conflicting_ids_in_one_batch(facade: Facade, service: Service) -> None:
     product, stores = new_id(), [await facade.open_store() for _ in range(3)]
     closed = await facade.open_store(reviewsEnabled=False)
     id, other = new_id("next"), new_id("next")
-    wanted: Sequence[tuple[str, str]] = [*((id, store) for store in stores), (other, closed), (other, stores[0])]
-    reviews = [submission(product, id=id, storeId=store) for id, store in wanted]
+    ids_and_stores: Sequence[tuple[str, str]] = [
+        *((id, store) for store in stores),
+        (other, closed),
+        (other, stores[0]),
+    ]
+    reviews = [submission(product, id=id, storeId=store) for id, store in ids_and_stores]
     await service.publish("review-submissions", message(reviews, f"Product:{product}"))
-    await told(service, id, (stores[1], "id-taken"), (stores[2], "id-taken"))
-    # What a store's rules refuse takes no id.
-    await told(service, other, (closed, "reviews-disabled"))
+    await until_refused(service, id, (stores[1], "id-taken"), (stores[2], "id-taken"))
+    # A submission refused by the store's rules doesn't occupy its id.
+    await until_refused(service, other, (closed, "reviews-disabled"))
     page = await facade.page(entityIds=[product])
     assert {(row["id"], row["storeName"]) for row in page["results"]} == {(id, stores[0]), (other, stores[0])}
 
 
-async def test_an_id_that_was_refused_is_anybodys(facade: Facade, service: Service) -> None:
+async def test_id_of_refused_review_stays_free(facade: Facade, service: Service) -> None:
     product, id = new_id(), new_id("next")
     closed, open_ = await facade.open_store(reviewsEnabled=False), await facade.open_store()
     await service.publish("review-submissions", review_message(submission(product, id=id, storeId=closed)))
-    await told(service, id, (closed, "reviews-disabled"))
+    await until_refused(service, id, (closed, "reviews-disabled"))
     await facade.submit(submission(product, id=id, storeId=open_))
     await facade.open_store(closed)
-    await is_taken(facade, service, submission(product, id=id, storeId=closed))
-    await told(service, id, (closed, "reviews-disabled"), (closed, "id-taken"))
+    await submit_taken(facade, service, submission(product, id=id, storeId=closed))
+    await until_refused(service, id, (closed, "reviews-disabled"), (closed, "id-taken"))
 
 
 @pytest.mark.slow
 @pytest.mark.kafka
-async def test_the_id_of_a_deleted_review(own_service: Service, own_facade: Facade, product: str) -> None:
+async def test_id_of_deleted_review_is_refused(own_service: Service, own_facade: Facade, product: str) -> None:
     review = submission(product, id=new_id("next"))
     key = once()
     first = await own_facade.http.post(REVIEWS, json=[review], headers=key)
     assert await own_facade.moderate("delete", review["id"]) == ["applied"]
-    # The same command again is a repeat, and so is its record when it is delivered again.
+    # A repeat of the command is no conflict, nor is the redelivery of its record.
     again = await own_facade.http.post(REVIEWS, json=[review], headers=key)
     assert again.json() == first.json()
     await own_service.replay()
     assert await refusals(own_service, review["id"]) == []
     assert await own_facade.listed(entityIds=[product]) == []
-    await is_taken(own_facade, own_service, review)
-    await told(own_service, review["id"], (None, "id-taken"))
+    await submit_taken(own_facade, own_service, review)
+    await until_refused(own_service, review["id"], (None, "id-taken"))
 
 
 def reasons(data: Json) -> list[tuple[str, str]]:
@@ -97,19 +101,19 @@ def reasons(data: Json) -> list[tuple[str, str]]:
 
 
 async def refusal_of_a_return(returns: Returns, id: str) -> Json:
-    """Wait for the events about both returns with this id, in any order: two orders may be in two partitions."""
+    """Wait for the events about both returns with this id, in any order: their orders may differ in partition."""
     events = await eventually(partial(returns.events, id), lambda events: len(events) >= 2)
-    told = dict(events)
-    assert set(told) == {"ReturnCreated", "ReturnRefused"}
-    return told["ReturnRefused"]
+    data_by_kind = dict(events)
+    assert set(data_by_kind) == {"ReturnCreated", "ReturnRefused"}
+    return data_by_kind["ReturnRefused"]
 
 
-async def test_an_id_of_another_return(returns: Returns, facade: Facade) -> None:
+async def test_id_of_another_return_is_refused(returns: Returns, facade: Facade) -> None:
     mine, theirs = [await returns.ordered({"a": 2}, storeId=await facade.open_store()) for _ in range(2)]
     id = await returns.create(mine, {"a": 1}, id=new_id("return"))
     before = await returns.get(id)
-    wanted = wanted_return(theirs, {"a": 1}, id=id)
-    (result,) = await facade.command("POST", RETURNS, wanted)
+    return_data = wanted_return(theirs, {"a": 1}, id=id)
+    (result,) = await facade.command("POST", RETURNS, return_data)
     assert (result["outcome"], "id is taken" in result["message"]) == ("refused", True)
     refused = await refusal_of_a_return(returns, id)
     assert (refused["orderId"], reasons(refused)) == (theirs, [("id-taken", "/id")])
@@ -117,7 +121,7 @@ async def test_an_id_of_another_return(returns: Returns, facade: Facade) -> None
     assert await returns.available(theirs) == {"a": 2}
 
 
-async def test_another_request_with_the_id_of_a_return(returns: Returns, facade: Facade, service: Service) -> None:
+async def test_different_return_with_same_id_is_refused(returns: Returns, facade: Facade, service: Service) -> None:
     order = await returns.ordered({"a": 5, "b": 5})
     id = await returns.create(order, {"a": 1}, id=new_id("return"))
     other = wanted_return(order, {"a": 2, "b": 1}, id=id)
@@ -125,7 +129,7 @@ async def test_another_request_with_the_id_of_a_return(returns: Returns, facade:
     assert (result["outcome"], "created by another request" in result["message"]) == ("refused", True)
     assert reasons(await refusal_of_a_return(returns, id)) == [("id-taken", "/id")]
     assert await returns.available(order) == {"a": 4, "b": 5}
-    # As soon as it is changed to that, the first request is a repeat all the same, and the other one isn't.
+    # After an equal change the first request is still the repeat, not the other one.
     await returns.change(id, lineItems=other["lineItems"])
     again, third = wanted_return(order, {"a": 1}, id=id), new_id("return")
     await service.publish(
@@ -134,11 +138,13 @@ async def test_another_request_with_the_id_of_a_return(returns: Returns, facade:
     )
     await eventually(partial(returns.get, third), lambda row: row is not None)
     assert await returns.available(order) == {"a": 3, "b": 3}
-    told = await returns.wait_for_events(id, "ReturnCreated", "ReturnRefused", "ReturnChanged", "ReturnRefused")
-    assert reasons(told[-1]) == [("id-taken", "/id")]
+    return_events = await returns.wait_for_events(
+        id, "ReturnCreated", "ReturnRefused", "ReturnChanged", "ReturnRefused"
+    )
+    assert reasons(return_events[-1]) == [("id-taken", "/id")]
 
 
-async def test_a_change_by_kafka_that_names_another_order(returns: Returns, service: Service) -> None:
+async def test_change_with_another_order_is_refused(returns: Returns, service: Service) -> None:
     mine, theirs = [await returns.ordered({"a": 2}) for _ in range(2)]
     id = await returns.create(mine, {"a": 1}, id=new_id("return"))
     wrong = return_command("update", {"id": id, "orderId": theirs, "status": "Canceled"}, mine)
@@ -151,10 +157,10 @@ async def test_a_change_by_kafka_that_names_another_order(returns: Returns, serv
     assert await returns.available(mine) == {"a": 1}
 
 
-async def test_an_id_of_another_return_while_both_wait_for_their_orders(returns: Returns, service: Service) -> None:
+async def test_same_id_of_parked_returns_is_refused(returns: Returns, service: Service) -> None:
     id, orders = new_id("return"), [new_id("order"), new_id("order")]
-    wanted = [wanted_return(order, {"a": 1}, id=id) for order in orders]
-    await service.publish("return-commands", *(return_command("create", each) for each in wanted))
+    returns_data = [wanted_return(order, {"a": 1}, id=id) for order in orders]
+    await service.publish("return-commands", *(return_command("create", each) for each in returns_data))
     async with service.mongo() as database:
         parked = partial(database["parkedReturns"].count_documents, {"orderId": {"$in": orders}})
         await eventually(parked, lambda count: count == 2)
@@ -162,7 +168,7 @@ async def test_an_id_of_another_return_while_both_wait_for_their_orders(returns:
     assert reasons(await refusal_of_a_return(returns, id)) == [("id-taken", "/id")]
 
 
-async def test_an_id_of_another_order(returns: Returns, facade: Facade, service: Service) -> None:
+async def test_id_of_another_order_is_refused(returns: Returns, facade: Facade, service: Service) -> None:
     mine, theirs = await facade.open_store(), await facade.open_store()
     id = await returns.ordered({"a": 2}, storeId=mine)
     rival = an_order(id, {"b": 9}, storeId=theirs, modifiedDate="2022-03-15T10:00:00Z")

@@ -22,7 +22,7 @@ from tests.support.waiting import eventually, free_port
 pytestmark = pytest.mark.long
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
-TOLD_BY_THE_API = (
+MEASURED_BY_API = (
     *("outbox_documents", "outbox_age_seconds", "mails_owed", "mails_overdue_seconds", "reviews_topic_age_seconds"),
     *("reminders_last_run_timestamp_seconds", "reminders_overdue_seconds"),
 )
@@ -31,7 +31,7 @@ SECRET = "anna.berg@example.org"
 
 @pytest.fixture(scope="module")
 async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    """A service that shows all it can."""
+    """Run a service with all telemetry enabled."""
     folder = tmp_path_factory.mktemp("signals")
     service = Service(servers, folder)
     service.environment |= {
@@ -56,7 +56,7 @@ async def facade(service: Service) -> AsyncIterator[Facade]:
 
 
 def traced(trace: str) -> dict[str, str]:
-    """The headers of a request within a trace."""
+    """Return the headers of a request within a trace."""
     return {"traceparent": f"00-{trace}-00000000000000ab-01"}
 
 
@@ -65,9 +65,9 @@ def metrics_address(service: Service, process: str) -> str:
 
 
 async def scraped(address: str) -> tuple[set[str], Samples]:
-    """The names of the families, and the samples."""
+    """Return the names of the metric families, and the samples."""
     async with httpx.AsyncClient(timeout=60) as http:
-        # A process that is held up for some seconds says so.
+        # A stalled process answers with an error for some seconds.
         response = await eventually(partial(http.get, f"{address}/metrics"), lambda answer: answer.status_code == 200)
     assert response.headers["content-type"].startswith("text/plain; version=")
     families = list(text_string_to_metric_families(response.text))
@@ -80,33 +80,33 @@ def sample(samples: Samples, name: str, **labels: str) -> float:
 
 
 def total(samples: Samples, name: str, **labels: str) -> float:
-    """The sum of what has these labels, whatever others it has."""
+    """Return the sum of all samples with these labels, whatever their other labels."""
     return sum(v for (n, found), v in samples.items() if n == PREFIX + name and labels.items() <= found)
 
 
 @pytest.mark.parametrize("process", ["api", "worker", "scheduler", "mailer"])
-async def test_every_process_exposes_the_declared_names(service: Service, process: str) -> None:
+async def test_every_process_exposes_the_declared_metrics(service: Service, process: str) -> None:
     address = service.address if process == "api" else metrics_address(service, process)
 
     async def served() -> tuple[set[str], Samples] | None:
         try:
             return await scraped(address)
         except httpx.TransportError:
-            return None  # the scheduler and the mailer aren't waited for at the start
+            return None  # the start of the scheduler and the mailer isn't awaited
 
     found = await eventually(served)
     assert found is not None
     names, samples = found
     assert {name for name in names if name.startswith(PREFIX)} == FAMILIES
     assert [dict(labels)["process"] for name, labels in samples if name == "plaudit_build_info"] == [process]
-    measured = {f"{PREFIX}{name}" for name in TOLD_BY_THE_API}
+    measured = {f"{PREFIX}{name}" for name in MEASURED_BY_API}
     assert measured <= names
     if process != "api":
-        told = {name for (name, _), value in samples.items() if name in measured and not math.isnan(value)}
-        assert told == set()
+        with_value = {name for (name, _), value in samples.items() if name in measured and not math.isnan(value)}
+        assert with_value == set()
 
 
-async def test_prometheus_needs_no_credential_at_a_port_of_its_own(servers: Servers, tmp_path: Path) -> None:
+async def test_metrics_port_needs_no_credentials(servers: Servers, tmp_path: Path) -> None:
     port = free_port()
     service = Service(servers, tmp_path, environment={"PLAUDIT_METRICS__PORT": str(port)})
     Secured(service).trust()
@@ -119,7 +119,7 @@ async def test_prometheus_needs_no_credential_at_a_port_of_its_own(servers: Serv
     async with service.running(workers=()):
         async with service.client() as http:
             assert (await http.get("/metrics")).status_code == 401
-        # The fallback broker tells nobody how far consumers are.
+        # The fallback broker doesn't report the positions of consumers.
         lag = (0, 1, set()) if servers.is_tansu else (1, 1, {"plaudit_consumer_lag_records"})
         await eventually(known, lambda found: found == lag)
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
@@ -127,14 +127,14 @@ async def test_prometheus_needs_no_credential_at_a_port_of_its_own(servers: Serv
             assert (await http.get("/api/stores")).status_code == 404
 
 
-async def test_a_worker_that_consumes_is_ready(service: Service) -> None:
+async def test_consuming_worker_is_ready(service: Service) -> None:
     async with httpx.AsyncClient(base_url=metrics_address(service, "worker"), timeout=60) as http:
         for path in ("/health/live", "/health/ready"):
-            # A worker that is held up for some seconds says so.
+            # A stalled worker reports that for some seconds.
             await eventually(partial(http.get, path), lambda answer: answer.json() == {"status": "pass"})
 
 
-async def test_what_happens_is_counted(service: Service, facade: Facade, product: str) -> None:
+async def test_events_are_counted(service: Service, facade: Facade, product: str) -> None:
     await service.idle()
     _, before = await scraped(metrics_address(service, "worker"))
     store = await facade.open_store(reviewsEnabled=False)
@@ -166,11 +166,11 @@ async def test_what_happens_is_counted(service: Service, facade: Facade, product
 
 
 @pytest.mark.kafka
-async def test_lag_shows_while_no_worker_runs(service: Service, facade: Facade) -> None:
+async def test_lag_is_measured_while_no_worker_runs(service: Service, facade: Facade) -> None:
     async def lag() -> float | None:
         _, samples = await scraped(service.address)
         if sample(samples, "state_known", what="kafka") != 1:
-            return None  # Kafka takes longer than is waited for
+            return None  # Kafka's answer took longer than the timeout
         shown = sum(name.endswith("consumer_standstill_seconds") for name, _ in samples)
         records = total(samples, "consumer_lag_records", topic="review-submissions")
         assert shown >= 1 or records == 0
@@ -202,7 +202,7 @@ def spans_of(service: Service, trace: str) -> list[Json]:
 
 
 def whole_lines(text: str) -> list[Json]:
-    """The lines of a file that is being written."""
+    """Return the complete lines of a file that is being written."""
     return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
@@ -211,7 +211,7 @@ def names_of_spans(service: Service, trace: str) -> set[str]:
 
 
 def path_to(spans: list[Json], name: str) -> list[str]:
-    """The names of the spans from the root to the last span of that name."""
+    """Return the names of the spans from the root to the last span with this name."""
     by_id = {span["span"]: span for span in spans}
     path, span = [], next((span for span in reversed(spans) if span["name"] == name), None)
     while span:
@@ -220,9 +220,9 @@ def path_to(spans: list[Json], name: str) -> list[str]:
     return path[::-1]
 
 
-async def test_one_trace_from_the_request_to_the_rating(service: Service, facade: Facade, product: str) -> None:
+async def test_trace_spans_from_request_to_rating(service: Service, facade: Facade, product: str) -> None:
     trace = uuid4().hex
-    # Others at the same time, so that records come in batches, some of them without a trace.
+    # Concurrent submissions, so that records come in batches, some of them without a trace.
     others = [submission(new_id(), 2) for _ in range(20)]
     await service.publish("review-submissions", *(message(other) for other in others))
     await facade.command("POST", REVIEWS, [submission(product)], traced(trace))
@@ -238,22 +238,22 @@ async def test_one_trace_from_the_request_to_the_rating(service: Service, facade
     # A span is written when it ends, and those of a batch end last.
     expected = {f"POST {REVIEWS}/approve", "publish review-changes", rate, "publish events"}
 
-    async def straight() -> str:
-        """The trace of a moderation; empty for one that went by the router, as it does while Kafka is slow to tell that
-        nothing waits there."""
+    async def direct_trace() -> str:
+        """Return the trace of a moderation; empty if it took the way through the router, as it does while Kafka is slow
+        to confirm that no command waits there."""
         trace = uuid4().hex
         (review,) = await facade.submit(submission(new_id()))
         await facade.command("POST", f"{REVIEWS}/approve", [review], traced(trace))
         names = await eventually(lambda: names_of_spans(service, trace), lambda names: names >= expected)
         return "" if "publish moderation-commands" in names else trace
 
-    spans = spans_of(service, await eventually(straight))
+    spans = spans_of(service, await eventually(direct_trace))
     way = [f"api: POST {REVIEWS}/approve", "api: publish review-changes", f"worker: {rate}"]
     assert path_to(spans, rate) == way
     assert path_to(spans, "publish events") == [*way, "worker: publish events"]
 
 
-async def test_a_parked_command_stays_in_its_trace(service: Service, facade: Facade) -> None:
+async def test_parked_command_stays_in_its_trace(service: Service, facade: Facade) -> None:
     trace, id = uuid4().hex, new_id("review")
     await facade.approve_early(id, traced(trace))
     await facade.submit(submission(new_id(), id=id))
@@ -261,11 +261,11 @@ async def test_a_parked_command_stays_in_its_trace(service: Service, facade: Fac
     await eventually(lambda: names_of_spans(service, trace), lambda names: names >= expected)
 
 
-async def test_logs_are_json_and_carry_the_ids(service: Service, facade: Facade) -> None:
+async def test_logs_are_json_with_ids(service: Service, facade: Facade) -> None:
     trace = uuid4().hex
     review = submission(new_id(), userName=SECRET, review=SECRET, title=SECRET)
-    told = await facade.http.post(f"{REVIEWS}?q={SECRET}", json=[review])
-    assert told.status_code == 422
+    refused = await facade.http.post(f"{REVIEWS}?q={SECRET}", json=[review])
+    assert refused.status_code == 422
     response = await facade.http.post(REVIEWS, json=[review], headers=traced(trace) | WAIT)
     command = response.json()["commandId"]
 
@@ -282,5 +282,5 @@ async def test_logs_are_json_and_carry_the_ids(service: Service, facade: Facade)
     (batch,) = of_command(found, "batch done")
     assert batch.items() >= {"topic": "review-submissions", "trace_id": trace}.items()
     assert SECRET not in json.dumps(found)
-    # Of an address that a query holds, the part that no encoding changes.
+    # The part of an address that isn't changed by encoding in a query.
     assert SECRET.partition("@")[0] not in traces_file(service).read_text()

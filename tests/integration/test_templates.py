@@ -1,4 +1,4 @@
-"""Notification templates through the facade and by Kafka."""
+"""Notification templates over HTTP and Kafka."""
 
 from functools import partial
 
@@ -31,7 +31,7 @@ async def effective(http: httpx.AsyncClient, **scope: str) -> Json:
 
 
 def update(store: str, **fields: object) -> Message:
-    """An update of the template of a store."""
+    """Return a message that updates the template of a store."""
     return message({"notificationTemplate": {"name": "OrderReviewRequest", "storeId": store, **fields}}, store)
 
 
@@ -52,7 +52,7 @@ async def delete(facade: Facade, **scope: str) -> str:
 
 
 @pytest.mark.long
-async def test_the_best_template_is_in_effect(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_most_specific_template_is_effective(facade: Facade, http: httpx.AsyncClient) -> None:
     store = new_id("store")
     built_in = await effective(http, storeId=store, languageCode="de-AT")
     assert (built_in["source"], built_in["storeId"], built_in["languageCode"]) == ("built-in", None, None)
@@ -88,7 +88,7 @@ async def test_the_best_template_is_in_effect(facade: Facade, http: httpx.AsyncC
     assert (await effective(http))["source"] == "built-in"
 
 
-async def test_a_partial_body_merges_into_what_is_in_effect(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_partial_body_merges_into_effective_template(facade: Facade, http: httpx.AsyncClient) -> None:
     store, built_in = new_id("store"), await effective(http)
     html, subject = {"html": "<p>{{ order.number }}</p>"}, {"subject": "Hello {{ customer.name }}"}
     await save(facade, html, storeId=store)
@@ -100,7 +100,7 @@ async def test_a_partial_body_merges_into_what_is_in_effect(facade: Facade, http
 async def test_templates_of_other_stores_are_not_read(
     facade: Facade, http: httpx.AsyncClient, service: Service
 ) -> None:
-    """However many there are: to read this one would fail."""
+    """The other template has missing fields, so reading it would fail."""
     store, other = new_id("store"), new_id("template")
     client, database = connect(service.servers.mongo, service.database)
     async with client:
@@ -128,7 +128,7 @@ async def test_templates_of_other_stores_are_not_read(
     ids=lambda value: str(value)[:40],
 )
 @pytest.mark.parametrize("preview", [False, True])
-async def test_a_template_with_an_error_is_refused(
+async def test_invalid_template_is_refused(
     http: httpx.AsyncClient, body: Json, pointer: str, message: str, preview: bool
 ) -> None:
     method, path = ("POST", f"{PATH}/preview") if preview else ("PUT", PATH)
@@ -137,7 +137,7 @@ async def test_a_template_with_an_error_is_refused(
     assert error["message"].startswith(message)
 
 
-async def test_requests_that_make_no_sense(http: httpx.AsyncClient) -> None:
+async def test_invalid_requests_are_refused(http: httpx.AsyncClient) -> None:
     for method, path in [("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/preview")]:
         response = await http.request(method, f"{TEMPLATES}/Nothing{path}", json={})
         assert problem_of(response, 404)["type"] == "/problems/not-found"
@@ -145,7 +145,7 @@ async def test_requests_that_make_no_sense(http: httpx.AsyncClient) -> None:
         problem_of(await http.get(PATH, params=query), 422)
 
 
-async def test_a_preview_shows_sample_data_and_saves_nothing(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_preview_has_sample_data_and_saves_nothing(facade: Facade, http: httpx.AsyncClient) -> None:
     store = new_id("store")
     await facade.command("PUT", f"/api/stores/{store}", {"name": "Foto <Müller>"})
 
@@ -159,14 +159,14 @@ async def test_a_preview_shows_sample_data_and_saves_nothing(facade: Facade, htt
     changed = await preview({"subject": "Hello\n\n{{ customer.name }} {{ languageCode }}"})
     assert changed == {**shown, "subject": "Hello Anna Berg en-US"}
     assert (await effective(http, storeId=store))["source"] == "built-in"
-    # What isn't known is left out as in a mail.
+    # Unknown values are omitted, as in a mail.
     contact = {"text": "x{% if store.email %}Write to {{ store.email }}{% endif %}"}
     assert (await preview(contact))["text"] == "x"
     await facade.command("PUT", f"/api/stores/{store}", {"email": "Foto <foto@example.com>"})
     assert (await preview(contact))["text"] == "xWrite to foto@example.com"
 
 
-async def test_by_kafka_and_a_bad_one_is_a_dead_letter(http: httpx.AsyncClient, service: Service) -> None:
+async def test_invalid_update_by_kafka_becomes_dead_letter(http: httpx.AsyncClient, service: Service) -> None:
     store = new_id("store")
     wrong = update(store, html="{{ nothing }}")
     await service.publish("store-updates", update(store, subject="one"), wrong, update(store, subject="two"))
@@ -177,7 +177,7 @@ async def test_by_kafka_and_a_bad_one_is_a_dead_letter(http: httpx.AsyncClient, 
     assert b"notificationTemplate/html: Line 1: `nothing` is not known" in reason
 
 
-async def test_a_repeated_command_brings_no_deleted_template_back(facade: Facade, http: httpx.AsyncClient) -> None:
+async def test_repeated_command_does_not_restore_template(facade: Facade, http: httpx.AsyncClient) -> None:
     store, key = new_id("store"), once()
     send = partial(http.put, PATH, params={"storeId": store}, json={"subject": "first"}, headers=key)
     first = await decided(send)
@@ -187,8 +187,8 @@ async def test_a_repeated_command_brings_no_deleted_template_back(facade: Facade
     assert (await effective(http, storeId=store))["source"] == "built-in"
 
 
-async def test_a_replay_brings_no_deleted_template_back(service: Service) -> None:
-    """The consumer itself, given the same records again: what a rewound consumer group does."""
+async def test_replay_does_not_restore_template(service: Service) -> None:
+    """Deliver the same records to the consumer again, like after an offset reset."""
     store = new_id("store")
 
     changes: list[Json] = [{"subject": "one"}, {"deleted": True}, {"subject": "three"}, {"subject": "four"}]

@@ -1,4 +1,4 @@
-"""Whatever stands in the servers or in a file, no command has a terminal obey it."""
+"""No command prints control sequences from servers or files to a terminal."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ SHOWN = "[bold]x[/] :bomb: \ufffd[2J\ufffd31m"
 
 @pytest.fixture(scope="module")
 async def prepared(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Service:
-    """Servers in which everything that commands show is nasty."""
+    """Fill the servers with control sequences in everything that commands print."""
     service = Service(servers, tmp_path_factory.mktemp("terminal"))
     await service.run("init")
     client, database = connect(servers.mongo, service.database)
@@ -38,8 +38,8 @@ async def prepared(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -
 
 
 async def printed(service: Service, *command: str) -> str:
-    ended = await service.run(*command, code=None)
-    output = ended.stdout + ended.stderr
+    result = await service.run(*command, code=None)
+    output = result.stdout + result.stderr
     assert "Traceback" not in output
     assert all(character.isprintable() or character == "\n" for character in output), output
     return output
@@ -50,37 +50,39 @@ async def place(service: Service) -> tuple[str, str]:
     return str(letter.partition), str(letter.offset)
 
 
-async def test_ratings(prepared: Service) -> None:
-    said = await printed(prepared, "ratings", "verify")
-    assert f"{SHOWN}\ufffd\ufffd\ufffd, store {SHOWN}" in said
+async def test_ratings_are_printed_safely(prepared: Service) -> None:
+    output = await printed(prepared, "ratings", "verify")
+    assert f"{SHOWN}\ufffd\ufffd\ufffd, store {SHOWN}" in output
 
 
-async def test_keys(prepared: Service) -> None:
-    said = await printed(prepared, "keys", "list")
-    assert all(said.count(part) >= 2 for part in SHOWN.split(" :bomb: "))
+async def test_keys_are_printed_safely(prepared: Service) -> None:
+    output = await printed(prepared, "keys", "list")
+    assert all(output.count(part) >= 2 for part in SHOWN.split(" :bomb: "))
 
 
 @pytest.mark.long
-async def test_dead_letters(prepared: Service) -> None:
+async def test_dead_letters_are_printed_safely(prepared: Service) -> None:
     assert (await printed(prepared, "dlq", "list")).count(SHOWN) == 3
     assert (await printed(prepared, "dlq", "show", "review-submissions", *await place(prepared))).count(SHOWN) == 5
 
 
 @pytest.mark.long
-async def test_the_data_of_a_person(prepared: Service) -> None:
+async def test_personal_data_are_printed_safely(prepared: Service) -> None:
     (letter,) = json.loads(await printed(prepared, "privacy", "export", "--customer", "anna"))["deadLetters"]
     assert letter["value"]["review"] == NASTY
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("command", [("doctor",), ("doctor", "--json")])
-async def test_the_doctor(prepared: Service, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_doctor_prints_safely(
+    prepared: Service, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(f"PLAUDIT_{NASTY}", "1")
-    said = await printed(prepared, *command)
-    assert "unknown variables" in said
+    output = await printed(prepared, *command)
+    assert "unknown variables" in output
 
 
-async def test_an_import(prepared: Service, tmp_path: Path) -> None:
+async def test_import_prints_safely(prepared: Service, tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     file.write_text(f"entityId,{NASTY[:-2]},\n1,2,3\n")
     assert f"There are entityId, {SHOWN}" in await printed(prepared, "import", str(file), "--dry-run")

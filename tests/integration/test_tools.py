@@ -1,4 +1,4 @@
-"""The tools of operators: import, export, dead letters, doctor."""
+"""Tools for operators: import, export, dead letters, doctor."""
 
 import asyncio
 import json
@@ -29,18 +29,18 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 ROWS: Final = int(os.environ.get("TEST_IMPORT_ROWS", "20000"))
-"""The rows of the large import, one in a hundred bad."""
+"""Rows of the large import; one in a hundred is invalid."""
 
 
 @pytest.fixture(scope="module")
 async def tools(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
-    """A service for the tests of this module, which use object types of their own."""
+    """Run a service for this module's tests, each of which uses its own object type."""
     async with running_service(servers, tmp_path_factory.mktemp("tools")) as service:
         yield service
 
 
 async def run(service: Service, *command: str, code: int = 0) -> str:
-    """Run a command that must end with that code, and return what it says."""
+    """Run a command, which must exit with this code; returns its output."""
     done = await service.run(*command, code=code)
     return done.stdout + done.stderr
 
@@ -51,7 +51,7 @@ async def stored(service: Service, entity_type: str) -> int:
 
 
 def write_reviews(file: Path, entity_type: str, rows: int) -> list[tuple[int, str]]:
-    """Write a CSV file in which each row takes two lines and each hundredth is bad; returns lines and reasons."""
+    """Write a CSV file with two lines per row and every hundredth row invalid; returns their lines and reasons."""
     bad = []
     with file.open("w") as out:
         out.write("Product,type,text,stars,review id\n")
@@ -69,7 +69,7 @@ COLUMNS: Final = (*MAPPED, "--map=review id=id")
 
 
 def line_of(checkpoint: Path) -> int:
-    """The line behind which an import would go on; 0 for one that has no checkpoint."""
+    """Return the line after which an import would continue; 0 without a checkpoint."""
     try:
         return int(json.loads(checkpoint.read_text())["line"])
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def line_of(checkpoint: Path) -> int:
 
 
 @pytest.mark.slow
-async def test_an_import_that_is_killed_goes_on(tools: Service, tmp_path: Path) -> None:
+async def test_killed_import_continues(tools: Service, tmp_path: Path) -> None:
     kind = new_id("kind")
     file, report = tmp_path / "reviews.csv", tmp_path / "report.jsonl"
     expected = write_reviews(file, kind, ROWS)
@@ -92,28 +92,28 @@ async def test_an_import_that_is_killed_goes_on(tools: Service, tmp_path: Path) 
             stderr=subprocess.STDOUT,
         )
 
-    async def killed_under_way() -> int:
-        """The line of the checkpoint that a killed import has left; 0 for one that was over before."""
+    async def kill_import() -> int:
+        """Return the line of the checkpoint that the killed import has left; 0 if it was finished before."""
         first = start()
-        # Looked at often: the import is over in a second or two.
+        # Polled often, since the import takes only a second or two.
         await eventually(lambda: first.poll() is not None or line_of(checkpoint) >= ROWS * 0.8, pause_s=0.002)
         first.kill()
-        said, _ = await asyncio.to_thread(first.communicate)
-        assert first.returncode in (-signal.SIGKILL, 1), said.decode()  # there are bad rows
+        output, _ = await asyncio.to_thread(first.communicate)
+        assert first.returncode in (-signal.SIGKILL, 1), output.decode()  # some rows are invalid
         return line_of(checkpoint)
 
-    # A repeat publishes nothing twice. On a busy machine the import may be over before it is looked at.
-    line = await eventually(killed_under_way)
+    # A repetition publishes nothing twice. On a busy machine the import may finish between two polls.
+    line = await eventually(kill_import)
     assert line < 2 * ROWS
-    # As if it had been killed between its report and its checkpoint.
+    # As if it had been killed between writing its report and its checkpoint.
     report.write_text(report.read_text() + '{"line": 1, "reason": "half')
 
     second = start()
-    said, _ = await asyncio.to_thread(second.communicate)
-    assert second.returncode == 1, said.decode()
-    assert b"Going on behind line" in said
+    output, _ = await asyncio.to_thread(second.communicate)
+    assert second.returncode == 1, output.decode()
+    assert b"Going on behind line" in output
     good = ROWS - len(expected)
-    assert f"Published {good} reviews; {len(expected)} bad rows." in said.decode()
+    assert f"Published {good} reviews; {len(expected)} bad rows." in output.decode()
     assert [(r["line"], r["reason"]) for r in map(json.loads, report.read_text().splitlines())] == expected
     assert line_of(checkpoint) == 0
     await eventually(partial(stored, tools, kind), lambda count: count >= good, deadline_s=600)
@@ -126,18 +126,16 @@ async def test_an_import_that_is_killed_goes_on(tools: Service, tmp_path: Path) 
 
 
 @pytest.mark.long
-async def test_an_import_into_another_installation_begins_anew(
-    tools: Service, servers: Servers, tmp_path: Path
-) -> None:
+async def test_import_into_another_installation_restarts(tools: Service, servers: Servers, tmp_path: Path) -> None:
     if servers.is_tansu:
-        pytest.skip("two Tansus call themselves by the same name")
+        pytest.skip("all Tansu brokers report the same cluster id")
     kind, file = new_id("kind"), tmp_path / "reviews.csv"
     expected = write_reviews(file, kind, 20_000)
     checkpoint = tmp_path / "reviews.csv.plaudit-import.json"
     command = ["import", str(file), *COLUMNS]
 
     def beside_up(kafka: str, name: str) -> dict[str, str]:
-        """The environment of commands beside a `plaudit up` with that data folder."""
+        """Return the environment of commands next to a `plaudit up` with this data folder."""
         data = tmp_path / name
         data.mkdir()
         endpoints = {
@@ -153,37 +151,37 @@ async def test_an_import_into_another_installation_begins_anew(
 
     async with TansuProcess(tmp_path / "tansu", tmp_path / "tansu.log") as other:
         environment = beside_up(other.address, "one")
-        made = await asyncio.to_thread(run_forked, "init", environment=environment, folder=tmp_path)
-        assert made.returncode == 0, made.stderr
+        initialized = await asyncio.to_thread(run_forked, "init", environment=environment, folder=tmp_path)
+        assert initialized.returncode == 0, initialized.stderr
 
-        async def killed_under_way() -> int:
+        async def kill_import() -> int:
             first = subprocess.Popen([sys.executable, "-m", "plaudit", *command], env=environment)
             await eventually(lambda: first.poll() is not None or checkpoint.exists(), pause_s=0.002)
             first.kill()
             await asyncio.to_thread(first.wait)
             return line_of(checkpoint)
 
-        # On a busy machine the import may be over before it is looked at; then its checkpoint is gone.
-        assert await eventually(killed_under_way) > 0
+        # On a busy machine the import may finish between two polls, and its checkpoint is gone.
+        assert await eventually(kill_import) > 0
     environment = beside_up(servers.kafka, "two")
     done = await asyncio.to_thread(run_forked, *command, environment=environment, folder=tmp_path, limit_s=300)
     assert "Continuing" not in done.stdout
     await eventually(partial(stored, tools, kind), lambda count: count == 20_000 - len(expected), deadline_s=600)
 
 
-async def test_a_dry_run_publishes_nothing(tools: Service, tmp_path: Path) -> None:
+async def test_dry_run_publishes_nothing(tools: Service, tmp_path: Path) -> None:
     kind = new_id("kind")
     file = tmp_path / "reviews.csv"
     write_reviews(file, kind, 100)
     before = len(await tools.records("review-submissions"))
-    said = await run(tools, "import", str(file), *COLUMNS, "--dry-run", code=1)
-    assert "Would publish 99 reviews; 1 bad rows." in said
-    assert "line 102: /rating" in said
+    output = await run(tools, "import", str(file), *COLUMNS, "--dry-run", code=1)
+    assert "Would publish 99 reviews; 1 bad rows." in output
+    assert "line 102: /rating" in output
     assert len(await tools.records("review-submissions")) == before
     assert [each.name for each in await asyncio.to_thread(lambda: list(tmp_path.iterdir()))] == ["reviews.csv"]
 
 
-async def test_an_import_used_wrongly(tools: Service, tmp_path: Path) -> None:
+async def test_wrong_use_of_import_is_reported(tools: Service, tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     write_reviews(file, "T", 1)
     unmapped, wrong, _ = await asyncio.gather(
@@ -196,7 +194,7 @@ async def test_an_import_used_wrongly(tools: Service, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_an_export_is_imported_elsewhere(tools: Service, tmp_path: Path) -> None:
+async def test_export_is_imported_elsewhere(tools: Service, tmp_path: Path) -> None:
     kind = new_id("kind")
     source = tmp_path / "source.jsonl"
     rows = [submission(f"c-{n}", 1 + n % 5, EntityType=kind, review=f'=Line("{n}")\r\n,é\x1b[2J') for n in range(30)]
@@ -221,7 +219,7 @@ async def test_an_export_is_imported_elsewhere(tools: Service, tmp_path: Path) -
 
 async def contents(service: Service, entity_type: str) -> list[Json]:
     async with service.mongo() as database:
-        # All but the marks of the records that wrote them, and of moderation that changed nothing.
+        # Without the origins of the records, and traces of moderation that changed nothing.
         names = (
             *("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title", "review", "language"),
             *("ratingHundredths", "status", "source", "createdDate", "modifiedDate"),
@@ -231,7 +229,7 @@ async def contents(service: Service, entity_type: str) -> list[Json]:
 
 
 @pytest.mark.slow
-async def test_a_dead_letter_is_mended_and_replayed_once(tools: Service, tmp_path: Path) -> None:
+async def test_dead_letter_is_corrected_and_replayed_once(tools: Service, tmp_path: Path) -> None:
     kind = new_id("kind")
     review = submission("c-1", EntityType=kind)
     bad = json.dumps({**review, "rating": 9}).encode()
@@ -252,9 +250,20 @@ async def test_a_dead_letter_is_mended_and_replayed_once(tools: Service, tmp_pat
     assert "header     trace: abc" in said
     assert "header     x-error-code: invalid-message" in said
 
-    mended = tmp_path / "mended.json"
-    mended.write_text(json.dumps(review))
-    one = ("dlq", "replay", "--topic", place[0], "--partition", place[1], "--offset", place[2], "--value", str(mended))
+    corrected = tmp_path / "mended.json"
+    corrected.write_text(json.dumps(review))
+    one = (
+        "dlq",
+        "replay",
+        "--topic",
+        place[0],
+        "--partition",
+        place[1],
+        "--offset",
+        place[2],
+        "--value",
+        str(corrected),
+    )
     before = len(await tools.records("review-submissions"))
     wrong = tmp_path / "wrong.json"
     wrong.write_bytes(bad)
@@ -267,9 +276,9 @@ async def test_a_dead_letter_is_mended_and_replayed_once(tools: Service, tmp_pat
     assert len(await tools.records("review-submissions")) == before
     assert await run(tools, *one) == "Replayed 1 dead letters.\n"
     await eventually(partial(stored, tools, kind), lambda count: count == 1)
-    again, all_of_them = await asyncio.gather(run(tools, *one), run(tools, "dlq", "replay"))
+    again, everything = await asyncio.gather(run(tools, *one), run(tools, "dlq", "replay"))
     left_out = "1 were replayed before; use --again to replay them, too."
-    assert again == all_of_them == f"Replayed 0 dead letters.\n{left_out}\n"
+    assert again == everything == f"Replayed 0 dead letters.\n{left_out}\n"
     records = await tools.records("review-submissions")
     assert len(records) == before + 1
     (replayed,) = (record for record in records if "x-replayed-from" in dict(record.headers))
@@ -282,30 +291,31 @@ async def test_a_dead_letter_is_mended_and_replayed_once(tools: Service, tmp_pat
 
 
 @pytest.mark.long
-async def test_the_doctor_finds_a_healthy_service_well(tools: Service) -> None:
+async def test_doctor_finds_healthy_service_ok(tools: Service) -> None:
     await tools.idle()
 
-    async def examined() -> list[Json]:
+    async def examine() -> list[Json]:
         return list(json.loads((await tools.run("doctor", "--json", code=None)).stdout))
 
     def levels(found: list[Json]) -> set[str]:
-        told = [each for each in found if each["check"] != "dead letters" and "PLAUDIT_TEST_" not in each["text"]]
-        return {each["level"] for each in told}
+        relevant = [each for each in found if each["check"] != "dead letters" and "PLAUDIT_TEST_" not in each["text"]]
+        return {each["level"] for each in relevant}
 
-    # It gives a server that is slow some seconds, and says so then.
-    findings = await eventually(examined, lambda found: levels(found) == {"ok"})
+    # It waits some seconds for a slow server, then reports it.
+    findings = await eventually(examine, lambda found: levels(found) == {"ok"})
     checks = "mongodb, replica set, clock, indexes, outbox, kafka, topics, kafka clock, lag, dead letters"
     assert set(checks.split(", ")) < {finding["check"] for finding in findings}
 
 
-async def doctor_says(service: Service, *patterns: str) -> str:
-    """All that the doctor says once that is all of these: it gives a server that is slow some seconds, and tells it."""
-    said = partial(run, service, "doctor", code=1)
-    return await eventually(said, lambda told: all(re.search(pattern, told, re.MULTILINE) for pattern in patterns))
+async def until_doctor_reports(service: Service, *patterns: str) -> str:
+    """Return the doctor's report once it matches all of these: it waits some seconds for a slow server, then reports
+    it."""
+    report = partial(run, service, "doctor", code=1)
+    return await eventually(report, lambda text: all(re.search(pattern, text, re.MULTILINE) for pattern in patterns))
 
 
 @pytest.mark.long
-async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, tmp_path: Path) -> None:
+async def test_doctor_names_problems(tools: Service, servers: Servers, tmp_path: Path) -> None:
     broken = Service(servers, tmp_path)
     await run(broken, "init")
     async with broken.mongo() as database:
@@ -316,36 +326,36 @@ async def test_the_doctor_names_what_is_wrong(tools: Service, servers: Servers, 
     broken.environment["PLAUDIT_KAFKA__RETENTION_DAYS"] = "8"
     missing = {"indexes": "reviews.newest", "topics": broken.topic("order-events")}
     await asyncio.gather(
-        doctor_says(
+        until_doctor_reports(
             broken,
             r"shorter than PLAUDIT_KAFKA__RETENTION_DAYS \(8\)",
             r"kafka-configs\.sh to set retention\.ms=691200000",
             *(rf"^fail {check} +missing {re.escape(name)}  → `plaudit init`" for check, name in missing.items()),
         ),
-        doctor_says(away, *(rf"^fail {server} +does not answer" for server in ("mongodb", "kafka"))),
+        until_doctor_reports(away, *(rf"^fail {server} +does not answer" for server in ("mongodb", "kafka"))),
     )
 
 
 @pytest.mark.long
 @pytest.mark.kafka
-async def test_the_doctor_names_a_partition_that_stands(servers: Servers, tmp_path: Path) -> None:
+async def test_doctor_names_stuck_partition(servers: Servers, tmp_path: Path) -> None:
     standing = Service(servers, tmp_path)
     await run(standing, "init")
-    # Not so long ago that Kafka would remove it.
+    # Recent enough not to be deleted by Kafka.
     came = datetime.now(UTC) - timedelta(hours=1)
     raw = batch(record(b"{}", headers=[(b"\xff\xfe", b"")]), time=int(came.timestamp() * 1000))
     assert (await produce(servers.kafka, standing.topic("order-events"), 2, raw)).code == 0
     words = f"fail progress partition 2 of order-events is stuck at offset 0, a record of {came:%Y-%m-%d %H:%M:%S} UTC"
     stands = r"\s+".join(map(re.escape, words.split()))
     nobody = r"no\s+consumer\s+group\s+reads\s+order-events\s+\(1\)"
-    # One advice for one trouble: who isn't there can't stand.
-    assert re.search(stands, await doctor_says(standing, nobody)) is None
+    # One finding per problem: a missing consumer can't be stuck.
+    assert re.search(stands, await until_doctor_reports(standing, nobody)) is None
     topic = standing.topic("order-events")
     reader = AIOKafkaConsumer(
         topic, group_id=topic, enable_auto_commit=False, **KafkaConnection(servers.kafka).client_options()
     )
     await reader.start()
     try:
-        assert re.search(nobody, await doctor_says(standing, stands)) is None
+        assert re.search(nobody, await until_doctor_reports(standing, stands)) is None
     finally:
         await reader.stop()

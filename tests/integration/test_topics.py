@@ -1,4 +1,4 @@
-"""Topics that grow: more partitions while everything runs, and what has one key keeps its order."""
+"""Growing topics: partitions are added while everything runs, and records of a key keep their order."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ async def stored(service: Service) -> set[str]:
 
 
 @pytest.mark.long
-async def test_new_partitions_are_read_once_that_is_settled(servers: Servers, tmp_path: Path) -> None:
+async def test_new_partitions_are_read_after_growth(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     await save(service, "review-submissions", Growth(2, to=PARTITIONS))
@@ -55,21 +55,21 @@ async def test_new_partitions_are_read_once_that_is_settled(servers: Servers, tm
 
 
 @pytest.mark.long
-async def test_a_number_that_keys_cant_be_divided_among_is_refused(servers: Servers, tmp_path: Path) -> None:
+async def test_unsuitable_partition_count_is_refused(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     for number in (PARTITIONS + 2, PARTITIONS // 2):
-        said = (await service.run("topics", "grow", str(number), code=2)).stderr
-        assert f"has {PARTITIONS} partitions: the new number must be a multiple of that" in " ".join(said.split())
+        output = (await service.run("topics", "grow", str(number), code=2)).stderr
+        assert f"has {PARTITIONS} partitions: the new number must be a multiple of that" in " ".join(output.split())
     assert "1000" in (await service.run("topics", "grow", "1004", code=2)).stderr
-    said = (await service.run("topics", "grow", str(PARTITIONS))).stdout
-    assert said == f"Every topic has {PARTITIONS} partitions.\n"
-    told = json.loads((await service.run("topics", "grow", str(PARTITIONS), "--json")).stdout)
-    assert told == {"partitions": PARTITIONS, "grown": []}
+    output = (await service.run("topics", "grow", str(PARTITIONS))).stdout
+    assert output == f"Every topic has {PARTITIONS} partitions.\n"
+    result = json.loads((await service.run("topics", "grow", str(PARTITIONS), "--json")).stdout)
+    assert result == {"partitions": PARTITIONS, "grown": []}
 
 
 @pytest.mark.long
-async def test_a_topic_that_was_made_anew_has_the_partitions_of_before(servers: Servers, tmp_path: Path) -> None:
+async def test_recreated_topic_has_previous_partitions(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     for topic in Topic:
@@ -81,10 +81,10 @@ async def test_a_topic_that_was_made_anew_has_the_partitions_of_before(servers: 
     async def counts() -> list[int]:
         return [await service.partitions(topic) for topic in ("order-events", "mail-commands", "events")]
 
-    # What Kafka's controller has made, its broker tells a moment later.
+    # The broker may not show yet what Kafka's controller has created.
     await eventually(counts, [GROWN, PARTITIONS, PARTITIONS].__eq__)
-    said = (await service.run("topics", "grow", f"{GROWN}")).stdout
-    assert said == f"Every topic has {GROWN} partitions.\n"
+    stdout = (await service.run("topics", "grow", f"{GROWN}")).stdout
+    assert stdout == f"Every topic has {GROWN} partitions.\n"
     await eventually(counts, [GROWN, GROWN, PARTITIONS].__eq__)
 
 
@@ -95,22 +95,20 @@ async def growths(service: Service) -> set[Growth]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_commands_go_on_after_a_growth_that_was_stopped_in_its_pause(
-    servers: Servers, tmp_path: Path, number: signal.Signals
-) -> None:
+async def test_stopped_growth_is_rolled_back(servers: Servers, tmp_path: Path, number: signal.Signals) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")
     stopped = grower(service)
     await eventually(partial(growths, service), {Growth(PARTITIONS, to=GROWN)}.__eq__)
-    await eventually(partial(said_by, service), lambda said: "until all processes know" in said)
+    await eventually(partial(output_of_grower, service), lambda said: "until all processes know" in said)
     stopped.send_signal(number)
     assert await asyncio.to_thread(stopped.wait, 60) == 1
-    assert "Traceback" not in await said_by(service)
+    assert "Traceback" not in await output_of_grower(service)
     assert await growths(service) == {Growth(PARTITIONS)}
 
 
 class Upstream:
-    """Those who publish while the topics grow: each thing has its steps, one after the other, told by `steps`."""
+    """Publishers during the growth: each object gets consecutive numbered steps, counted in `steps`."""
 
     def __init__(self, service: Service, facades: Sequence[Facade], producer: AIOKafkaProducer) -> None:
         self._service = service
@@ -130,12 +128,12 @@ class Upstream:
         await self.post(f"{REVIEWS}/{'reject' if number % 2 else 'approve'}", [id], number)
 
     async def edit_by_http(self, product: str, number: int) -> None:
-        # Out of order, the second of two that say the same would find something else.
+        # Out of order, the second of two equal edits would find another text.
         review = submission(product, id=f"{product}-review", review=f"Edit {number // 2}")
         await self.post(REVIEWS, [review], number)
 
     async def post(self, path: str, body: Sequence[str | Json], number: int) -> None:
-        """Send a command to one facade after the other, as what stands before them does."""
+        """Send a command to the API instances in turn, like a load balancer."""
         facade = self._facades[number % len(self._facades)]
         answer = await served(partial(facade.http.post, path, json=body, headers={"Idempotency-Key": new_id("key")}))
         assert answer.status_code == 202, answer.text
@@ -150,7 +148,7 @@ class Upstream:
             self.steps[thing] = number + 1
             if self._is_over:
                 return
-            await asyncio.sleep(0.5)  # a step of each thing twice a second, for as long as the topics grow
+            await asyncio.sleep(0.5)  # two steps of each object per second while the topics grow
 
     @asynccontextmanager
     async def running(self, *going: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
@@ -170,9 +168,9 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
         facade_of(service) as facade,
         another_facade(service, tmp_path / "early") as early_one,
     ):
-        # Where no mailer runs, nobody reads it.
+        # No mailer runs, so this record stays unread.
         await service.publish("mail-commands", Message("order", b"{}"))
-        # It hears of new partitions late.
+        # Its metadata, and so its partitions, are refreshed late.
         producer = AIOKafkaProducer(bootstrap_servers=servers.kafka, metadata_max_age_ms=45_000)
         async with producer:
             upstream = Upstream(service, [facade], producer)
@@ -187,22 +185,22 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
                 *(upstream.go_on(id, upstream.moderate_by_http) for id in given.values()),
             ]
             async with upstream.running(*going):
-                cut_short = grower(service)
-                await eventually(partial(said_by, service), lambda said: "aren't read yet" in said)
-                cut_short.send_signal(signal.SIGKILL)
-                await asyncio.to_thread(cut_short.wait, 60)
+                interrupted = grower(service)
+                await eventually(partial(output_of_grower, service), lambda said: "aren't read yet" in said)
+                interrupted.send_signal(signal.SIGKILL)
+                await asyncio.to_thread(interrupted.wait, 60)
                 doctor = (await service.run("doctor", code=None)).stdout
                 assert f"`plaudit topics grow {GROWN}` continues" in " ".join(doctor.split())
                 assert "isn't finished" in (await service.run("topics", "grow", f"{2 * GROWN}", code=2)).stderr
                 async with another_facade(service, tmp_path / "late") as late_one:
-                    # It knows from its start of the partitions that one of before hears of in some minutes.
+                    # It knows the new partitions from its start, while the earlier instance learns them minutes later.
                     deciding = Upstream(service, [facade, late_one], producer)
                     editing = Upstream(service, [early_one, late_one], producer)
                     moderated = (deciding.go_on(id, deciding.moderate_by_http) for id in named_late.values())
                     edits = (editing.go_on(product, editing.edit_by_http) for product in edited_late)
                     async with deciding.running(*moderated), editing.running(*edits):
                         assert await asyncio.to_thread(grower(service, "--wait", "60").wait, 300) == 0
-        assert f"topics have {GROWN} partitions: {service.prefix}" in await said_by(service)
+        assert f"topics have {GROWN} partitions: {service.prefix}" in await output_of_grower(service)
         service.grown = GROWN
         await service.idle()
         assert "no topic is growing" in (await service.run("doctor", code=None)).stdout
@@ -212,7 +210,7 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
         steps = upstream.steps | deciding.steps
         for product, id in (named | named_late | given).items():
             decisions = [data for _, data in await service.events(f"Product:{product}") if "statusBefore" in data]
-            # Out of order, one would find its status there already, and change nothing.
+            # Out of order, a decision would find its status already set, and change nothing.
             assert len(decisions) == steps[id]
             if product in named:
                 assert [data["reason"] for data in decisions] == [f"{n}" for n in range(len(decisions))]
@@ -230,7 +228,7 @@ async def edits_of(service: Service, product: str) -> int:
 
 @asynccontextmanager
 async def another_facade(service: Service, folder: Path) -> AsyncIterator[Facade]:
-    """One more facade of a service."""
+    """Run another API instance of a service."""
     other = Service(service.servers, folder, prefix=service.prefix)
     folder.mkdir()
     async with other.running(()), facade_of(other) as facade:
@@ -243,5 +241,5 @@ def grower(service: Service, *options: str) -> ForkedCommand:
     return ForkedCommand(*command, environment=environment, folder=service.folder, log=service.folder / "grow.log")
 
 
-async def said_by(service: Service) -> str:
+async def output_of_grower(service: Service) -> str:
     return (service.folder / "grow.log").read_text()

@@ -1,4 +1,4 @@
-"""Topics that aren't there: who says so, and that nobody makes them by the way."""
+"""Missing topics: they are reported, and not created by accident."""
 
 from functools import partial
 from pathlib import Path
@@ -19,49 +19,49 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-class _Obliging(KafkaProcess):
-    """Kafka with its own default: what is asked for is made."""
+class _AutoCreatingKafka(KafkaProcess):
+    """Kafka with its default setting, which creates topics on first use."""
 
     def _settings(self) -> dict[str, str | int]:
         return {**super()._settings(), "auto.create.topics.enable": "true"}
 
 
 @pytest.mark.long
-async def test_commands_are_not_ready_while_their_topic_is_gone(own_service: Service, own_facade: Facade) -> None:
-    service, gone = own_service, own_service.topic("review-claims")
+async def test_commands_are_not_ready_without_their_topic(own_service: Service, own_facade: Facade) -> None:
+    service, missing = own_service, own_service.topic("review-claims")
 
-    async def told() -> Json:
+    async def readiness() -> Json:
         ready: Json = (await own_facade.http.get("/health/ready")).json()
         return ready
 
-    # Servers that take more than a moment to answer are told as away.
-    await eventually(told, lambda ready: ready["status"] == "pass")
-    await delete_topic(service.servers, gone)
+    # Servers that answer slowly are reported as unavailable.
+    await eventually(readiness, lambda ready: ready["status"] == "pass")
+    await delete_topic(service.servers, missing)
     answers = {"mongodb": "pass", "kafka": "pass", "topics": "fail"}
-    ready = await eventually(told, lambda ready: ready["checks"] == answers)
+    ready = await eventually(readiness, lambda ready: ready["checks"] == answers)
     assert (ready["status"], ready["reads"], ready["commands"]) == ("warn", "pass", "fail")
     await eventually(
-        lambda: any(gone in line for line in service.log("api").splitlines() if "topics are missing" in line)
+        lambda: any(missing in line for line in service.log("api").splitlines() if "topics are missing" in line)
     )
-    assert gone in (await service.run("init")).stdout
-    await eventually(told, lambda ready: ready["status"] == "pass")
+    assert missing in (await service.run("init")).stdout
+    await eventually(readiness, lambda ready: ready["status"] == "pass")
 
 
 @pytest.mark.long
-async def test_what_waits_for_a_topic_says_which(own_service: Service, own_facade: Facade, product: str) -> None:
-    gone = own_service.topic("events")
-    await delete_topic(own_service.servers, gone)
+async def test_missing_topic_is_named_in_log(own_service: Service, own_facade: Facade, product: str) -> None:
+    missing = own_service.topic("events")
+    await delete_topic(own_service.servers, missing)
     await own_facade.submit(submission(product))
-    await eventually(lambda: own_service.log("worker"), lambda log: f"has no topic {gone}" in log)
+    await eventually(lambda: own_service.log("worker"), lambda log: f"has no topic {missing}" in log)
     await own_service.run("init")
     await own_service.idle()
     await eventually(partial(own_service.records, "events"))
 
 
 @pytest.mark.long
-async def test_looking_at_topics_makes_none(servers: Servers, tmp_path: Path) -> None:
+async def test_measuring_lag_creates_no_topics(servers: Servers, tmp_path: Path) -> None:
     runtime = await set_up_kafka(print)
-    async with _Obliging(tmp_path / "kafka", tmp_path / "kafka.log", runtime) as kafka:
+    async with _AutoCreatingKafka(tmp_path / "kafka", tmp_path / "kafka.log", runtime) as kafka:
         connection, names = KafkaConnection(kafka.address), TopicNames("shop.")
         lag = ConsumerLag(connection, names, timeout=60)
         try:

@@ -1,4 +1,4 @@
-"""Nothing is taken that isn't understood: by HTTP, by Kafka, and in the order events of other systems."""
+"""Input that isn't understood is refused or reported: over HTTP, by Kafka, and in orders of other systems."""
 
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ IGNORED = "Plaudit-Ignored"
 IMAGE = "0190b8a2-5c1e-7d3a-9b61-2f4d8e0c7a11"
 
 
-async def test_virto_s_row_of_a_list_is_a_submission(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
+async def test_virto_list_row_is_a_submission(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
     row = {"ENTITYID": product, "entityType": "Product", "Review": "Good", "RATING": 4.0, "Title": None}
     sent = [{**row, "reviewStatusId": 0, "createdDate": None, "store\nName": "x"}]
     response = await decided(partial(http.post, REVIEWS, json=sent, headers=once()))
@@ -27,11 +27,11 @@ async def test_virto_s_row_of_a_list_is_a_submission(http: httpx.AsyncClient, fa
     assert (shown["review"], shown["rating"], shown["title"]) == ("Good", 4, None)
 
 
-async def test_a_search_names_what_it_ignores(http: httpx.AsyncClient) -> None:
+async def test_search_names_ignored_fields(http: httpx.AsyncClient) -> None:
     response = await http.post(f"{REVIEWS}/reviewList", json={"storeld": "s", "take": 0})
     assert (response.status_code, response.headers[IGNORED]) == (200, "storeld")
     assert IGNORED not in (await http.post(f"{REVIEWS}/reviewList", json={"storeId": "s", "take": 0})).headers
-    # Also where the answer is made later, and where there is none.
+    # Also with a deferred answer, and with an error.
     missing = await http.post(RETURNS, json={"orderId": "none", "lineItems": lines_of({"a": 1}), "oder": 1})
     assert (errors_of(missing), missing.headers[IGNORED]) == ([("/orderId", "unknown-order")], "oder")
 
@@ -60,7 +60,9 @@ async def test_a_search_names_what_it_ignores(http: httpx.AsyncClient) -> None:
         ("GET", "/api/audit?take=1&Take=1", "", ("/Take", "duplicate-parameter")),
     ],
 )
-async def test_refusals(http: httpx.AsyncClient, method: str, path: str, content: str, error: tuple[str, str]) -> None:
+async def test_misunderstood_requests_are_refused(
+    http: httpx.AsyncClient, method: str, path: str, content: str, error: tuple[str, str]
+) -> None:
     response = await http.request(method, path, content=content)
     assert errors_of(response) == [error]
     if error[1].startswith("unknown"):
@@ -68,7 +70,7 @@ async def test_refusals(http: httpx.AsyncClient, method: str, path: str, content
     assert "^" not in str(problem_of(response, 422)["errors"])
 
 
-async def test_a_store_as_it_is_shown_can_be_put_back(http: httpx.AsyncClient, facade: Facade) -> None:
+async def test_shown_store_can_be_put_back(http: httpx.AsyncClient, facade: Facade) -> None:
     id = await facade.open_store()
     await facade.command("PUT", f"/api/stores/{id}", {"EMAIL": "Shop <shop@example.org>", "Languages": ["en"]})
     shown = await facade.get(f"/api/stores/{id}")
@@ -80,7 +82,7 @@ async def test_a_store_as_it_is_shown_can_be_put_back(http: httpx.AsyncClient, f
     assert (await facade.get("/api/audit", ACTION="Approve", Take="2.0"))["results"] is not None
 
 
-async def test_messages_of_kafka(service: Service, facade: Facade, product: str) -> None:
+async def test_kafka_messages_are_checked_likewise(service: Service, facade: Facade, product: str) -> None:
     store = new_id("store")
     bad = {
         "duplicate-field": f'{{"id": "{store}", "name": "a", "NAME": "a"}}',
@@ -108,7 +110,7 @@ async def service_store(facade: Facade, id: str) -> Any:
     return response.json() if response.status_code == 200 else None
 
 
-async def test_orders_of_other_systems(service: Service, returns: Returns) -> None:
+async def test_orders_of_other_systems_are_read(service: Service, returns: Returns) -> None:
     ids = {name: new_id(name) for name in ("virto", "shopify", "commercetools")}
     virto: Json = {**an_order(ids["virto"], {"a": 2}), "isCancelled": None, "addresses": [{"email": "a@example.com"}]}
     shopify = {"id": ids["shopify"], "financial_status": "paid", "line_items": [{"id": 1, "quantity": 2}]}

@@ -1,4 +1,4 @@
-"""A unit of work in a real database: what is pending in it, and what a conflict does to it."""
+"""The unit of work on a real database: its pending effects, conflicts and the outbox."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -54,11 +54,11 @@ class Kafka:
 
 
 async def age(database: Database, seconds: int) -> None:
-    """Have everything that is owed be so many seconds older."""
+    """Make all outbox entries older by this many seconds."""
     await database[OUTBOX].update_many({}, [{"$set": {"at": {"$subtract": ["$at", seconds * 1_000]}}}])
 
 
-async def test_a_conflict_repeats_the_function_with_nothing_pending(database: Database) -> None:
+async def test_conflict_repeats_function_with_nothing_pending(database: Database) -> None:
     kafka, attempts = Kafka(), 0
     repositories = Repositories(database)
 
@@ -85,9 +85,7 @@ async def test_a_conflict_repeats_the_function_with_nothing_pending(database: Da
     assert await database[OUTBOX].count_documents({}) == 0
 
 
-async def test_conflicts_that_do_not_end_are_told_so_that_a_batch_goes_on_in_parts(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_endless_conflicts_raise(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unit_of_work, "CONFLICTS_S", 0.0)
 
     async def work(unit: UnitOfWork) -> None:
@@ -104,7 +102,7 @@ async def test_conflicts_that_do_not_end_are_told_so_that_a_batch_goes_on_in_par
     assert (kafka.published, await database[OUTBOX].count_documents({})) == ([], 0)
 
 
-async def test_a_unit_that_is_interrupted_because_it_was_taken_for_dead_begins_anew(database: Database) -> None:
+async def test_killed_session_restarts_unit(database: Database) -> None:
     kafka, sessions, interrupted = Kafka(), list[Session](), list[int]()
 
     async def work(unit: UnitOfWork) -> None:
@@ -130,7 +128,7 @@ async def test_a_unit_that_is_interrupted_because_it_was_taken_for_dead_begins_a
     assert kafka.published == [MESSAGE]
 
 
-async def test_a_failure_leaves_nothing(database: Database) -> None:
+async def test_failure_leaves_nothing(database: Database) -> None:
     kafka = Kafka()
 
     async def work(unit: UnitOfWork) -> None:
@@ -145,7 +143,7 @@ async def test_a_failure_leaves_nothing(database: Database) -> None:
     assert await database[OUTBOX].count_documents({}) == 0
 
 
-async def test_audit_log_and_outcomes_are_written_with_what_they_tell_of_or_not_at_all(
+async def test_audit_log_and_outcomes_are_written_atomically(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transactions = Transactions(database, Repositories(database), Kafka().publish)
@@ -177,7 +175,7 @@ async def test_audit_log_and_outcomes_are_written_with_what_they_tell_of_or_not_
     assert await kept() == [1, 1, 0]
 
 
-async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_can_hold(
+async def test_outbox_keeps_messages_in_batches_until_published(
     database: Database,
 ) -> None:
     kafka = Kafka()
@@ -192,7 +190,7 @@ async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_c
         await transactions.run(work)
     assert await database[OUTBOX].count_documents({}) == 3
     kafka.is_away = False
-    await age(database, seconds=-3_600)  # however long this machine takes
+    await age(database, seconds=-3_600)  # so that they aren't overdue even on a slow machine
     assert await transactions.outbox.settle_overdue() == 0
     await age(database, seconds=3_600 + 60)
     assert await transactions.outbox.settle_overdue() == 3
@@ -200,7 +198,7 @@ async def test_messages_are_owed_until_kafka_has_them_in_parts_that_a_document_c
     assert await database[OUTBOX].count_documents({}) == 0
 
 
-async def test_what_a_living_process_owes_is_left_to_it(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_outbox_of_living_process_is_left_alone(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "OVERDUE", timedelta(hours=1))
     kafka = Kafka()
     transactions = Transactions(database, Repositories(database), kafka.publish)
@@ -215,7 +213,7 @@ async def test_what_a_living_process_owes_is_left_to_it(database: Database, monk
 
 
 @pytest.mark.long
-async def test_a_patient_process_waits_for_kafka_and_stops_all_the_same(database: Database) -> None:
+async def test_retrying_process_waits_for_kafka_until_cancelled(database: Database) -> None:
     kafka = Kafka()
     transactions = Transactions(database, Repositories(database), kafka.publish, partial(retry, "test"))
 
@@ -238,7 +236,7 @@ async def test_a_patient_process_waits_for_kafka_and_stops_all_the_same(database
     assert await database[OUTBOX].count_documents({}) == 1
 
 
-async def test_what_its_topic_does_not_take_stays_owed_and_holds_up_nothing(database: Database) -> None:
+async def test_too_large_message_stays_in_outbox_and_blocks_no_other(database: Database) -> None:
     kafka = Kafka()
     transactions = Transactions(database, Repositories(database), kafka.publish)
     kafka.largest = 100
@@ -266,7 +264,7 @@ async def test_what_its_topic_does_not_take_stays_owed_and_holds_up_nothing(data
     assert await database[OUTBOX].count_documents({}) == 0
 
 
-async def test_what_was_owed_before_is_published_before_what_comes_behind_it(database: Database) -> None:
+async def test_older_outbox_entries_are_published_first(database: Database) -> None:
     kafka = Kafka()
     transactions = Transactions(database, Repositories(database), kafka.publish)
     overdue, living, large = (MESSAGE._replace(value=value) for value in (b"overdue", b"living", bytes(101)))
@@ -286,7 +284,7 @@ async def test_what_was_owed_before_is_published_before_what_comes_behind_it(dat
     waiting = asyncio.create_task(transactions.outbox.settle_before(now))
     await eventually(lambda: kafka.published == [overdue])
     assert not waiting.done()
-    # As its own process does, which lives.
+    # Like the process that owns it, which is alive.
     await transactions.outbox.settle(owed)
     await waiting
     assert kafka.published == [overdue, living]
@@ -297,7 +295,7 @@ async def test_what_was_owed_before_is_published_before_what_comes_behind_it(dat
     assert kafka.published == [overdue, living, large]
 
 
-async def test_what_no_majority_has_yet_is_waited_for_even_where_it_is_a_repeat(database: Database) -> None:
+async def test_write_concern_error_precedes_duplicate_key(database: Database) -> None:
     two = database[THINGS].with_options(write_concern=WriteConcern(w=2, wtimeout=50))
     with pytest.raises(BulkWriteError) as missing:
         await two.insert_many([{"_id": 1}], ordered=False)

@@ -1,5 +1,5 @@
-"""The requests of Virto Commerce's administration for reviews and returns, as its scripts send them, without headers of
-ours; and of each answer what those scripts read of it."""
+"""Requests of Virto Commerce's administration for reviews and returns, as its scripts send them, without our headers;
+and the parts of each answer that these scripts read."""
 
 from functools import partial
 from typing import Any
@@ -17,14 +17,14 @@ STATUSES = {0: "New", 1: "Approved", 2: "Rejected"}
 
 
 async def send(http: httpx.AsyncClient, method: str, path: str, body: Any = None, **query: Any) -> Any:
-    """The body of an answer that a script takes for a success."""
+    """Send a request; returns the body of a successful answer."""
     response = await http.request(method, path, json=body, params=query or None)
     assert 200 <= response.status_code < 300, response.text
     return response.json()
 
 
 def review_list(product: str, status: int | None, **filters: Any) -> Json:
-    """A list as the blade of reviews asks for it: the filter, with the choices that its fields hold."""
+    """Return the search of the reviews blade: the filter, including the options selected in its fields."""
     chosen = {} if status is None else {"reviewStatusObj": {"name": STATUSES[status], "value": status}}
     return {
         "entityIds": [product],
@@ -40,7 +40,7 @@ def review_list(product: str, status: int | None, **filters: Any) -> Json:
 
 @pytest.mark.parametrize("column", ["title", "rating", "createdDate", "reviewStatus", "userName"])
 @pytest.mark.parametrize("direction", ["asc", "desc"])
-async def test_lists_of_reviews(facade: Facade, product: str, column: str, direction: str) -> None:
+async def test_reviews_are_listed(facade: Facade, product: str, column: str, direction: str) -> None:
     ids = await facade.submit(*(submission(product, rating) for rating in (1, 3, 5)))
     await facade.moderate("approve", ids[1])
     await facade.moderate("reject", ids[2])
@@ -57,7 +57,7 @@ async def test_lists_of_reviews(facade: Facade, product: str, column: str, direc
     assert page["totalCount"] == 3
 
 
-async def test_words_of_a_list_are_its_keyword(facade: Facade, product: str) -> None:
+async def test_reviews_are_searched_by_keyword(facade: Facade, product: str) -> None:
     id, _ = await facade.submit(submission(product, title="Too loud"), submission(product))
     listed = review_list(product, 0, keyword="LOUD", searchPhrase="LOUD", sort="createdDate:desc")
     page = await send(facade.http, "POST", f"{REVIEWS}/reviewList", listed)
@@ -65,7 +65,7 @@ async def test_words_of_a_list_are_its_keyword(facade: Facade, product: str) -> 
 
 
 @pytest.mark.parametrize("actions", [["approve"], ["reject"], ["approve", "reset"], ["reject", "reset"]])
-async def test_moderation(facade: Facade, product: str, actions: list[str]) -> None:
+async def test_reviews_are_moderated(facade: Facade, product: str, actions: list[str]) -> None:
     statuses = {"approve": 1, "reject": 2, "reset": 0}
     (id,) = await facade.submit(submission(product))
     for action in actions:
@@ -74,13 +74,13 @@ async def test_moderation(facade: Facade, product: str, actions: list[str]) -> N
         await eventually(listed, lambda ids: ids == [id])
 
 
-async def test_deletion_by_query(facade: Facade, product: str) -> None:
+async def test_reviews_are_deleted_by_query(facade: Facade, product: str) -> None:
     (id,) = await facade.submit(submission(product))
     await send(facade.http, "DELETE", REVIEWS, ids=id)
     await eventually(partial(facade.listed, **review_list(product, None)), lambda ids: not ids)
 
 
-async def test_ratings_of_a_product(facade: Facade, product: str) -> None:
+async def test_ratings_of_product_are_read(facade: Facade, product: str) -> None:
     store = await facade.open_store()
     await facade.submit_approved(submission(product, 5, storeId=store), submission(product, 4, storeId=store))
     await send(facade.http, "POST", "/api/rating/calculateStore", storeId=store)
@@ -93,28 +93,28 @@ async def test_ratings_of_a_product(facade: Facade, product: str) -> None:
 
 
 def new_return(order: str, quantity: int, line: str = "a") -> Json:
-    """A return as the blade of an order's items makes it."""
+    """Return a return as the blade of an order's items creates it."""
     chosen = {"orderLineItemId": line, "price": 10, "quantity": quantity, "reason": None}
     return {"orderId": order, "status": "New", "lineItems": [chosen]}
 
 
 async def opened(http: httpx.AsyncClient, order: str, quantity: int) -> Json:
-    """A new return, opened by the id in the answer as soon as that is there."""
+    """Create a return and fetch it by the id in the answer."""
     saved = await until_saved(http, new_return(order, quantity))
     return dict(await send(http, "GET", f"{RETURNS}/{saved['id']}"))
 
 
-async def until_saved(http: httpx.AsyncClient, wanted: Json) -> Json:
-    """The answer to a return that is saved. It comes after five seconds at the latest: on a busy machine the return
-    isn't there by then."""
-    saved: Json = await send(http, "PUT", RETURNS, wanted)
+async def until_saved(http: httpx.AsyncClient, return_data: Json) -> Json:
+    """Save a return; returns the answer. It comes after at most five seconds: on a busy machine the return may not
+    exist by then."""
+    saved: Json = await send(http, "PUT", RETURNS, return_data)
     if saved["outcome"] == "accepted":
         path = f"/api/commands/{saved['commandId']}"
         await eventually(partial(send, http, "GET", path), lambda state: state["outcome"] == "applied")
     return saved
 
 
-async def test_a_return_is_made_opened_and_changed(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_return_is_created_opened_and_changed(returns: Returns, http: httpx.AsyncClient) -> None:
     item = {"id": "a", "productId": "p", "sku": "S-1", "name": "Thing a", "quantity": 5, "price": 10}
     order = await returns.ordered({}, items=[item], customerName="Anna Berg")
     assert await send(http, "GET", f"{RETURNS}/available-quantities/{order}") == {"a": 5}
@@ -140,7 +140,7 @@ async def test_a_return_is_made_opened_and_changed(returns: Returns, http: httpx
 
 
 @pytest.mark.parametrize("column", ["number", "status", "createdDate", "modifiedDate", "createdBy"])
-async def test_lists_of_returns(returns: Returns, http: httpx.AsyncClient, column: str) -> None:
+async def test_returns_are_listed(returns: Returns, http: httpx.AsyncClient, column: str) -> None:
     order = await returns.ordered({"a": 5}, customerName="Anna Berg")
     ids = [await returns.create(order, {"a": 1}, status=status) for status in ("Processing", "New", "Canceled")]
     listed: dict[str, list[Json]] = {}
@@ -165,7 +165,7 @@ async def test_lists_of_returns(returns: Returns, http: httpx.AsyncClient, colum
         assert row["order"].keys() >= {"number", "customerName"}
 
 
-async def test_the_number_of_returns_of_an_order(returns: Returns, http: httpx.AsyncClient) -> None:
+async def test_returns_of_an_order_are_counted(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 5})
     await returns.create(order, {"a": 1})
     found = await send(http, "POST", f"{RETURNS}/search", {"skip": 0, "take": 0, "orderId": order})
@@ -181,7 +181,7 @@ async def test_returns_are_deleted_by_query(returns: Returns, http: httpx.AsyncC
     assert await returns.found(orderId=order) == []
 
 
-async def test_a_row_of_a_list_is_saved(facade: Facade, product: str) -> None:
+async def test_list_row_is_saved(facade: Facade, product: str) -> None:
     (id,) = await facade.submit(submission(product))
     (row,) = (await facade.page(**review_list(product, 0)))["results"]
     answer = await facade.http.post(REVIEWS, json=[row])
