@@ -277,7 +277,7 @@ def test_demo_against_another_server(tmp_path: Path) -> None:
         Thread(target=other.serve_forever).start()
         stderr = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(other.server_port)).stderr
         other.shutdown()
-    assert "was answered 501, not 200" in " ".join(stderr.split())
+    assert "returned 501 instead of 200" in " ".join(stderr.split())
 
 
 @pytest.mark.long
@@ -357,4 +357,4 @@ async def test_port_in_use_is_reported(service: Service, tmp_path: Path) -> None
     result = await second.run("api", code=1)
     assert "address already in use" in result.stderr
     result = await second.run("up", code=1)
-    assert "choose another one with PLAUDIT_HTTP__PORT" in " ".join(result.stderr.split())
+    assert "choose another port with PLAUDIT_HTTP__PORT" in " ".join(result.stderr.split())

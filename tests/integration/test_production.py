@@ -22,7 +22,7 @@ async def test_processes_refuse_to_start_on_a_single_server(servers: Servers, tm
         assert await eventually(service.processes[process].poll, lambda code: code is not None) == 1
         log = " ".join(service.log(process).split())
         assert f"fewer than 2 replicas of {service.prefix}" in log
-        assert "the replica set has 1 server with data" in log
+        assert "the replica set has only 1 data-bearing server" in log
         assert "Traceback" not in log
 
     async def findings() -> str:
@@ -39,8 +39,8 @@ async def test_processes_refuse_to_start_on_a_single_server(servers: Servers, tm
     [
         ({"hosts": ["a:1", "b:1", "c:1"]}, []),
         ({"hosts": ["a:1"], "passives": ["b:1"], "arbiters": ["c:1"]}, []),
-        ({"hosts": ["a:1"], "arbiters": ["b:1", "c:1"]}, ["the replica set has 1 server with data"]),
-        ({}, ["the replica set has 0 servers with data"]),
+        ({"hosts": ["a:1"], "arbiters": ["b:1", "c:1"]}, ["the replica set has only 1 data-bearing server"]),
+        ({}, ["the replica set has only 0 data-bearing servers"]),
         ({"msg": "isdbgrid"}, []),
     ],
 )

@@ -85,4 +85,6 @@ async def test_doctor_prints_safely(
 async def test_import_prints_safely(prepared: Service, tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     file.write_text(f"entityId,{NASTY[:-2]},\n1,2,3\n")
-    assert f"There are entityId, {SHOWN}" in await printed(prepared, "import", str(file), "--dry-run")
+    assert f"Use --map column=field to choose one of entityId, {SHOWN}" in await printed(
+        prepared, "import", str(file), "--dry-run"
+    )

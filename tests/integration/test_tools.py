@@ -189,7 +189,7 @@ async def test_wrong_use_of_import_is_reported(tools: Service, tmp_path: Path) -
         run(tools, "import", str(file), "--map=a", code=2),
         run(tools, "import", str(tmp_path / "none.csv"), code=2),
     )
-    assert "No column is entityId, entityType, review, rating" in unmapped
+    assert "No column is mapped to entityId, entityType, review, rating" in unmapped
     assert "column=field" in wrong
 
 

@@ -41,7 +41,7 @@ async def test_slow_command_is_polled(outcome: str, status: int) -> None:
 
 
 async def test_unexpected_outcome_is_an_error() -> None:
-    with pytest.raises(CommandError, match="was answered 409, not 200"):
+    with pytest.raises(CommandError, match="returned 409 instead of 200"):
         await send_command("refused", 200)
 
 

@@ -91,7 +91,7 @@ async def test_request_cancelled_by_shutdown_is_answered_503() -> None:
     answer.cancel()
     stopped = await answer
     assert stopped.status_code == 503
-    assert "stops" in stopped.json()["detail"]
+    assert "stopping" in stopped.json()["detail"]
 
 
 async def test_started_response_is_not_cut() -> None:

@@ -58,7 +58,7 @@ def test_old_python_is_rejected_before_anything_is_created(tmp_path: Path) -> No
     old.chmod(0o700)
     command = ["make", f"VENV={tmp_path / 'venv'}", f"PYTHON={old}", "up"]
     ended = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    assert f"{old} is Python 3.10, and Plaudit needs 3.11 or later" in ended.stderr
+    assert f"{old} is Python 3.10, but Plaudit needs 3.11 or later" in ended.stderr
     assert ended.returncode != 0
     assert not (tmp_path / "venv").exists()
 

@@ -394,7 +394,7 @@ def test_future_date_is_refused(modified: str | None, is_refused: bool) -> None:
     event, _ = order_event(json.dumps({**VIRTO, "modifiedDate": modified}).encode())
     refusal = event.refusal(AT)
     assert (refusal is not None) is is_refused
-    assert refusal is None or str(refusal).startswith("/modifiedDate: The date is more than a day ahead")
+    assert refusal is None or str(refusal).startswith("/modifiedDate: The date is more than a day in the future")
 
 
 def test_impossible_date_is_refused_with_its_field() -> None:

@@ -72,7 +72,7 @@ def test_fully_configured_servers_are_used(data: Path) -> None:
 def test_another_database_on_the_running_server_is_refused(data: Path, mongo: str | None) -> None:
     named = SecretStr(mongo) if mongo else None
     here = settings(data, mongo=mongo).model_copy(update={"mongo": MongoSettings(uri=named, database="other")})
-    with pytest.raises(ConfigurationError, match=r"PLAUDIT_MONGO__DATABASE is other, but .* has the database plaudit"):
+    with pytest.raises(ConfigurationError, match=r"PLAUDIT_MONGO__DATABASE is other, but .* uses the database plaudit"):
         here.mongo_database()
     there = json.loads((data / "endpoints.json").read_text())
     (data / "endpoints.json").write_text(json.dumps({**there, "database": "shop"}))

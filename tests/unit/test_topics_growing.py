@@ -62,7 +62,7 @@ async def test_growth_that_cannot_resume_moderation_says_so(
     monkeypatch.setattr(topics, "_GIVE_UP_S", 0.1)
     first = AutoReconnect("away")
     monkeypatch.setattr(Failing, "error", first)
-    with pytest.raises(CommandError, match=r"`plaudit topics grow 24` again.*moderation stands still") as raised:
+    with pytest.raises(CommandError, match=r"`plaudit topics grow 24` again.*moderation is paused") as raised:
         await failing(database).grow(24, 0)
     assert raised.value.__cause__ is first
 
@@ -73,7 +73,7 @@ async def test_growth_that_lost_its_lease_says_so(database: Database, monkeypatc
 
     monkeypatch.setattr(MigrationLease, "is_still_mine", lost)
     monkeypatch.setattr(Failing, "error", first := AutoReconnect("away"))
-    with pytest.raises(CommandError, match=r"Run it again. Until then moderation stands still") as raised:
+    with pytest.raises(CommandError, match=r"Run it again. Until then moderation is paused") as raised:
         await failing(database).grow(24, 0)
     assert raised.value.__cause__ is first
 

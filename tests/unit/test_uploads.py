@@ -21,10 +21,10 @@ async def test_overlong_boundary_is_malformed() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"--b\r\n\r\nhalf of a file", "no end"),
-        (b"--b\r\n\r\na file\r\n--b", "no end"),
-        (b"--b\r\n\r\na file\r\n--b-", "no end"),
-        (b"--b\r\nContent-Type: image/png", "no end"),
+        (b"--b\r\n\r\nhalf of a file", "form is incomplete"),
+        (b"--b\r\n\r\na file\r\n--b", "form is incomplete"),
+        (b"--b\r\n\r\na file\r\n--b-", "form is incomplete"),
+        (b"--b\r\nContent-Type: image/png", "form is incomplete"),
         (b"--b", "no file"),
         (b"--b--", "no file"),
         (b"--b--\r\n", "no file"),

@@ -57,9 +57,9 @@ def test_draft_that_is_a_pipe_is_refused_without_waiting(tmp_path: Path, *, is_r
             if is_read:
                 readers.callback(os.close, os.open(each, os.O_RDONLY | os.O_NONBLOCK))
         for opened in (whole_file(file), locked_draft(file)):
-            with pytest.raises(UsageError, match=r"no regular file.*remove it"), opened:
+            with pytest.raises(UsageError, match=r"not a regular file: remove it"), opened:
                 pass
-        with pytest.raises(UsageError, match=r"no regular file.*remove it"):
+        with pytest.raises(UsageError, match=r"not a regular file: remove it"):
             Checkpoint(job="a").write(checkpoint)
 
 
