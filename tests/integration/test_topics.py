@@ -60,7 +60,7 @@ async def test_a_number_that_keys_cant_be_divided_among_is_refused(servers: Serv
     await service.run("init")
     for number in (PARTITIONS + 2, PARTITIONS // 2):
         said = (await service.run("topics", "grow", str(number), code=2)).stderr
-        assert f"has {PARTITIONS} partitions: the new number must be a multiple of that" in " ".join(said.split())
+        assert f"has {PARTITIONS} partitions: the new number must be a multiple of it" in " ".join(said.split())
     assert "1000" in (await service.run("topics", "grow", "1004", code=2)).stderr
     said = (await service.run("topics", "grow", str(PARTITIONS))).stdout
     assert said == f"Every topic has {PARTITIONS} partitions.\n"
@@ -193,7 +193,7 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
                 await asyncio.to_thread(cut_short.wait, 60)
                 doctor = (await service.run("doctor", code=None)).stdout
                 assert f"`plaudit topics grow {GROWN}` continues" in " ".join(doctor.split())
-                assert "isn't finished" in (await service.run("topics", "grow", f"{2 * GROWN}", code=2)).stderr
+                assert "is unfinished" in (await service.run("topics", "grow", f"{2 * GROWN}", code=2)).stderr
                 async with another_facade(service, tmp_path / "late") as late_one:
                     # It knows from its start of the partitions that one of before hears of in some minutes.
                     deciding = Upstream(service, [facade, late_one], producer)

@@ -58,7 +58,7 @@ def test_a_python_that_is_too_old_is_told_before_anything_is_made(tmp_path: Path
     old.chmod(0o700)
     command = ["make", f"VENV={tmp_path / 'venv'}", f"PYTHON={old}", "up"]
     ended = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
-    assert f"{old} is Python 3.10, and Plaudit needs 3.11 or later" in ended.stderr
+    assert f"{old} is Python 3.10, but Plaudit needs 3.11 or later" in ended.stderr
     assert ended.returncode != 0
     assert not (tmp_path / "venv").exists()
 

@@ -48,7 +48,7 @@ async def test_a_wrong_secret_is_told_without_it() -> None:
         ("https://[id/token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the URL"),
         ("https:///token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: OAUTHBEARER needs the URL"),
         ("http://id.example.com/token", "pass", "PLAUDIT_KAFKA__SASL_TOKEN_URL: must be https"),
-        ("https://id.example.com/token", None, "PLAUDIT_KAFKA__SASL_PASSWORD: OAUTHBEARER needs both"),
+        ("https://id.example.com/token", None, "PLAUDIT_KAFKA__SASL_PASSWORD: OAUTHBEARER requires both"),
     ],
 )
 def test_a_connection_with_tokens_that_cannot_even_be_tried(url: str | None, password: str | None, reason: str) -> None:

@@ -390,7 +390,7 @@ def test_a_date_that_is_to_come_would_freeze_the_order(modified: str | None, is_
     event, _ = order_event(json.dumps({**VIRTO, "modifiedDate": modified}).encode())
     refusal = event.refusal(AT)
     assert (refusal is not None) is is_refused
-    assert refusal is None or str(refusal).startswith("/modifiedDate: The date is more than a day ahead")
+    assert refusal is None or str(refusal).startswith("/modifiedDate: The date is more than a day in the future")
 
 
 def test_no_day_is_refused_in_words() -> None:

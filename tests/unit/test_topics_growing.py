@@ -60,7 +60,7 @@ async def test_who_cannot_let_moderation_go_on_says_so(database: Database, monke
     monkeypatch.setattr(topics, "_GIVE_UP_S", 0.1)
     first = AutoReconnect("away")
     monkeypatch.setattr(Failing, "error", first)
-    with pytest.raises(CommandError, match=r"`plaudit topics grow 24` again.*moderation stands still") as raised:
+    with pytest.raises(CommandError, match=r"`plaudit topics grow 24` again.*moderation is paused") as raised:
         await failing(database).grow(24, 0)
     assert raised.value.__cause__ is first
 
@@ -71,7 +71,7 @@ async def test_who_has_lost_the_turn_says_what_may_stand(database: Database, mon
 
     monkeypatch.setattr(Turn, "is_still_mine", lost)
     monkeypatch.setattr(Failing, "error", first := AutoReconnect("away"))
-    with pytest.raises(CommandError, match=r"Run it again. Until then moderation stands still") as raised:
+    with pytest.raises(CommandError, match=r"Run it again. Until then moderation is paused") as raised:
         await failing(database).grow(24, 0)
     assert raised.value.__cause__ is first
 
