@@ -145,7 +145,7 @@ async def test_lag_is_measured_on_tansu(data: Path, progress: list[str]) -> None
         ({"java": "echo 'openjdk version \"11.0.2\"'"}, "is Java 11, too old"),
         ({"java": "echo 'java version \"1.8.0_401\"'"}, "is Java 8, too old"),
         ({"java": "exit 1"}, "doesn't report its version"),
-        ({"java": JAVA}, "Maven is missing"),
+        ({"java": JAVA}, "Maven, which downloads Kafka, is missing"),
     ],
 )
 async def test_tansu_where_kafka_lacks_something(

@@ -111,7 +111,7 @@ async def test_says_that_the_disk_is_full(
     binary.chmod(0o755)
     monkeypatch.setattr(mongo, "mongod_binary", lambda: binary)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=27 * 2**20))
-    with pytest.raises(EmbeddedServerError, match=r"Only 27 MB are free in .*: make room") as caught:
+    with pytest.raises(EmbeddedServerError, match=r"Only 27 MB are free in .*: free some disk space") as caught:
         async with asyncio.timeout(MongoProcess.start_timeout_s / 2), embedded_mongo(data, progress.append):
             pass
     assert "OpenSSL" not in str(caught.value)

@@ -60,7 +60,7 @@ def test_a_link_stays(tmp_path: Path, suffix: str) -> None:
     elsewhere.mkdir()
     link = folder.with_name(folder.name + suffix)
     link.symlink_to(elsewhere)
-    with pytest.raises(UsageError, match="is a link"), image_folder(folder):
+    with pytest.raises(UsageError, match="is a symbolic link"), image_folder(folder):
         pass
     assert link.is_symlink()
 
