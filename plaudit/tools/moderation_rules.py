@@ -91,7 +91,7 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, options
 
 def _effect(row: TriedRow) -> str:
     if row["outcome"] is None:
-        return "no rule matches"
+        return "no rule fires"
     rules = [row["approvedBy"] or ""] if row["outcome"] == "approve" else row["flags"]
     hours = row["publishAfterHours"]
     later = f", and approved after {hours} hours" if hours else ""

@@ -123,7 +123,7 @@ def test_hosts_networks_and_origins_are_accepted(tmp_path: Path) -> None:
     ("command", "environment", "says"),
     [
         ("worker", {"KAFKA__TLS_CA_FILE": "ca.pem"}, "KAFKA__SECURITY_PROTOCOL: PLAINTEXT has no TLS"),
-        ("init", {"KAFKA__SASL_PASSWORD": "pass-of-kafka"}, "KAFKA__SECURITY_PROTOCOL: PLAINTEXT shows no password"),
+        ("init", {"KAFKA__SASL_PASSWORD": "pass-of-kafka"}, "KAFKA__SECURITY_PROTOCOL: PLAINTEXT sends no password"),
         ("worker", {"KAFKA__TLS_KEY_FILE": "key.pem", "KAFKA__SECURITY_PROTOCOL": "SSL"}, "KAFKA__TLS_CERT_FILE"),
         ("mailer", {"SMTP__TLS_CA_FILE": "ca.pem"}, "SMTP__TLS_CA_FILE: has no effect"),
         ("mailer", {"SMTP__TLS_CA_FILE": "no-ca.pem", "SMTP__SECURITY": "tls"}, "no-ca.pem: not a usable PEM file"),

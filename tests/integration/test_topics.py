@@ -60,7 +60,7 @@ async def test_unsuitable_partition_count_is_refused(servers: Servers, tmp_path:
     await service.run("init")
     for number in (PARTITIONS + 2, PARTITIONS // 2):
         output = (await service.run("topics", "grow", str(number), code=2)).stderr
-        assert f"has {PARTITIONS} partitions: the new number must be a multiple of that" in " ".join(output.split())
+        assert f"has {PARTITIONS} partitions: the new number must be a multiple of it" in " ".join(output.split())
     assert "1000" in (await service.run("topics", "grow", "1004", code=2)).stderr
     output = (await service.run("topics", "grow", str(PARTITIONS))).stdout
     assert output == f"Every topic has {PARTITIONS} partitions.\n"
@@ -191,7 +191,7 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
                 await asyncio.to_thread(interrupted.wait, 60)
                 doctor = (await service.run("doctor", code=None)).stdout
                 assert f"`plaudit topics grow {GROWN}` continues" in " ".join(doctor.split())
-                assert "isn't finished" in (await service.run("topics", "grow", f"{2 * GROWN}", code=2)).stderr
+                assert "is unfinished" in (await service.run("topics", "grow", f"{2 * GROWN}", code=2)).stderr
                 async with another_facade(service, tmp_path / "late") as late_one:
                     # It knows the new partitions from its start, while the earlier instance learns them minutes later.
                     deciding = Upstream(service, [facade, late_one], producer)

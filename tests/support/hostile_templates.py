@@ -69,7 +69,7 @@ _BY_ERROR: Final = {
         "long paths": _loops(2, "{{ forloop" + ".parentloop" * 80 + " | size }}" * 80),
         "long output": "{% for i in items %}" + "x" * 90_000 + "{% endfor %}",
     },
-    "a range may have 1000 numbers": {
+    "a range may have at most 1000 numbers": {
         "a huge range": "{% for i in (1..100000000) reversed %}{% endfor %}",
     },
     "a range needs two numbers": {
@@ -85,7 +85,7 @@ _BY_ERROR: Final = {
     "block nesting limit reached": {
         "deep blocks": "{% if order.id %}" * 400 + "x" + "{% endif %}" * 400,
     },
-    "a statement may have 20 brackets": {
+    "a statement may have at most 20 brackets": {
         "deep brackets": "{{ " + "items[" * 100 + "0" + "]" * 100 + " }}",
         "brackets of ranges": _repeat("{{ " + "(" * 990 + " }}", 90),
         "names in brackets": _repeat("{{ " + "['" * 490 + " }}", 90),

@@ -45,6 +45,6 @@ async def test_lease_is_renewed_for_each_batch(monkeypatch: pytest.MonkeyPatch, 
     if renewed:
         assert await run._published_reviews(["r"]) == {}
     else:
-        with pytest.raises(CommandError, match="was blocked"):
+        with pytest.raises(CommandError, match="blocked for a minute"):
             await run._published_reviews(["r"])
     assert hold.await_count == (BATCHES if renewed else 1)
