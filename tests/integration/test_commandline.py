@@ -333,7 +333,7 @@ def test_output_is_utf_8_in_every_locale(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "plaudit", "doctor"], cwd=tmp_path, env=environment, capture_output=True, check=False
     )
-    assert "→ Set PLAUDIT_MONGO__URI" in result.stdout.decode(), result.stderr
+    assert "→ PLAUDIT_MONGO__URI is not set" in result.stdout.decode(), result.stderr
 
 
 def test_help_lists_commands(tmp_path: Path) -> None:

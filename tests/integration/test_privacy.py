@@ -200,7 +200,7 @@ async def test_personal_data_is_found_in_every_shape_and_place(own_service: Serv
 
     erased = await erase(own_service, anna)
     assert "5 dead letters" in erased
-    assert "3 commands that wait" in erased
+    assert "3 waiting commands" in erased
     everything = await everything_in(own_service)
     for trace in (anna, WORDS, hashlib.sha256(anna.encode()).hexdigest()):
         assert trace not in everything
