@@ -27,7 +27,7 @@ STOP_S = 30.0
 """Seconds that a stop may take: three times what is promised."""
 READY_S = 300.0
 """Seconds until a started process must be ready."""
-BY_FORCE = "not stopped in time; ended by force"
+BY_FORCE = "not stopped in time; exiting by force"
 """Log text of a process that a stop ended by force."""
 COMMAND_S = 180.0
 """Seconds that a command may take."""

@@ -375,9 +375,9 @@ async def test_row_without_context_has_buttons(browser: Browser, place: Service,
     async with opened(browser, place.address, Watch()) as page:
         await page.route("**/context", lambda route: route.abort())
         await page.goto("/console/queue")
-        await page.get_by_text("The context can't be loaded.").wait_for()
+        await page.get_by_text("The details can't be loaded.").wait_for()
         await page.locator("#list").get_by_role("button", name="Approve").click()
-        await page.get_by_text("Nothing waits for a decision").wait_for()
+        await page.get_by_text("No review is waiting for a decision").wait_for()
     assert await statuses(api, [id]) == {id: "Approved"}
 
 
