@@ -117,7 +117,7 @@ async def test_reviews_are_compared_with_what_they_were(facade: Facade, service:
     assert [each["fields"] for each in told["differences"] if each["id"] == kept] == [["review"]]
     assert told["compared"] == 5
     said = (await service.run("reviews", "compare", "--at", at, code=1)).stdout
-    assert {f"{deleted}  New, now gone", f"{kept}  New; other review"} <= set(said.splitlines())
+    assert {f"{deleted}  New, now gone", f"{kept}  New; changed: review"} <= set(said.splitlines())
     await service.run("reviews", "compare", "--at", datetime.now(UTC).isoformat())
     # The present, and nothing, are as they are.
     await service.run("reviews", "compare", "--at", (datetime.now(UTC) + timedelta(hours=2)).isoformat(), code=2)

@@ -49,7 +49,7 @@ def test_the_data_folder_may_be_in_the_home_folder(tmp_path: Path) -> None:
     told = plaudit(tmp_path, "config", code=2, PLAUDIT_DATA="~nobody-here/plaudit").stderr
     assert "PLAUDIT_DATA: ~nobody-here/plaudit can't be used" in told
     # An empty name is this folder itself, which nobody means.
-    assert "PLAUDIT_DATA: it is empty" in plaudit(tmp_path, "up", code=2, PLAUDIT_DATA="").stderr
+    assert "PLAUDIT_DATA: must not be empty" in plaudit(tmp_path, "up", code=2, PLAUDIT_DATA="").stderr
 
 
 def test_a_file_with_an_empty_name_is_none(tmp_path: Path) -> None:
