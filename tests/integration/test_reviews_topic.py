@@ -117,7 +117,7 @@ async def test_reviews_are_compared_with_an_earlier_state(facade: Facade, servic
     assert [each["fields"] for each in report["differences"] if each["id"] == kept] == [["review"]]
     assert report["compared"] == 5
     output = (await service.run("reviews", "compare", "--at", at, code=1)).stdout
-    assert {f"{deleted}  New, now gone", f"{kept}  New; other review"} <= set(output.splitlines())
+    assert {f"{deleted}  New, now gone", f"{kept}  New; changed: review"} <= set(output.splitlines())
     await service.run("reviews", "compare", "--at", datetime.now(UTC).isoformat())
     # A comparison with the present finds nothing; a future time is refused, and an early one has no reviews.
     await service.run("reviews", "compare", "--at", (datetime.now(UTC) + timedelta(hours=2)).isoformat(), code=2)

@@ -49,7 +49,7 @@ def test_data_folder_may_be_relative_to_home(tmp_path: Path) -> None:
     stderr = plaudit(tmp_path, "config", code=2, PLAUDIT_DATA="~nobody-here/plaudit").stderr
     assert "PLAUDIT_DATA: ~nobody-here/plaudit can't be used" in stderr
     # An empty name would mean the current folder, which is never intended.
-    assert "PLAUDIT_DATA: it is empty" in plaudit(tmp_path, "up", code=2, PLAUDIT_DATA="").stderr
+    assert "PLAUDIT_DATA: must not be empty" in plaudit(tmp_path, "up", code=2, PLAUDIT_DATA="").stderr
 
 
 def test_empty_file_names_are_ignored(tmp_path: Path) -> None:
