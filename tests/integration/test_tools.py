@@ -111,7 +111,7 @@ async def test_killed_import_continues(tools: Service, tmp_path: Path) -> None:
     second = start()
     output, _ = await asyncio.to_thread(second.communicate)
     assert second.returncode == 1, output.decode()
-    assert b"Going on behind line" in output
+    assert b"Continuing after line" in output
     good = ROWS - len(expected)
     assert f"Published {good} reviews; {len(expected)} bad rows." in output.decode()
     assert [(r["line"], r["reason"]) for r in map(json.loads, report.read_text().splitlines())] == expected
