@@ -249,7 +249,7 @@ async def test_fresh_database_has_newest_schema_and_old_one_is_migrated(servers:
         tally = await database["ratings"].find_one({"entityId": "a"})
         assert tally is not None
         assert tally["histogram"] == [0, 0, 0, 1, 0]
-    await doctor_says(service, f"schema {NEWEST}, the newest")
+    await doctor_says(service, f"schema version {NEWEST}, the newest")
 
 
 async def test_damaged_documents_are_found_in_slices_some_of_them_empty(servers: Servers) -> None:
