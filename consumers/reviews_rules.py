@@ -90,8 +90,8 @@ async def _with_images(services: Services, submissions: Collection[Submission], 
     reasons = await image_refusals(services, wanted, uploaded)
     refused = {s.key: reason for s, reason in zip(submissions, reasons, strict=True) if reason}
     # The findings of the steps before stay.
-    claims = dict.fromkeys((s.key for s in submissions), ()) | dict(rules.claims)
-    return replace(rules, reasons={**rules.reasons, **refused, **rules.reasons}, claims=claims, uploaded=uploaded)
+    claims = {**dict.fromkeys((s.key for s in submissions), ()), **rules.claims}
+    return replace(rules, reasons={**refused, **rules.reasons}, claims=claims, uploaded=uploaded)
 
 
 async def release_tokens(services: Services, rules: BatchRules, refused: Collection[Key]) -> None:

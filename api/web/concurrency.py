@@ -39,7 +39,7 @@ _REFUSALS_PER_S: Final = 200
 
 _LONGEST_REFUSAL_S: Final = 7.0
 
-_KEY: Final = "plaudit.in_hand"
+_KEY: Final = "plaudit.concurrency"
 
 log = structlog.get_logger()
 

@@ -60,7 +60,7 @@ class BoundedProtocol(LingeringProtocol):
 
     Input is parsed in turns with other connections, at most up to the request after the current one. `max_head_bytes`
     also limits the chunk extensions and trailers of a body. `receive_timeout` starts with the connection, or with the
-    first byte of a later request; a body that keeps coming extends it (http_patience.py).
+    first byte of a later request; a body that keeps coming extends it (http_receive_timeout.py).
     """
 
     limits: HttpSettings
