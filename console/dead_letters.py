@@ -79,17 +79,17 @@ async def mend(visit: Visit) -> Response:
     typed = str(form.get("value") or "").replace("\r\n", "\n")
     editable = letter["editable"]
     if "value" in form and not typed.strip() and (editable or "").strip():
-        return _page(visit, letter, status=422, typed=typed, hindrance=_EMPTIED)
+        return _page(visit, letter, status=422, typed=typed, obstacle=_EMPTIED)
     order: dict[str, Any] = {"places": [letter["place"]]}
     if typed.strip() and typed != editable:
         order["value"] = typed if editable == letter["value"] else await asyncio.to_thread(_in_one_line, typed)
     try:
         tried = (await visit.facade.ask("POST", _REPLAY, {**order, "dryRun": True}))["results"][0]
-        refusal, hindrance = tried.get("refusal"), _message(tried) if tried["outcome"] != "applied" else None
+        refusal, obstacle = tried.get("refusal"), _message(tried) if tried["outcome"] != "applied" else None
         is_tried = form.get("action") == "try"
-        if is_tried or hindrance or (refusal and form.get("action") != "anyway"):
-            is_refused = bool(refusal or hindrance)
-            shown = {"typed": typed, "refusal": refusal, "hindrance": hindrance, "is_tried": not is_refused}
+        if is_tried or obstacle or (refusal and form.get("action") != "anyway"):
+            is_refused = bool(refusal or obstacle)
+            shown = {"typed": typed, "refusal": refusal, "obstacle": obstacle, "is_tried": not is_refused}
             return _page(visit, letter, status=422 if is_refused and not is_tried else 200, **shown)
         results = await _replay(visit, order, key_of(form))
     except Refused as refused:
@@ -97,7 +97,7 @@ async def mend(visit: Visit) -> Response:
             raise
         return _page(visit, letter, status=refused.status, typed=typed, refused=refused)
     if results is not None and results[0]["outcome"] != "applied":
-        return _page(visit, letter, status=409, typed=typed, hindrance=_message(results[0]))
+        return _page(visit, letter, status=409, typed=typed, obstacle=_message(results[0]))
     return visit.back(f"{PATH}/{letter['place']}", "accepted" if results is None else "replayed")
 
 
@@ -139,7 +139,7 @@ async def _replay(visit: Visit, order: Mapping[str, Any], key: str) -> Sequence[
 
 
 def _page(visit: Visit, letter: Mapping[str, Any], *, status: int = 200, **shown: Any) -> Response:
-    defaults = {"typed": None, "refusal": None, "hindrance": None, "refused": None, "is_tried": False}
+    defaults = {"typed": None, "refusal": None, "obstacle": None, "refused": None, "is_tried": False}
     return visit.page("dead_letter.html", status=status, letter=letter, editable=letter["editable"], **defaults | shown)
 
 

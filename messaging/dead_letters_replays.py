@@ -108,7 +108,7 @@ class ReplayObstacle(StrEnum):
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome of a replay command that meets this hindrance."""
+        """The outcome of a replay command that meets this obstacle."""
         return Outcome.UNCHANGED if self is ReplayObstacle.REPLAYED else Outcome.REFUSED
 
 

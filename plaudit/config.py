@@ -197,7 +197,8 @@ class Settings(BaseSettings):
         """The name of the database: on the server of a running `plaudit up` that it has, else the configured one, also
         if both servers are configured.
 
-        Raises ConfigurationError if another one is configured than the running `plaudit up` has.
+        Raises ConfigurationError if another one is configured than the running `plaudit up` has, or if its addresses
+        can't be read.
         """
         uri = self.mongo.uri
         endpoints = None if uri and self.kafka.bootstrap_servers else self.endpoints()

@@ -59,7 +59,7 @@ class RunReport:
     failed: int = 0
     """Number of orders that met an error of ours."""
     damaged: int = 0
-    """Number of orders that can't be read."""
+    """Number of orders that can't be read, or whose customer's count can't."""
     is_cut: bool = False
     """True if the run left so many orders as they were that it stopped before the rest."""
 

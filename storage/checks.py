@@ -145,8 +145,9 @@ async def check_rights(database: Database) -> Finding:
     if missing and allowed_in_collections.issuperset(missing):
         return ok("rights", "are granted per collection, and not checked")
     if missing:
-        advice = "That is enough for the API only. Workers, scheduler, mailer and tools need `readWrite` on the "
-        "database."
+        advice = (
+            "That is enough for the API only. Workers, scheduler, mailer and tools need `readWrite` on the database."
+        )
         return warn("rights", f"the user may not {', '.join(missing)} in the database {database.name}", advice)
     return ok("rights", "the user may read and write")
 

@@ -10,8 +10,9 @@ from storage.images_files import MARK, ImageFiles
 COLLECTION: Final = "imageStore"
 
 WHY_ANOTHER: Final = f"has no file {MARK}: it is not the store used before, or its volume isn't mounted"
-ADVICE: Final = f"Mount the volume, or create a file {MARK} with any content there, if this store is the one to use "
-"from now on."
+ADVICE: Final = (
+    f"Mount the volume, or create a file {MARK} with any content there, if this store is the one to use from now on."
+)
 
 _ID: Final = "mark"
 

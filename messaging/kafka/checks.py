@@ -147,8 +147,10 @@ def _layout_problems(described: Mapping[str, list[Any]], expected: ExpectedTopic
     counts = {name: len(ps) for name, ps in described.items() if name in consumed}
     other = [f"{name} ({count})" for name, count in counts.items() if count != layout.partitions]
     if other:
-        advice = "Set PLAUDIT_KAFKA__PARTITIONS to the existing number; `plaudit topics grow` adds partitions and "
-        "keeps the order."
+        advice = (
+            "Set PLAUDIT_KAFKA__PARTITIONS to the existing number; `plaudit topics grow` adds partitions and keeps the "
+            "order."
+        )
         yield warn("topics", f"without the configured {layout.partitions} partitions: {', '.join(other)}", advice)
     few = [name for name, ps in described.items() if any(len(p["replicas"]) < layout.replication_factor for p in ps)]
     if few:

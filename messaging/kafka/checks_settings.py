@@ -100,6 +100,8 @@ def _small_topics(configs: Configs) -> Iterator[Finding]:
         if _number(config, "max.message.bytes", needed) < needed:
             small.append(name)
     if small:
-        advice = f"Set it to {MAX_RECORD_BYTES}, or {MAX_DEAD_LETTER_BYTES} for dead letters: otherwise larger "
-        "messages wait."
+        advice = (
+            f"Set it to {MAX_RECORD_BYTES}, or {MAX_DEAD_LETTER_BYTES} for dead letters: otherwise larger "
+            "messages wait."
+        )
         yield warn("topics", f"max.message.bytes is too small in {', '.join(small)}", advice)

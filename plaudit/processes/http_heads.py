@@ -61,7 +61,7 @@ def _target_refusal_of(target: bytes, version: str, headers: Sequence[tuple[byte
     # An absolute address must not bypass the checks of the header Host (RFC 9112, 3.2.2).
     absolute = _ABSOLUTE.match(target)
     if absolute and [absolute[1].lower()] != [host.lower() for host in hosts]:
-        return HTTPStatus.BAD_REQUEST, "The host in the address and the header Host must be the same."
+        return HTTPStatus.BAD_REQUEST, "With an absolute address, send the header Host with the same host."
     return None
 
 

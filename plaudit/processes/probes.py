@@ -36,7 +36,7 @@ class Probes:
         self.is_ready = False
         """Set by the process once it does its work. Servers that become unavailable later don't unset it, because the
         process waits for them: only partitions without progress for a minute make a worker unready."""
-        self.hindrances: list[str] = []
+        self.failures: list[str] = []
         """Reasons why the process doesn't do its work at the moment; while there is one, it isn't ready."""
         self.refresh: Refresh | None = None
         """Updates the metrics, on the event loop, before they are served."""
@@ -88,7 +88,7 @@ class _Handler(MetricsHandler):
                 self._respond(self.server.probes.is_alive())
             case "/health/ready":
                 probes = self.server.probes
-                self._respond(probes.is_ready and not probes.hindrances, probes.hindrances)
+                self._respond(probes.is_ready and not probes.failures, probes.failures)
             case _:
                 self.send_error(HTTPStatus.NOT_FOUND)
 

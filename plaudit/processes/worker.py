@@ -106,10 +106,10 @@ async def _watch_progress(settings: Settings, running: RunningWorker, probes: Pr
                     log.exception("progress can't be measured")
                 else:
                     log.warning("progress can't be measured: Kafka unavailable", error=repr(error)[:300])
-            probes.hindrances = standstill.describe(running.partitions())
-            if len(probes.hindrances) > logged:
-                log.error("partitions make no progress", partitions=probes.hindrances)
-            logged = len(probes.hindrances)
+            probes.failures = standstill.describe(running.partitions())
+            if len(probes.failures) > logged:
+                log.error("partitions make no progress", partitions=probes.failures)
+            logged = len(probes.failures)
             await asyncio.sleep(LOOK_EVERY_S)
     finally:
         await lag.stop()

@@ -87,7 +87,7 @@ async def show_dead_letter(settings: Settings, out: Terminal, topic: str, partit
 async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list[RawRecord]]:
     """The current letters in batches: topics in the order of the flow, each partition in its own order.
 
-    Waits until Kafka answers. Ignores `limit`, which `judged_letters` applies.
+    Waits until Kafka answers. Ignores `limit`, which `letters_with_state` applies.
 
     Raises UsageError: a topic has no dead letters. Raises CommandError: a place holds none, or no dead-letter topic
     exists, so that the prefix or the address of Kafka must be wrong.

@@ -59,11 +59,11 @@ async def test_process_is_ready_once_it_is_set_so(probes: Probes, port: int) -> 
 
 async def test_hindered_process_is_not_ready_and_gives_reasons(probes: Probes, port: int) -> None:
     probes.is_ready = True
-    probes.hindrances = ["partition 3 of order-events has been at offset 17 for 61 s"]
+    probes.failures = ["partition 3 of order-events has been at offset 17 for 61 s"]
     response = await fetch(port, "/health/ready")
     assert response.status_code == 503
-    assert response.json() == {"status": "fail", "reasons": probes.hindrances}
-    probes.hindrances = []
+    assert response.json() == {"status": "fail", "reasons": probes.failures}
+    probes.failures = []
     assert await status(port, "/health/ready") == 200
 
 

@@ -161,6 +161,19 @@ def test_files_functions_and_handlers_stay_short(room: str) -> None:
     assert not too_long
 
 
+def test_no_part_of_a_text_is_a_statement_of_its_own() -> None:
+    """Outside parentheses the second line of a wrapped text is a statement without effect, and the text is cut off."""
+    lost = []
+    for file in sorted(path for room in (*PRODUCT, "benchmarks", "tests") for path in (ROOT / room).rglob("*.py")):
+        text = file.read_text()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant | ast.JoinedStr | ast.BinOp):
+                source = ast.get_source_segment(text, node) or ""
+                if not source.startswith(('"""', "...")):
+                    lost.append(f"{file.relative_to(ROOT)}:{node.lineno}: {source}")
+    assert not lost
+
+
 def test_own_scripts_stay_short() -> None:
     """Vendored scripts are excluded."""
     vendored = {name for path in ROOT.glob("*/static/vendored.json") for name in json.loads(path.read_text())}

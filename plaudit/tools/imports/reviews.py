@@ -255,8 +255,10 @@ def _lock(file: BinaryIO) -> None:
     except BlockingIOError:
         raise CommandError(f"Another import of {file.name} is running.") from None
     except OSError as error:
-        text = f"{file.name} can't be locked ({error.strerror}), as on NFS: copy it elsewhere, with the folder of "
-        "its images."
+        text = (
+            f"{file.name} can't be locked ({error.strerror}), as on NFS: copy it elsewhere, with the folder of its "
+            "images."
+        )
         raise CommandError(text) from None
 
 
