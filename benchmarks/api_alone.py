@@ -1,4 +1,4 @@
-"""API processes on a MongoDB of their own, without Kafka and workers, for what clients do to them."""
+"""API processes with their own MongoDB, but without Kafka and workers, for measurements with clients."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ from storage.database import connect, in_transaction
 from storage.ratings import RatingRepository
 
 RATINGS: Final = "ratings of 5 objects"
-QUESTIONS: Final = {
+QUERIES: Final = {
     RATINGS: (
         "/api/rating/entityRating",
         {"entityType": "Product", "entityIds": [str(id) for id in range(5)]},
@@ -38,20 +38,20 @@ _PERMISSIONS: Final = "customerReviews:ratingRead customerReviews:read"
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """An API process in one mode of authentication, and the headers that let a client in."""
+    """An API process with one mode of authentication, and the headers that authenticate a client."""
 
     mode: str
     port: int
     process: subprocess.Popen[bytes]
     headers: str
 
-    def request(self, question: str) -> bytes:
-        """A request that asks one of the questions."""
-        path, body = QUESTIONS[question]
+    def request(self, query: str) -> bytes:
+        """The request for one of `QUERIES`."""
+        path, body = QUERIES[query]
         return post(path, body, self.headers)
 
     async def p99_ms(self, requests: int) -> float:
-        """The 99th percentile of the time to ask for ratings on a new connection; raises AssertionError at an error."""
+        """The 99th percentile of the time for ratings on a new connection, in ms. Raises AssertionError: an error."""
         request, latencies = self.request(RATINGS), []
         for _ in range(requests):
             started = time.perf_counter()
@@ -65,11 +65,11 @@ class Api:
 
 
 @asynccontextmanager
-async def apis(tell: Callable[[str], None], *modes: str, kafka: str = "127.0.0.1:1") -> AsyncIterator[list[Api]]:
-    """An API for each mode of authentication, all on one MongoDB, until the block ends. `kafka`: where nobody is."""
+async def apis(report: Callable[[str], None], *modes: str, kafka: str = "127.0.0.1:1") -> AsyncIterator[list[Api]]:
+    """An API process for each mode of authentication, all with one MongoDB; by default without a Kafka."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        async with embedded_mongo(folder, tell) as mongo:
+        async with embedded_mongo(folder, report) as mongo:
             await _fill(mongo.uri)
             with ExitStack() as stack:
                 running = [stack.enter_context(_running(mode, mongo.uri, kafka, folder)) for mode in modes]
@@ -89,7 +89,7 @@ def _running(mode: str, uri: str, kafka: str, folder: Path) -> Iterator[Api]:
         "MONGO__DATABASE": _DATABASE,
         "KAFKA__BOOTSTRAP_SERVERS": kafka,
         "HTTP__PORT": str(port),
-        # Counted, and never too many.
+        # Rates are counted, but never exceeded.
         "HTTP__RATE_PER_SECOND": "1000000",
         "LOG__LEVEL": "error",
         "LOG__FORMAT": "json",
@@ -111,7 +111,7 @@ def _running(mode: str, uri: str, kafka: str, folder: Path) -> Iterator[Api]:
 
 
 async def _fill(uri: str) -> None:
-    """Store ratings in two stores."""
+    """Store ratings of 50 objects in two stores."""
     client, database = connect(uri, _DATABASE)
     async with client:
         tallies = {

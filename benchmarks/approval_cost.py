@@ -1,7 +1,7 @@
-"""The cost of one approval, one vote and one reply for an object with few and with many approved reviews.
+"""The cost of an approval, a vote and a reply, for objects with few and with many approved reviews.
 
-It is measured from the publication of some thousand approvals until the last is committed; beside it, one aggregation
-that recounts the object.
+It is measured from the publication of some thousand messages until the last one is committed. For comparison, an
+aggregation recounts the object.
 """
 
 import subprocess
@@ -13,9 +13,9 @@ from time import perf_counter
 from typing import Final
 
 from benchmarks.comparison import Comparison, in_turns, paired
-from benchmarks.ground import Ground, Place
 from benchmarks.moderation import indexed_afterwards, store
 from benchmarks.samples import approvals, feedback
+from benchmarks.servers import Servers, Workspace
 from benchmarks.sizes import Size
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ReviewStatus
@@ -24,63 +24,64 @@ from storage.database import in_transaction
 from storage.ratings import RatingRepository
 
 _HUGE: Final = 100_000
-"""From so many on, an object is made once and grows by a few in each round; smaller ones are made anew."""
+"""An object with this many reviews or more is created once, and grows a little in each round. Smaller objects are
+created for each round."""
 
 
 @dataclass(slots=True)
 class Objects:
-    """Objects with approved reviews at one worker, which stays: no start is measured."""
+    """Objects with approved reviews, and a running worker: its start is not measured."""
 
-    place: Place
+    workspace: Workspace
     worker: subprocess.Popen[bytes]
     approvals: int
     _next_review: int = 0
     _approved: int = 0
-    _said: int = 0
+    _feedback_sent: int = 0
     _numbers: "count[int]" = field(default_factory=count)
     _huge: dict[int, Entity] = field(default_factory=dict)
 
     async def with_approved(self, size: int) -> Entity:
-        """An object with so many approved reviews, counted in its rating."""
+        """An object with `size` approved reviews, counted in its rating."""
         if size in self._huge:
             return self._huge[size]
         entity = Entity("Product", f"measured-{next(self._numbers)}")
-        async with indexed_afterwards(self.place) if size >= _HUGE else nullcontext():
+        async with indexed_afterwards(self.workspace) if size >= _HUGE else nullcontext():
             await self._store(entity, size, ReviewStatus.APPROVED)
         tally = {TallyKey(entity, "open"): RatingTally(size, 300 * size, (0, 0, size, 0, 0))}
-        ratings = RatingRepository(self.place.database)
-        await in_transaction(self.place.database, lambda session: ratings.add(tally, session))
+        ratings = RatingRepository(self.workspace.database)
+        await in_transaction(self.workspace.database, lambda session: ratings.add(tally, session))
         if size >= _HUGE:
             self._huge[size] = entity
         return entity
 
     async def approval_us(self, size: int) -> float:
-        """Microseconds for each of some more approvals, from their publication until the ratings have followed."""
+        """Microseconds per approval for more reviews of an object, from publication until the ratings are updated."""
         entity = await self.with_approved(size)
         first = await self._store(entity, self.approvals, ReviewStatus.NEW)
         self._approved += self.approvals
-        group = self.place.topic(Topic.REVIEW_CHANGES)
+        group = self.workspace.topic(Topic.REVIEW_CHANGES)
         started = perf_counter()
-        self.place.publish(Topic.MODERATION_COMMANDS, approvals(first, self.approvals, entity_id=entity.id))
-        await self.place.until_committed(group, Topic.REVIEW_CHANGES, self._approved, self.worker)
+        self.workspace.publish(Topic.MODERATION_COMMANDS, approvals(first, self.approvals, entity_id=entity.id))
+        await self.workspace.until_committed(group, Topic.REVIEW_CHANGES, self._approved, self.worker)
         return (perf_counter() - started) / self.approvals * 1e6
 
     async def feedback_us(self, action: str, size: int) -> float:
-        """Microseconds for each of some votes on more reviews, or replies to them, until they show."""
+        """Microseconds per vote on, or reply to, more reviews of an object, from publication until they are applied."""
         entity = await self.with_approved(size)
         first = await self._store(entity, self.approvals, ReviewStatus.APPROVED)
-        self._said += self.approvals
-        group = self.place.topic(Topic.REVIEW_FEEDBACK)
+        self._feedback_sent += self.approvals
+        group = self.workspace.topic(Topic.REVIEW_FEEDBACK)
         started = perf_counter()
-        self.place.publish(Topic.REVIEW_FEEDBACK, feedback(action, first, self.approvals, entity.id))
-        await self.place.until_committed(group, Topic.REVIEW_FEEDBACK, self._said, self.worker)
+        self.workspace.publish(Topic.REVIEW_FEEDBACK, feedback(action, first, self.approvals, entity.id))
+        await self.workspace.until_committed(group, Topic.REVIEW_FEEDBACK, self._feedback_sent, self.worker)
         return (perf_counter() - started) / self.approvals * 1e6
 
     async def recount_us(self, size: int) -> float:
-        """Microseconds for one count of all approved reviews, as the reference module does after each approval."""
+        """Microseconds to count all approved reviews of an object, as the reference module does at each approval."""
         entity = await self.with_approved(size)
         started = perf_counter()
-        found = await self.place.database["reviews"].aggregate(
+        found = await self.workspace.database["reviews"].aggregate(
             [
                 {"$match": {"entityType": entity.type, "entityId": entity.id, "status": int(ReviewStatus.APPROVED)}},
                 {"$group": {"_id": None, "count": {"$sum": 1}, "sum": {"$sum": "$ratingHundredths"}}},
@@ -91,20 +92,20 @@ class Objects:
 
     async def _store(self, entity: Entity, number: int, status: ReviewStatus) -> int:
         first, self._next_review = self._next_review, self._next_review + number
-        await store(self.place, first, number, status=int(status), entity_id=entity.id)
+        await store(self.workspace, first, number, status=int(status), entity_id=entity.id)
         return first
 
 
-async def compare(ground: Ground, size: Size) -> list[Comparison]:
-    """Approve more reviews of objects that have few or many, vote on them, reply to them, and count them all."""
+async def compare(servers: Servers, size: Size) -> list[Comparison]:
+    """Measure approvals, votes, replies and recounts for objects with few and with many approved reviews."""
     sizes = size.object_sizes
-    async with ground.place() as place:
-        with place.running("plaudit", "worker") as worker:
-            objects = Objects(place, worker, size.approvals)
-            for number in sizes:  # the huge one comes to be here
+    async with servers.workspace() as workspace:
+        with workspace.running("plaudit", "worker") as worker:
+            objects = Objects(workspace, worker, size.approvals)
+            for number in sizes:  # creates the largest object
                 await objects.approval_us(number)
             costs = await in_turns(size.runs, {f"{n:,}": partial(objects.approval_us, n) for n in sizes})
-            said = {
+            feedback_costs = {
                 action: await in_turns(size.runs, {f"{n:,}": partial(objects.feedback_us, action, n) for n in sizes})
                 for action in ("vote", "reply")
             }
@@ -118,7 +119,7 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
             0.9,
             absolute=f"{min(cost):,.0f} µs against {min(few):,.0f} µs",
         )
-        for action, (few, *others) in ((action, list(by_size.values())) for action, by_size in said.items())
+        for action, (few, *others) in ((action, list(by_size.values())) for action, by_size in feedback_costs.items())
         for number, cost in zip(sizes[1:], others, strict=True)
     ]
     for number, cost, recount in zip(sizes, costs.values(), recounts.values(), strict=True):
@@ -142,7 +143,7 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
         comparisons.append(
             Comparison(
                 f"Approvals in the time of a recount, an object with {number:,}",
-                "peer: a recount from all reviews",
+                "alternative: a recount of all reviews",
                 paired(recount, cost),
                 absolute=f"{min(cost):,.0f} µs against {min(recount):,.0f} µs",
             )

@@ -1,9 +1,9 @@
-"""This version of the service against an earlier one: ingest, moderation and the facade, in turns.
+"""Ingest, moderation and the facade of this version against those of an earlier one, in turns.
 
     python -m benchmarks.before COMMIT [--runs 5]
 
-Both work on the same servers, each run at a place of its own, which this version prepares: the earlier one has to be
-near enough for that.
+Both use the same servers. Each measurement has new topics and a new database, which this version prepares, so the
+earlier version must be compatible with its schema.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from typing import Final
 import uvloop
 
 from benchmarks.comparison import Comparison, in_turns, paired, per_second
-from benchmarks.facade import question, rate_products, serving, submission
-from benchmarks.ground import Ground, ground
+from benchmarks.facade import rate_products, rating_request, serving, submission
 from benchmarks.http_load import post, rate
 from benchmarks.ingest import OURS, SUBJECTS, ingest_rate, published
 from benchmarks.moderation import our_rate
-from benchmarks.progress import tell
+from benchmarks.progress import print_progress
+from benchmarks.servers import Servers, running_servers
 from tests.chaos.versions import version_before
 
 _THIS: Final = "this"
@@ -32,56 +32,56 @@ _REVIEWS: Final = 100_000
 _APPROVALS: Final = 20_000
 _SECONDS: Final = 3.0
 
-Measure = Callable[[Ground], Awaitable[float]]
+Measure = Callable[[Servers], Awaitable[float]]
 
 
-async def ingested(ground: Ground) -> float:
-    """Reviews a second from Kafka to MongoDB."""
-    async with published(ground, _REVIEWS) as place:
-        return await ingest_rate(place, SUBJECTS[OURS], _REVIEWS)
+async def measure_ingest(servers: Servers) -> float:
+    """Reviews per second from Kafka to MongoDB."""
+    async with published(servers, _REVIEWS) as workspace:
+        return await ingest_rate(workspace, SUBJECTS[OURS], _REVIEWS)
 
 
-async def approved(ground: Ground) -> float:
-    """Approvals a second, with their ratings."""
-    return await our_rate(ground, _APPROVALS)
+async def measure_approvals(servers: Servers) -> float:
+    """Approvals per second, including their ratings."""
+    return await our_rate(servers, _APPROVALS)
 
 
-async def posted(ground: Ground) -> float:
-    """Requests a second, each with a review."""
-    return await _served(ground, lambda number: post("/api/customerReviews", submission(number)), status=202)
+async def measure_submissions(servers: Servers) -> float:
+    """Requests per second that submit one review each."""
+    return await _served(servers, lambda number: post("/api/customerReviews", submission(number)), status=202)
 
 
-async def asked(ground: Ground) -> float:
-    """Requests a second, each for the ratings of 100 objects."""
-    request = post("/api/rating/entityRating", question(100))
-    return await _served(ground, lambda _: request, status=200)
+async def measure_ratings(servers: Servers) -> float:
+    """Requests per second for the ratings of 100 objects."""
+    request = post("/api/rating/entityRating", rating_request(100))
+    return await _served(servers, lambda _: request, status=200)
 
 
-async def _served(ground: Ground, request: Callable[[int], bytes], *, status: int) -> float:
-    async with ground.place() as place:
-        await rate_products(place, 100)
-        async with serving(place, "plaudit", "api") as port:
+async def _served(servers: Servers, request: Callable[[int], bytes], *, status: int) -> float:
+    async with servers.workspace() as workspace:
+        await rate_products(workspace, 100)
+        async with serving(workspace, "plaudit", "api") as port:
             await rate(port, request, seconds=_SECONDS, status=status)
             return await rate(port, request, seconds=_SECONDS, status=status)
 
 
 MEASURES: Final[dict[str, Measure]] = {
-    "Ingest": ingested,
-    "Moderation": approved,
-    "Facade, POST one review": posted,
-    "Facade, entityRating of 100": asked,
+    "Ingest": measure_ingest,
+    "Moderation": measure_approvals,
+    "Facade, POST one review": measure_submissions,
+    "Facade, entityRating of 100": measure_ratings,
 }
 
 
-async def compare(ground: Ground, commit: str, runs: int) -> list[Comparison]:
-    """Measure both versions."""
-    version = version_before(commit, ground.folder)
-    # The folder that the command was given in comes first otherwise.
-    earlier = replace(ground, version={**version.environment, "PYTHONSAFEPATH": "1"})
+async def compare(servers: Servers, commit: str, runs: int) -> list[Comparison]:
+    """Measure both versions in turns."""
+    version = version_before(commit, servers.folder)
+    # Otherwise Python imports from the current folder first, which has this version.
+    earlier = replace(servers, version={**version.environment, "PYTHONSAFEPATH": "1"})
     comparisons = []
     for name, measure in MEASURES.items():
-        tell(name)
-        rates = await in_turns(runs, {_BEFORE: partial(measure, earlier), _THIS: partial(measure, ground)})
+        print_progress(name)
+        rates = await in_turns(runs, {_BEFORE: partial(measure, earlier), _THIS: partial(measure, servers)})
         absolute = f"{per_second(rates[_THIS])} against {per_second(rates[_BEFORE])}"
         comparisons.append(Comparison(name, version.name, paired(rates[_THIS], rates[_BEFORE]), absolute=absolute))
     return comparisons
@@ -89,15 +89,15 @@ async def compare(ground: Ground, commit: str, runs: int) -> list[Comparison]:
 
 async def _main(commit: str, runs: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with ground(Path(folder)) as servers:
+        async with running_servers(Path(folder)) as servers:
             for comparison in await compare(servers, commit, runs):
-                tell(str(comparison))
+                print_progress(str(comparison))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.before", description=__doc__)
-    parser.add_argument("commit", help="the earlier version")
+    parser.add_argument("commit", help="commit of the earlier version")
     parser.add_argument("--runs", type=int, default=5)
     arguments = parser.parse_args()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as the service has it
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # the same event loop as the service
         runner.run(_main(arguments.commit, arguments.runs))

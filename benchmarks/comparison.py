@@ -1,4 +1,4 @@
-"""Figures that last: ratios of runs that were made side by side."""
+"""Comparisons: ratios of measurements that were made in turns on the same machine."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from math import ceil
 from statistics import median
 from typing import Any, Literal
 
-from benchmarks.progress import tell
+from benchmarks.progress import print_progress
 
 Bound = Literal["at least", "at most"]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One measure of ours against another, once for each pair of runs.
+    """A measurement of Plaudit against an alternative, with one figure for each round.
 
-    `ratios` are ours divided by theirs, pair by pair, when `unit` is empty; else plain figures of ours in that unit.
-    `goal` bounds the median; None: there is no goal, the figure is only reported. `absolute` accompanies them: rates a
-    second or milliseconds of this machine on this day.
+    If `unit` is empty, `ratios` are Plaudit's figures divided by those of the alternative; else they are Plaudit's own
+    figures in that unit. `goal` bounds the median; None: no goal. `absolute` is a text with rates per second or times,
+    which depend on the machine.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Comparison:
 
     @property
     def median(self) -> float:
-        """The middle one of the ratios."""
+        """The median of the ratios."""
         return median(self.ratios)
 
     @property
@@ -41,7 +41,7 @@ class Comparison:
         return self.median >= self.goal if self.bound == "at least" else self.median <= self.goal
 
     def __str__(self) -> str:
-        """One line for whoever watches."""
+        """One line for the terminal."""
         what = f"{self.name} / {self.against}" if self.against else self.name
         goal = ""
         if self.goal is not None:
@@ -50,7 +50,7 @@ class Comparison:
         return f"{what}: {figures} ({min(self.ratios):,.3g} to {max(self.ratios):,.3g}){goal}; {self.absolute}"
 
     def as_json(self) -> dict[str, Any]:
-        """The form in `benchmarks/results/latest.json`."""
+        """As in `benchmarks/results/latest.json`."""
         return {
             "name": self.name,
             "against": self.against,
@@ -69,8 +69,8 @@ class Comparison:
 
 
 def turns(runs: int, names: Iterable[str]) -> Iterator[list[str]]:
-    """The order of each of `runs` rounds: every other one goes backwards, so that what changes on the machine meets all
-    alike."""
+    """The order of the names in each of `runs` rounds. Every other round is reversed, so that changes of the machine
+    affect all alike."""
     order = list(names)
     for _ in range(runs):
         yield order
@@ -78,30 +78,32 @@ def turns(runs: int, names: Iterable[str]) -> Iterator[list[str]]:
 
 
 async def in_turns(runs: int, measures: Mapping[str, Callable[[], Awaitable[float]]]) -> dict[str, list[float]]:
-    """The figures of each measure, `runs` of them, taken in turns."""
+    """Take each measurement `runs` times, in turns. Returns the figures by name."""
     figures: dict[str, list[float]] = {name: [] for name in measures}
     for number, order in enumerate(turns(runs, measures)):
         for name in order:
             figures[name].append(await measures[name]())
-        tell_round(number, runs, figures)
+        print_round(number, runs, figures)
     return figures
 
 
-def tell_round(number: int, runs: int, figures: Mapping[str, Sequence[float]]) -> None:
-    """Tell what the round with this number, from 0, came to."""
-    tell(f"  {number + 1} of {runs}: " + ", ".join(f"{name} {of[-1]:,.4g}" for name, of in figures.items()))
+def print_round(number: int, runs: int, figures: Mapping[str, Sequence[float]]) -> None:
+    """Print the figures of the round with this number, from 0."""
+    print_progress(
+        f"  Round {number + 1} of {runs}: " + ", ".join(f"{name} {of[-1]:,.4g}" for name, of in figures.items())
+    )
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Ours divided by theirs, pair by pair."""
+    """Each figure of ours divided by theirs of the same round."""
     return [own / other for own, other in zip(ours, theirs, strict=True)]
 
 
 def p99(values: Sequence[float]) -> float:
-    """The value that 99 of 100 don't exceed; of fewer than 100, the largest."""
+    """The 99th percentile; of fewer than 100 values, the largest."""
     return sorted(values)[ceil(0.99 * len(values)) - 1]
 
 
 def per_second(values: Sequence[float]) -> str:
-    """The middle one of some rates."""
+    """The median of rates, as text."""
     return f"{median(values):,.0f}/s"

@@ -1,4 +1,4 @@
-"""PyMongo's asynchronous API against Motor, which it replaces: the same query, side by side."""
+"""PyMongo's asynchronous API against Motor, its predecessor: the same query, in turns."""
 
 import asyncio
 from functools import partial
@@ -8,8 +8,8 @@ from typing import Any
 from motor.motor_asyncio import AsyncIOMotorClient
 
 from benchmarks.comparison import Comparison, in_turns, paired, per_second
-from benchmarks.ground import Ground
 from benchmarks.moderation import store
+from benchmarks.servers import Servers
 from benchmarks.sizes import Size
 
 _CLIENTS = 16
@@ -29,13 +29,13 @@ async def _rate(collection: Any, seconds: float) -> float:
     return done / (perf_counter() - started)
 
 
-async def compare(ground: Ground, size: Size) -> list[Comparison]:
-    """Pages of twenty reviews, by sixteen clients of one process, with the same read concern."""
-    async with ground.place() as place:
-        await store(place, 0, 5_000)
-        motor: AsyncIOMotorClient[Any] = AsyncIOMotorClient(ground.mongo, tz_aware=True)
-        database = motor.get_database(place.settings.mongo.database, read_concern=place.database.read_concern)
-        collections = {"PyMongo async": place.database["reviews"], "Motor": database["reviews"]}
+async def compare(servers: Servers, size: Size) -> list[Comparison]:
+    """Pages of 20 reviews, requested by 16 concurrent tasks of one process with the same read concern."""
+    async with servers.workspace() as workspace:
+        await store(workspace, 0, 5_000)
+        motor: AsyncIOMotorClient[Any] = AsyncIOMotorClient(servers.mongo, tz_aware=True)
+        database = motor.get_database(workspace.settings.mongo.database, read_concern=workspace.database.read_concern)
+        collections = {"PyMongo async": workspace.database["reviews"], "Motor": database["reviews"]}
         for collection in collections.values():
             await _rate(collection, size.seconds / 4)
         rates = await in_turns(

@@ -1,6 +1,6 @@
-"""Requests a second of the facade, and of a bare server that knows its answer beforehand, one process each.
+"""Requests per second of the facade, and of a bare server with a prepared response; each is one process.
 
-The load comes by 16 connections that are kept alive.
+The load comes over 16 keep-alive connections.
 """
 
 import asyncio
@@ -12,9 +12,9 @@ from functools import partial
 from time import monotonic
 
 from benchmarks.comparison import Comparison, in_turns, paired, per_second
-from benchmarks.ground import Ground, Place
 from benchmarks.http_load import open_connection, post, rate
 from benchmarks.samples import review_id, stored_review
+from benchmarks.servers import Servers, Workspace
 from benchmarks.sizes import Size
 from domain.ratings import Entity, RatingTally, TallyKey
 from storage.database import in_transaction
@@ -25,7 +25,7 @@ _TALLY = RatingTally.of([300, 400])
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A free TCP port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -33,16 +33,16 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def serving(place: Place, *command: str) -> AsyncIterator[int]:
-    """A process that serves HTTP, by its port."""
+async def serving(workspace: Workspace, *command: str) -> AsyncIterator[int]:
+    """Run a process that serves HTTP until the block ends; yields its port."""
     port = free_port()
-    with place.running(*command, PORT=str(port), PLAUDIT_HTTP__PORT=str(port)) as process:
+    with workspace.running(*command, PORT=str(port), PLAUDIT_HTTP__PORT=str(port)) as process:
         await until_open(process, port)
         yield port
 
 
 async def until_open(process: subprocess.Popen[bytes], port: int) -> None:
-    """Wait until a process accepts connections; raises OSError when it has ended, or not in time."""
+    """Wait until a process accepts connections. Raises OSError if it has ended, or doesn't within two minutes."""
     end = monotonic() + _START_S
     while True:
         try:
@@ -56,7 +56,7 @@ async def until_open(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def submission(number: int) -> list[dict[str, object]]:
-    """A request's body: one review."""
+    """The body of a request that submits one review."""
     review = stored_review(number)
     return [
         {
@@ -74,19 +74,19 @@ def submission(number: int) -> list[dict[str, object]]:
     ]
 
 
-def question(ids: int) -> dict[str, object]:
-    """The question for so many ratings."""
+def rating_request(ids: int) -> dict[str, object]:
+    """The body of a request for the ratings of this many objects."""
     return {"entityIds": [f"product-{number}" for number in range(ids)], "entityType": "Product"}
 
 
-async def rate_products(place: Place, count: int) -> None:
-    """Have a rating for each of so many products."""
+async def rate_products(workspace: Workspace, count: int) -> None:
+    """Store a rating for each of `count` products."""
     tallies = {TallyKey(Entity("Product", f"product-{number}"), "open"): _TALLY for number in range(count)}
-    await in_transaction(place.database, lambda session: RatingRepository(place.database).add(tallies, session))
+    await in_transaction(workspace.database, lambda session: RatingRepository(workspace.database).add(tallies, session))
 
 
-async def compare(ground: Ground, size: Size) -> list[Comparison]:
-    """Load the facade and the bare server in turns."""
+async def compare(servers: Servers, size: Size) -> list[Comparison]:
+    """Measure the facade and the bare server in turns."""
     seconds = size.seconds
     cases: list[tuple[str, str, float, Callable[[int], bytes], Callable[[int], bytes], int]] = [
         (
@@ -99,7 +99,10 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
         )
     ]
     for ids, goal in ((1, 0.80), (100, 0.60)):
-        request, bare_request = post("/api/rating/entityRating", question(ids)), post("/ratings", question(ids))
+        request, bare_request = (
+            post("/api/rating/entityRating", rating_request(ids)),
+            post("/ratings", rating_request(ids)),
+        )
         cases.append(
             (
                 f"entityRating of {ids}",
@@ -111,11 +114,11 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
             )
         )
     comparisons = []
-    async with ground.place() as place:
-        await rate_products(place, 100)
+    async with servers.workspace() as workspace:
+        await rate_products(workspace, 100)
         async with (
-            serving(place, "plaudit", "api") as port,
-            serving(place, "benchmarks.subjects.bare_facade") as bare_port,
+            serving(workspace, "plaudit", "api") as port,
+            serving(workspace, "benchmarks.subjects.bare_facade") as bare_port,
         ):
             for name, against, goal, our_request, their_request, status in cases:
                 ours = partial(rate, port, our_request, status=status)

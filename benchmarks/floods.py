@@ -1,7 +1,7 @@
-"""Floods on the wire: the 99th percentile of a client that asks, quiet and beside each, and the memory of the API.
+"""The 99th percentile of a client's response times, without and with a flood of malformed requests, and API memory.
 
-`python -m benchmarks.floods [name]...`; it brings a MongoDB of its own. Each flood comes from a process of its own, by
-one connection after the other, from somebody who isn't let in.
+`python -m benchmarks.floods [name]...`; it starts its own MongoDB. Each flood comes from a separate process without
+credentials, over one connection after the other.
 """
 
 import asyncio
@@ -44,19 +44,21 @@ async def main() -> None:
 
 
 async def _measure(api: Api, name: str) -> str:
-    quiet, beside = [], []
+    alone, flooded = [], []
     for _ in range(TURNS):
-        quiet.append(await api.p99_ms(REQUESTS))
-        flows = _CONTEXT.Event()
-        attack = _CONTEXT.Process(target=_flood, args=(api.port, *FLOODS[name], flows), daemon=True)
+        alone.append(await api.p99_ms(REQUESTS))
+        has_begun = _CONTEXT.Event()
+        attack = _CONTEXT.Process(target=_flood, args=(api.port, *FLOODS[name], has_begun), daemon=True)
         attack.start()
-        await asyncio.to_thread(flows.wait)
-        beside.append(await api.p99_ms(REQUESTS))
+        await asyncio.to_thread(has_begun.wait)
+        flooded.append(await api.p99_ms(REQUESTS))
         attack.kill()
         attack.join()
-    ratio = median(paired(beside, quiet))
-    shown = ", ".join(f"{a:.1f} ({q:.1f})" for a, q in zip(beside, quiet, strict=True))
-    return f"p99 beside it (quiet) {shown} ms; median ratio {ratio:.1f}; memory of the API so far {_peak_mib(api)} MiB"
+    ratio = median(paired(flooded, alone))
+    shown = ", ".join(f"{of_flooded:.1f} ({of_alone:.1f})" for of_flooded, of_alone in zip(flooded, alone, strict=True))
+    return (
+        f"p99 (without flood) {shown} ms; median ratio {ratio:.1f}; peak memory of the API so far {_peak_mib(api)} MiB"
+    )
 
 
 def _peak_mib(api: Api) -> int:
@@ -64,13 +66,13 @@ def _peak_mib(api: Api) -> int:
     return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) // 1_024
 
 
-def _flood(port: int, start: bytes, more: bytes, flows: Event) -> None:
+def _flood(port: int, start: bytes, more: bytes, has_begun: Event) -> None:
     while True:
         with suppress(OSError), create_connection(("127.0.0.1", port), timeout=5) as connection:
             connection.sendall(start)
             while True:
                 connection.sendall(more)
-                flows.set()
+                has_begun.set()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A client that costs next to nothing: requests made once, answers read only as far as needed."""
+"""A minimal HTTP client for load: requests are encoded once, and responses are parsed only as far as needed."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ class ClosedError(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """One connection that is kept alive; one request at a time."""
+    """A keep-alive connection with one request at a time."""
 
     def __init__(self) -> None:
         self._received = bytearray()
@@ -24,33 +24,33 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by name
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is not a subclass of it
 
     def data_received(self, data: bytes) -> None:
-        """Answer whoever waits once the whole body is there."""
+        """Complete the response once its whole body has arrived."""
         self._received += data
         head_end = self._received.find(_HEAD_END)
         if head_end < 0 or self._answer is None:
             return
         head = bytes(self._received[:head_end]).lower()
-        told = head.partition(b"content-length:")[2].split(b"\r\n", 1)[0]
-        length = int(told) if told else 0  # 304 has no body
+        declared = head.partition(b"content-length:")[2].split(b"\r\n", 1)[0]
+        length = int(declared) if declared else 0  # a 304 has no body
         end = head_end + len(_HEAD_END) + length
         if len(self._received) >= end:
             body = bytes(self._received[end - length : end])
             self._received.clear()
             answer, self._answer = self._answer, None
-            if not answer.done():  # nobody gave up meanwhile
+            if not answer.done():  # not cancelled in the meantime
                 answer.set_result((int(head[9:12]), body))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell whoever waits, and whoever asks from now on."""
+        """Fail the request that waits, and later ones."""
         self._transport = None
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(ClosedError())
 
     async def ask(self, request: bytes) -> tuple[int, bytes]:
-        """Send a request; status and body of the answer."""
+        """Send a request. Returns status and body of the response. Raises ClosedError."""
         if self._transport is None:
             raise ClosedError
         self._answer = asyncio.get_running_loop().create_future()
@@ -58,31 +58,31 @@ class Connection(asyncio.Protocol):
         return await self._answer
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
 
 async def open_connection(port: int) -> Connection:
-    """A new connection to a server on this machine."""
+    """Open a connection to a server on this machine."""
     _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
     return connection
 
 
 def post(path: str, body: object, headers: str = "") -> bytes:
-    """A request with a JSON body; further headers end with a line's end each."""
+    """A POST request with a JSON body. Each line of `headers` ends with CRLF."""
     content = orjson.dumps(body)
     head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json"
     return f"{head}\r\n{headers}content-length: {len(content)}".encode() + _HEAD_END + content
 
 
 def get(path: str, headers: str = "") -> bytes:
-    """A request without a body; further headers end with a line's end each."""
+    """A GET request. Each line of `headers` ends with CRLF."""
     return f"GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n".encode()
 
 
 async def rate(port: int, request: Callable[[int], bytes], *, seconds: float, status: int, clients: int = 16) -> float:
-    """Requests a second by so many clients at once; raises AssertionError at an answer with another status."""
+    """Requests per second by concurrent clients. Raises AssertionError for a response with another status."""
     end = perf_counter() + seconds
     done = 0
 

@@ -1,7 +1,7 @@
-"""Reviews from Kafka to MongoDB: rules applied, indexes as in production.
+"""Ingest of reviews from Kafka into MongoDB, with the service's indexes.
 
-All reviews are in Kafka before a program starts. Its rate is that of MongoDB's number of documents, from the first that
-is seen until all are there, so that no start is in it. Slow peers are done after fewer reviews.
+All reviews are in Kafka before a program starts. Its rate is measured by the number of documents in MongoDB, from the
+first one seen until all are stored, so it excludes the start. Slow alternatives get fewer reviews.
 """
 
 import sys
@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.comparison import Comparison, paired, per_second, tell_round, turns
-from benchmarks.ground import Ground, Place
+from benchmarks.comparison import Comparison, paired, per_second, print_round, turns
 from benchmarks.samples import submissions
+from benchmarks.servers import Servers, Workspace
 from benchmarks.sizes import Size
 from messaging.topics import Topic
 
-PEERS: Final = f"{sys.prefix}-peer/bin/python"
-"""The Python of the environment of peers, which `make bench` sets up."""
+ALTERNATIVES_PYTHON: Final = f"{sys.prefix}-peer/bin/python"
+"""The Python of the virtual environment for alternatives, which `make bench` sets up."""
 
 OURS: Final = "ours"
 _BARE: Final = "a bare loop, one step after the other"
@@ -27,7 +27,7 @@ _FEWEST: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A program that takes reviews in, and how many of the whole it gets: slow ones show their rate by fewer."""
+    """A program that ingests reviews, the goal for the ratio to it, and the share of the reviews that it gets."""
 
     command: tuple[str, ...]
     goal: float | None
@@ -36,45 +36,45 @@ class Subject:
 
 
 SUBJECTS: Final = {
-    # Ours between the two that are closest to it.
+    # Ours runs between the two with the closest results.
     _BARE: Subject(("benchmarks.subjects.bare_ingest",), 1.0),
     OURS: Subject(("plaudit", "worker"), None),
     "limit: a bare loop with the next fetch under way": Subject(("benchmarks.subjects.pipelined_ingest",), 0.85),
-    "peer: the usual FastStream handler": Subject(("benchmarks.subjects.faststream_ingest",), 6.0, 0.0015),
-    "peer: MongoDB's own sink of Kafka Connect": Subject(("benchmarks.subjects.connect_sink",), 1.5, 0.2),
-    "peer: the usual agent of faust-streaming": Subject(
-        ("benchmarks.subjects.faust_ingest", "worker"), 3.0, 0.0015, PEERS
+    "alternative: the usual FastStream handler": Subject(("benchmarks.subjects.faststream_ingest",), 6.0, 0.0015),
+    "alternative: MongoDB's sink of Kafka Connect": Subject(("benchmarks.subjects.connect_sink",), 1.5, 0.2),
+    "alternative: the usual agent of faust-streaming": Subject(
+        ("benchmarks.subjects.faust_ingest", "worker"), 3.0, 0.0015, ALTERNATIVES_PYTHON
     ),
 }
 
 
 @asynccontextmanager
-async def published(ground: Ground, count: int) -> AsyncIterator[Place]:
-    """A place with so many submissions in Kafka."""
-    async with ground.place() as place:
-        place.publish(Topic.REVIEW_SUBMISSIONS, submissions(count))
-        yield place
+async def published(servers: Servers, count: int) -> AsyncIterator[Workspace]:
+    """A workspace with `count` submissions in Kafka."""
+    async with servers.workspace() as workspace:
+        workspace.publish(Topic.REVIEW_SUBMISSIONS, submissions(count))
+        yield workspace
 
 
-async def ingest_rate(place: Place, subject: Subject, count: int) -> float:
-    """Reviews a second, from the first that is stored to the last, in a database of its own."""
+async def ingest_rate(workspace: Workspace, subject: Subject, count: int) -> float:
+    """Reviews per second, from the first stored one to the last, in a separate database."""
     count = max(_FEWEST, int(count * subject.share))
-    async with place.beside() as beside:
-        with beside.running(*subject.command, python=subject.python) as process:
-            return await beside.stored_rate("reviews", count, process)
+    async with workspace.with_new_database() as own:
+        with own.running(*subject.command, python=subject.python) as process:
+            return await own.stored_rate("reviews", count, process)
 
 
-async def compare(ground: Ground, size: Size) -> list[Comparison]:
-    """Take the same reviews in, by each program in turn."""
-    async with published(ground, _WARM_UP) as place:
+async def compare(servers: Servers, size: Size) -> list[Comparison]:
+    """Ingest the same reviews with each program, in turns."""
+    async with published(servers, _WARM_UP) as workspace:
         for name in (OURS, _BARE):
-            await ingest_rate(place, SUBJECTS[name], _WARM_UP)
+            await ingest_rate(workspace, SUBJECTS[name], _WARM_UP)
     rates: dict[str, list[float]] = {name: [] for name in SUBJECTS}
     for number, order in enumerate(turns(size.runs, SUBJECTS)):
-        async with published(ground, size.ingest) as place:
+        async with published(servers, size.ingest) as workspace:
             for name in order:
-                rates[name].append(await ingest_rate(place, SUBJECTS[name], size.ingest))
-        tell_round(number, size.runs, rates)
+                rates[name].append(await ingest_rate(workspace, SUBJECTS[name], size.ingest))
+        print_round(number, size.runs, rates)
     ours = rates.pop(OURS)
     return [
         Comparison(

@@ -1,4 +1,4 @@
-"""The time from a request until its effect can be seen, while the service has other work."""
+"""The time from a request until its effect is visible, while the service is under load."""
 
 import asyncio
 from statistics import median
@@ -9,9 +9,9 @@ import orjson
 
 from benchmarks.comparison import Comparison, p99
 from benchmarks.facade import serving, submission
-from benchmarks.ground import Ground
 from benchmarks.http_load import Connection, open_connection, post, rate
-from benchmarks.progress import tell
+from benchmarks.progress import print_progress
+from benchmarks.servers import Servers
 from benchmarks.sizes import Size
 
 _REVIEWS: Final = "/api/customerReviews"
@@ -19,7 +19,7 @@ _SHARE: Final = 0.3
 _WARM_UP: Final = 20
 _TIMEOUT_S: Final = 60.0
 
-# Numbers of reviews: `rate` takes those below 160,000,000.
+# Numbers of sample reviews; `rate` uses those below 160,000,000.
 _LAST: Final = 200_000_000
 _WATCHED: Final = 300_000_000
 _LOAD: Final = 400_000_000
@@ -46,17 +46,17 @@ async def _until(connection: Connection, request: bytes, wanted: bytes) -> None:
             await asyncio.sleep(0.001)
 
 
-async def compare(ground: Ground, size: Size) -> list[Comparison]:
-    """Submit and approve reviews, one after the other, while the facade takes 30% of the most that it can take."""
+async def compare(servers: Servers, size: Size) -> list[Comparison]:
+    """Submit and approve reviews, one after the other, while the facade is at 30% of its maximum load."""
     visible: list[list[float]] = []
     rated: list[list[float]] = []
-    async with ground.place() as place, serving(place, "plaudit", "api") as port:
-        with place.running("plaudit", "worker"):
+    async with servers.workspace() as workspace, serving(workspace, "plaudit", "api") as port:
+        with workspace.running("plaudit", "worker"):
             connection = await open_connection(port)
-            # The first seconds are those of caches and compilers.
+            # The first seconds are for warm-up.
             for seconds in (4, 2):
                 most = await rate(port, lambda n: post(_REVIEWS, submission(n)), seconds=seconds, status=202)
-            # Once the worker has caught up with that.
+            # Wait until the worker has caught up.
             await _submit(connection, submission(_LAST)[0] | {"EntityId": "last"})
             await _until(connection, _list("last"), b'"totalCount":1')
             load = asyncio.create_task(_load(port, most * _SHARE))
@@ -66,7 +66,8 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
                 times = await _watch(connection, range(first, first + size.observed))
                 visible.append(times[0])
                 rated.append(times[1])
-                tell(f"  {run + 1} of {size.runs}: visible {median(times[0]):.3g} ms, rated {median(times[1]):.3g} ms")
+                medians = f"visible {median(times[0]):.3g} ms, rated {median(times[1]):.3g} ms"
+                print_progress(f"  Round {run + 1} of {size.runs}: {medians}")
             if load.done():
                 load.result()
             load.cancel()
@@ -104,7 +105,7 @@ async def _submit(connection: Connection, review: dict[str, object]) -> list[str
 
 
 async def _accepted(connection: Connection, request: bytes) -> list[str]:
-    """The ids of the things that an accepted command is about."""
+    """The ids in the response to an accepted command. Raises AssertionError for another status."""
     status, answer = await connection.ask(request)
     if status != 202:
         raise AssertionError(answer)

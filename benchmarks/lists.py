@@ -1,7 +1,7 @@
-"""Lists of many reviews: the first page of 20 with `totalCount`, on one connection.
+"""Lists of reviews: the first page of 20 with `totalCount`, on one connection.
 
-The bare loop makes the same find, and counts anew each time. The facade keeps large counts for a second, and takes some
-from tallies, so that a ratio beyond 1 tells of counts. p99 is that of all answers of all rounds.
+The bare loop runs the same query, and counts each time. The facade caches large counts for a second, and computes some
+from tallies, which explains ratios above 1. p99 is over all responses of all rounds.
 """
 
 from datetime import UTC, datetime
@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from benchmarks.comparison import Comparison, in_turns, p99, paired
 from benchmarks.facade import serving
-from benchmarks.ground import Ground, Place
 from benchmarks.http_load import open_connection, post
 from benchmarks.moderation import indexed_afterwards, store
 from benchmarks.samples import object_id, stored_review
+from benchmarks.servers import Servers, Workspace
 from benchmarks.sizes import Size
 from storage.database import Document
 
@@ -25,7 +25,7 @@ _P99_MS: Final = 25.0
 _PHRASE_MS: Final = 300.0
 _PHRASE: Final = "no such words"
 _MINUTE: Final = (datetime(2026, 1, 1, 0, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 2, tzinfo=UTC))
-"""A minute, of the milliseconds by which samples follow each other: 60,000 reviews."""
+"""A minute with 60,000 reviews: samples are one millisecond apart."""
 
 
 def _sorted(field: str, stored: str, direction: int = 1) -> tuple[str, dict[str, Any], Document, list[tuple[str, int]]]:
@@ -81,12 +81,12 @@ CASES: Final[tuple[tuple[str, dict[str, Any], Document, list[tuple[str, int]]], 
 )
 
 
-async def fill(place: Place, count: int) -> None:
-    """Have so many reviews, and their tallies: one in ten new, a hundred of a small store."""
-    reviews = place.database["reviews"]
-    async with indexed_afterwards(place):
-        await store(place, 0, count * 9 // 10, status=1)
-        await store(place, count * 9 // 10, count - count * 9 // 10)
+async def fill(workspace: Workspace, count: int) -> None:
+    """Store `count` reviews, of which a tenth are new, 100 reviews of a small store, and the tallies."""
+    reviews = workspace.database["reviews"]
+    async with indexed_afterwards(workspace):
+        await store(workspace, 0, count * 9 // 10, status=1)
+        await store(workspace, count * 9 // 10, count - count * 9 // 10)
         await reviews.insert_many([stored_review(count + number, store="small") for number in range(100)])
     key = {name: f"${name}" for name in ("entityType", "entityId", "storeId")}
     tallies: list[Document] = [
@@ -98,48 +98,49 @@ async def fill(place: Place, count: int) -> None:
     await reviews.aggregate(tallies)
 
 
-async def compare(ground: Ground, size: Size) -> list[Comparison]:
-    """The first page of each case, by the facade and by a bare loop that finds the same and counts anew each time.
+async def compare(servers: Servers, size: Size) -> list[Comparison]:
+    """Request the first page of each case from the facade and from a bare loop, in turns.
 
-    Each is asked up to `list_requests` times in a turn, or as often as fits `list_seconds`, and once at least.
+    In each round up to `list_requests` times, or as often as fits into `list_seconds`, but at least once.
     """
     comparisons = []
-    async with ground.place() as place:
-        await fill(place, size.listed)
-        async with serving(place, "plaudit", "api") as port:
+    async with servers.workspace() as workspace:
+        await fill(workspace, size.listed_reviews)
+        async with serving(workspace, "plaudit", "api") as port:
             for name, body, condition, sort in CASES:
-                pages = Pages(port, place, post(_SEARCH, body), condition, sort)
+                pages = Pages(port, workspace, post(_SEARCH, body), condition, sort)
                 asks = max(1, min(size.list_requests, int(size.list_seconds / await pages.ask_facade(1))))
                 pages.answers_ms.clear()
                 measures = {name: partial(pages.ask_facade, asks), "bare": partial(pages.ask_bare, asks)}
                 times = await in_turns(size.runs, measures)
-                title = f"List of {size.listed:,} reviews, {name}"
+                title = f"List of {size.listed_reviews:,} reviews, {name}"
                 absolute = f"{1000 * median(times[name]):.3g} ms against {1000 * median(times['bare']):.3g} ms"
-                limit = "a bare loop that finds the same, and counts anew each time"
+                limit = "a bare loop that runs the same query, and counts each time"
                 ratios = paired(times["bare"], times[name])
                 comparisons.append(Comparison(title, limit, ratios, 0.7, absolute=absolute))
                 goal = _PHRASE_MS if name == "phrase" else _P99_MS
-                of = f"of {len(pages.answers_ms)} answers"
+                of = f"of {len(pages.answers_ms)} responses"
                 comparisons.append(Comparison(f"{title}, p99", "", [p99(pages.answers_ms)], goal, "at most", "ms", of))
     return comparisons
 
 
 class Pages:
-    """One page, again and again, and how long each answer of the facade took."""
+    """One page, requested repeatedly, with the times of the facade's responses in milliseconds."""
 
     def __init__(
-        self, port: int, place: Place, request: bytes, condition: Document, sort: list[tuple[str, int]]
+        self, port: int, workspace: Workspace, request: bytes, condition: Document, sort: list[tuple[str, int]]
     ) -> None:
         self._port = port
-        self._reviews = place.database["reviews"]
+        self._reviews = workspace.database["reviews"]
         self._request = request
         self._condition = condition
         self._sort = sort
         self.answers_ms: list[float] = []
 
     async def ask_facade(self, times: int) -> float:
-        """Ask the facade so many times; returns seconds for one, raises AssertionError at an error."""
-        connection = await open_connection(self._port)  # the facade closes one that was idle while the bare loop ran
+        """Request the page `times` times from the facade. Returns seconds for one. Raises AssertionError: an error."""
+        # A new one each time: the facade closes connections that were idle while the bare loop ran.
+        connection = await open_connection(self._port)
         started = perf_counter()
         for _ in range(times):
             asked = perf_counter()
@@ -152,7 +153,7 @@ class Pages:
         return took / times
 
     async def ask_bare(self, times: int) -> float:
-        """Find and count by the bare loop; returns seconds for one."""
+        """Query and count `times` times by the bare loop. Returns seconds per page."""
         started = perf_counter()
         for _ in range(times):
             await self._reviews.find(self._condition).sort(self._sort).limit(20).to_list()

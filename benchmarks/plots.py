@@ -1,4 +1,4 @@
-"""Bars as SVG: one picture for each group, readable on light and on dark pages."""
+"""Bar charts as SVG, one for each group, readable on light and dark pages."""
 
 from collections.abc import Sequence
 from html import escape
@@ -9,17 +9,17 @@ from benchmarks.comparison import Comparison
 _WIDTH: Final = 860
 _LEFT: Final = 20
 _SPAN: Final = 620
-"""Pixels of the longest bar."""
+"""Length of the longest bar, in pixels."""
 
 _ROW: Final = 44
 _TOP: Final = 40
 _COLOURS: Final = {True: "#2f8f4e", False: "#c8502f", None: "#5b7fb5"}
 _LONGEST: Final = 2.0
-"""A bar ends at so many times its goal; its figure tells the rest."""
+"""Bars are cut off at this multiple of their goal; the figure beside the bar is exact."""
 
 
 def plot(title: str, comparisons: Sequence[Comparison]) -> str:
-    """A picture of some comparisons. Each bar has a scale of its own, on which all goals are at the same place."""
+    """A bar chart of comparisons, as SVG. Each bar has its own scale, so that all goals are at the same position."""
     height = _TOP + _ROW * len(comparisons) + 10
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
@@ -33,7 +33,7 @@ def plot(title: str, comparisons: Sequence[Comparison]) -> str:
 
 
 def _bar(c: Comparison, top: int) -> list[str]:
-    # Without a goal, as long as if the largest figure were one and a half times it.
+    # Without a goal, the scale is chosen so that the largest figure is at one and a half times the goal mark.
     scale = c.goal or max(c.ratios) / 1.5
     low, middle, high = (_x(value / scale) for value in (min(c.ratios), c.median, max(c.ratios)))
     label = f"{c.name} / {c.against}" if c.against else c.name

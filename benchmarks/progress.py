@@ -1,4 +1,4 @@
-"""Progress of a run, with the time since its start."""
+"""Progress messages of a run."""
 
 from time import monotonic
 from typing import Final
@@ -10,11 +10,11 @@ _started: Final = monotonic()
 
 
 def elapsed_s() -> float:
-    """Seconds since the start."""
+    """Seconds since the start of the run."""
     return monotonic() - _started
 
 
-def tell(text: str) -> None:
-    """Print a line with the time since the start."""
+def print_progress(text: str) -> None:
+    """Print a line, with the time since the start of the run."""
     minutes, seconds = divmod(int(elapsed_s()), 60)
     _OUT.print(f"{minutes:02}:{seconds:02} {text}", markup=False)

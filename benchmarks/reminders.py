@@ -1,11 +1,10 @@
-"""Time and memory of a run of reminders: 10,000 due orders among more and more stored ones.
+"""Time and memory of a run of reminders with 10,000 due orders, among different numbers of stored orders.
 
     .venv/bin/python -m benchmarks.reminders [stored orders ...]
 
-Of the stored orders that are not due, each kind of reason has an equal share: the status is another one, the days are
-not over, everything is reviewed, the customer has got all that the limit allows, the store takes no reviews. The run
-is `plaudit reminders run` as a process, its start included. The empty run after it shows what is left when nothing is
-due.
+The stored orders that are not due have one of five reasons, in equal parts: another status, too few days in the status,
+all products reviewed, the customer's limit reached, or a store that accepts no reviews. The run is a process of
+`plaudit reminders run`, including its start. A second run follows, in which nothing is due.
 """
 
 import argparse
@@ -40,12 +39,12 @@ OPEN, CLOSED = "open", "closed"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run: seconds by the clock and of the processor, and the most memory it held, in MB."""
+    """One run: elapsed seconds, seconds of CPU time, peak memory in MiB, and its output."""
 
     seconds: float
     cpu_seconds: float
     megabytes: float
-    said: str
+    output: str
 
 
 def an_order(number: int) -> Order:
@@ -68,7 +67,7 @@ def an_order(number: int) -> Order:
 
 
 def an_order_not_due(number: int) -> Order:
-    """An order that is not due, for one reason or another."""
+    """An order that is not due, for one of five reasons by its number."""
     order = an_order(number)
     match number % 5:
         case 0:
@@ -84,7 +83,7 @@ def an_order_not_due(number: int) -> Order:
 
 
 async def store(database: Database, stored: int) -> None:
-    """Store so many orders, and one review of another product by each fifth customer."""
+    """Store `stored` orders, and one review of another product by every fifth customer."""
     numbers = iter(range(stored))
     while batch := list(islice(numbers, 5_000)):
         orders = [an_order(number) if number < DUE else an_order_not_due(number) for number in batch]
@@ -96,7 +95,7 @@ async def store(database: Database, stored: int) -> None:
 
 
 def a_review(number: int) -> dict[str, Any]:
-    """A review as it is stored, of something that the customer did not buy."""
+    """A review as stored, about a product that the customer did not buy."""
     return {
         "_id": f"review-{number}",
         "entityType": "Product",
@@ -111,7 +110,7 @@ def a_review(number: int) -> dict[str, Any]:
 
 
 def measure_run(settings: Settings) -> Measured:
-    """Run the job as a process of its own."""
+    """Run the job in a separate process."""
     environment = {
         **os.environ,
         "PLAUDIT_MONGO__URI": settings.mongo_uri(),
@@ -122,17 +121,17 @@ def measure_run(settings: Settings) -> Measured:
     command = [sys.executable, "-m", "plaudit", "reminders", "run", "--now", NOW.isoformat()]
     started = time.monotonic()
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:  # noqa: S603
-        said = process.stdout.read().decode() if process.stdout else ""
+        output = process.stdout.read().decode() if process.stdout else ""
         _, _, usage = os.wait4(process.pid, 0)
         process.returncode = 0
     cpu_s = usage.ru_utime + usage.ru_stime
-    return Measured(time.monotonic() - started, cpu_s, usage.ru_maxrss / 1024, said.strip())
+    return Measured(time.monotonic() - started, cpu_s, usage.ru_maxrss / 1024, output.strip())
 
 
 async def main(sizes: list[int]) -> None:
-    """Measure each size in a database of its own, and show the figures."""
+    """Measure each size in a separate database, and print a table."""
     out = Console()
-    table = Table("stored orders", "due", "seconds", "of CPU", "peak MB", "nothing due: seconds")
+    table = Table("stored orders", "due", "seconds", "CPU seconds", "peak MB", "seconds if nothing is due")
     with tempfile.TemporaryDirectory() as folder:
         async with embedded_mongo(Path(folder), out.print) as mongo, embedded_kafka(Path(folder), out.print) as kafka:
             for size in sizes:
@@ -148,7 +147,7 @@ async def main(sizes: list[int]) -> None:
                     await store(database, size)
                 await client.close()
                 run, empty = measure_run(settings), measure_run(settings)
-                out.print(f"{size:,} stored: {run.said} {run.seconds:.1f} s, {run.megabytes:.0f} MB")
+                out.print(f"{size:,} stored: {run.output} {run.seconds:.1f} s, {run.megabytes:.0f} MB")
                 figures = (run.seconds, run.cpu_seconds, run.megabytes, empty.seconds)
                 table.add_row(f"{size:,}", f"{DUE:,}", *(f"{figure:.1f}" for figure in figures))
     out.print(table)

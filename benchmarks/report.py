@@ -1,4 +1,4 @@
-"""The results of a run as a JSON file, and as a page with plots."""
+"""Results of a run as a JSON file and as a Markdown page with plots."""
 
 import json
 import os
@@ -13,13 +13,13 @@ from benchmarks.comparison import Comparison
 from benchmarks.plots import plot
 
 Results = Mapping[str, Sequence[Comparison]]
-"""The comparisons, by group."""
+"""Comparisons by group."""
 
 _EXPLAINED: Final = Path(__file__).parents[1] / "docs" / "performance.md"
 
 
 def write(results: Results, file: Path, page: Path, *, command: str, remark: str) -> None:
-    """Write the JSON file, the page, and its plots into the folder named as the page; nothing if one can't be made."""
+    """Write the JSON file, the page, and its plots into a folder named like the page; nothing if one of them fails."""
     plots = page.with_suffix("")
     texts = {file: _figures(results), page: _page(results, page, plots, command=command, remark=remark)}
     texts |= {_plot_of(group, plots): plot(_title(group), comparisons) for group, comparisons in results.items()}
@@ -45,15 +45,15 @@ def _page(results: Results, page: Path, plots: Path, *, command: str, remark: st
     explained = os.path.relpath(_EXPLAINED, page.parent)
     goals = [comparison.met for comparison in chain.from_iterable(results.values()) if comparison.met is not None]
     lines = [
-        "# The figures of one run",
+        "# Results of a benchmark run",
         "",
         f"Written by `{command}` on {datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, "
-        f"{os.cpu_count()} cores with all servers on them. {remark} Of {len(goals)} goals {sum(goals)} are met.",
+        f"{os.cpu_count()} cores with all servers on them. {remark} {sum(goals)} of {len(goals)} goals are met.",
         "",
-        "Ratios are ours divided by theirs, measured in turns; the median is what counts. Figures with a unit are "
-        "plain ones of ours. A bar is the median, green where it meets its goal, red where it doesn't; the line over "
-        "it reaches from the least to the largest figure, and the mark is at the goal. All figures: [latest.json]"
-        f"(latest.json). Method: [performance]({explained}).",
+        "A ratio is Plaudit's figure divided by that of the alternative, measured in turns. Figures with a unit are "
+        "Plaudit's own. A bar shows the median: green if it meets its goal, red if not, blue without a goal. The line "
+        "over it reaches from the smallest to the largest figure; the dashed line marks the goal. All figures: "
+        f"[latest.json](latest.json). Method: [performance]({explained}).",
     ]
     for group in results:
         picture = _plot_of(group, plots).relative_to(page.parent)

@@ -1,7 +1,8 @@
-"""Clients that retry commands while Kafka is away: the 99th percentile of a client that reads, quiet and beside them.
+"""Response times of reads while other clients retry commands because Kafka is unavailable: the 99th percentile.
 
-`python -m benchmarks.retries [clients]`; it brings a MongoDB of its own. Kafka takes connections and says nothing. The
-clients come from a process of their own, and retry after as many seconds as each line says; 5 is what they are told.
+`python -m benchmarks.retries [clients]`; it starts its own MongoDB. Kafka is a server that accepts connections and
+never answers. The clients run in a separate process, and retry after the number of seconds that each line states; the
+API tells them to wait 5. For comparison, each line has the percentile without these clients in brackets.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ PAUSES_S: Final = (5.0, 1.0, 0.0)
 REQUESTS: Final = 500
 TURNS: Final = 3
 SETTLING_S: Final = 12.0
-"""The first commands have been given up by then."""
+"""By then the first commands have timed out."""
 
 _REVIEW: Final = {"entityId": "1", "entityType": "Product", "rating": 4, "title": "T", "review": "R", "userId": "u"}
 
@@ -42,20 +43,20 @@ async def main() -> None:
 
 
 async def _measure(api: Api, clients: int, pause_s: float) -> str:
-    quiet, beside, told = [], [], Counter[int]()
+    alone, loaded, statuses = [], [], Counter[int]()
     for _ in range(TURNS):
-        quiet.append(await api.p99_ms(REQUESTS))
+        alone.append(await api.p99_ms(REQUESTS))
         ours, theirs = _CONTEXT.Pipe()
         retrying = _CONTEXT.Process(target=_retry, args=(api.port, clients, pause_s, theirs), daemon=True)
         retrying.start()
-        await asyncio.sleep(SETTLING_S)  # until the load is an even one
-        beside.append(await api.p99_ms(REQUESTS))
+        await asyncio.sleep(SETTLING_S)  # until the load is steady
+        loaded.append(await api.p99_ms(REQUESTS))
         ours.send(None)
-        told += await asyncio.to_thread(ours.recv)
+        statuses += await asyncio.to_thread(ours.recv)
         retrying.join()
-    ratio = median(paired(beside, quiet))
-    shown = ", ".join(f"{a:.1f} ({q:.1f})" for a, q in zip(beside, quiet, strict=True))
-    return f"p99 of reads beside them (quiet) {shown} ms; median ratio {ratio:.1f}; commands were told {dict(told)}"
+    ratio = median(paired(loaded, alone))
+    shown = ", ".join(f"{of_loaded:.1f} ({of_alone:.1f})" for of_loaded, of_alone in zip(loaded, alone, strict=True))
+    return f"p99 of reads (without the clients) {shown} ms; median ratio {ratio:.1f}; statuses {dict(statuses)}"
 
 
 @contextmanager
@@ -65,28 +66,28 @@ def _silent_kafka() -> Iterator[str]:
 
 
 def _retry(port: int, clients: int, pause_s: float, pipe: Pipe) -> None:
-    told = Counter[int]()
+    statuses = Counter[int]()
 
     async def client(number: int) -> None:
         request = post("/api/customerReviews", [_REVIEW])
-        await asyncio.sleep(pause_s * number / clients)  # they don't come as one
+        await asyncio.sleep(pause_s * number / clients)  # they don't all start at once
         connection = await open_connection(port)
         while True:
             try:
                 status, _ = await connection.ask(request)
             except ClosedError:
                 status, connection = 0, await open_connection(port)
-            told[status] += 1
-            await asyncio.sleep(pause_s)  # as a client that was told to come again
+            statuses[status] += 1
+            await asyncio.sleep(pause_s)  # as a client does that was told to retry
 
-    async def all_of_them() -> None:
+    async def run_all() -> None:
         tasks = [asyncio.create_task(client(number)) for number in range(clients)]
         await asyncio.to_thread(pipe.recv)
         for task in tasks:
             task.cancel()
 
-    asyncio.run(all_of_them())
-    pipe.send(told)
+    asyncio.run(run_all())
+    pipe.send(statuses)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Reviews from Kafka to MongoDB by the worker: without rules, with ten rules, and approved by rule."""
+"""Ingest by the worker: without moderation rules, with ten rules, and with approval by rule."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -7,8 +7,8 @@ from typing import Any, Final
 import orjson
 
 from benchmarks.comparison import Comparison, in_turns, paired, per_second
-from benchmarks.ground import Ground
 from benchmarks.samples import submissions
+from benchmarks.servers import Servers
 from benchmarks.sizes import Size
 from messaging.topics import Topic
 
@@ -26,7 +26,7 @@ _TEN: Final[list[dict[str, Any]]] = [
     {"id": "low", "kind": "stars", "outcome": "hold", "below": 1, "publishAfterHours": 24},
     {"id": "high", "kind": "stars", "outcome": "approve", "above": 5},
 ]
-"""Of every kind; none fires for these reviews, as rules for the exception do."""
+"""Rules of every kind. None of them fires for the sample reviews, as rules seldom do."""
 
 RULES: Final[dict[str, tuple[list[dict[str, Any]], float]]] = {
     "ten rules": (_TEN, 0.8),
@@ -34,10 +34,10 @@ RULES: Final[dict[str, tuple[list[dict[str, Any]], float]]] = {
 }
 
 
-async def compare(ground: Ground, size: Size) -> list[Comparison]:
-    """Take the same reviews in, by each set of rules in turn."""
+async def compare(servers: Servers, size: Size) -> list[Comparison]:
+    """Ingest the same reviews with each set of rules, in turns."""
     rules = {_PLAIN: [], **{name: rules for name, (rules, _) in RULES.items()}}
-    measures = {name: partial(_rate, ground, each, size.ingest) for name, each in rules.items()}
+    measures = {name: partial(_rate, servers, each, size.ingest) for name, each in rules.items()}
     await measures[_PLAIN]()
     rates = await in_turns(size.runs, measures)
     return [
@@ -53,19 +53,21 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
 
 
 def _different(count: int) -> Iterator[tuple[str, bytes]]:
-    """Reviews of which no two have the same text."""
+    """Submissions with different texts."""
     for number, (key, value) in enumerate(submissions(count)):
         review = orjson.loads(value)
         yield key, orjson.dumps({**review, "review": f"{review['review']}This is number x{number}x of them."})
 
 
-async def _rate(ground: Ground, rules: list[dict[str, Any]], count: int) -> float:
-    """Reviews a second, at a place of its own whose store has these rules."""
-    async with ground.place() as place:
-        await place.database["stores"].update_one({"_id": "open"}, {"$set": {"settings.moderationRules": rules}})
-        place.publish(Topic.REVIEW_SUBMISSIONS, _different(count))
-        with place.running("plaudit", "worker") as process:
-            rate = await place.stored_rate("reviews", count, process)
-            # A worker that ends within the last transaction leaves locks, for which the database can't be dropped.
-            await place.until_committed(place.topic(Topic.REVIEW_SUBMISSIONS), Topic.REVIEW_SUBMISSIONS, count, process)
+async def _rate(servers: Servers, rules: list[dict[str, Any]], count: int) -> float:
+    """Reviews per second for a store with these rules, with new topics and a new database."""
+    async with servers.workspace() as workspace:
+        await workspace.database["stores"].update_one({"_id": "open"}, {"$set": {"settings.moderationRules": rules}})
+        workspace.publish(Topic.REVIEW_SUBMISSIONS, _different(count))
+        with workspace.running("plaudit", "worker") as process:
+            rate = await workspace.stored_rate("reviews", count, process)
+            # A worker that is killed during the last transaction leaves locks, and the database can't be dropped.
+            await workspace.until_committed(
+                workspace.topic(Topic.REVIEW_SUBMISSIONS), Topic.REVIEW_SUBMISSIONS, count, process
+            )
             return rate

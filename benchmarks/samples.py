@@ -1,4 +1,4 @@
-"""Reviews and approvals that go through the service while it is measured."""
+"""Sample reviews, approvals and feedback."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -18,23 +18,23 @@ _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def review_id(number: int) -> str:
-    """The id that an upstream system chose for a review; ids have no order, as most have none."""
+    """An id as chosen by an upstream system. The ids are not in ascending order, as most aren't."""
     return f"{number * 2_654_435_761 % 4_294_967_296:08x}-{number:08x}"
 
 
 def placed_id(number: int, entity_id: str) -> str:
-    """The id that the service gave to a review of an object; these have no order either."""
+    """An id as the service gives it to a review of an object. These ids are not in ascending order either."""
     bucket = bucket_of(Entity("Product", entity_id))
     return placed(UUID(int=number * 2_654_435_761 % 4_294_967_296 << 96 | 2 << 62 | number), bucket)
 
 
 def object_id(number: int, objects: int = OBJECTS) -> str:
-    """The object that a review is about."""
+    """The id of the object that a review is about."""
     return f"product-{number % objects}"
 
 
 def submissions(count: int, objects: int = OBJECTS, *, first: int = 0) -> Iterator[tuple[str, bytes]]:
-    """Reviews as the specification has them, about so many objects, with their keys."""
+    """Submissions in the specified format, with their keys, spread over `objects` objects."""
     for number in range(first, first + count):
         entity = object_id(number, objects)
         body = {
@@ -55,24 +55,24 @@ def submissions(count: int, objects: int = OBJECTS, *, first: int = 0) -> Iterat
 def approvals(
     first: int, count: int, objects: int = OBJECTS, entity_id: str | None = None
 ) -> Iterator[tuple[str, bytes]]:
-    """Approvals as upstream systems publish them, of reviews of so many objects or of one: a message for each."""
+    """Approvals as upstream systems publish them, one message each, for reviews of `objects` objects or of one."""
     for number in range(first, first + count):
         id = placed_id(number, entity_id or object_id(number, objects))
         yield id, orjson.dumps({"action": "approve", "ids": [id]})
 
 
 def feedback(action: str, first: int, count: int, entity_id: str) -> Iterator[tuple[str, bytes]]:
-    """One vote on each of these reviews of an object, or one reply to it."""
-    said: dict[str, Any] = {"userId": "reader", "helpful": True} if action == "vote" else {"text": _TEXT}
+    """One vote on, or one reply to, each of these reviews of an object."""
+    fields: dict[str, Any] = {"userId": "reader", "helpful": True} if action == "vote" else {"text": _TEXT}
     for number in range(first, first + count):
         id = placed_id(number, entity_id)
-        yield id, orjson.dumps({"action": action, "reviewId": id, **said})
+        yield id, orjson.dumps({"action": action, "reviewId": id, **fields})
 
 
 def stored_review(
     number: int, objects: int = OBJECTS, status: int = 0, store: str = "open", entity_id: str | None = None
 ) -> dict[str, Any]:
-    """A review as it is stored, of one of so many objects or of this one."""
+    """A review as stored, about one of `objects` objects or about `entity_id`."""
     at, entity_id = _START + timedelta(milliseconds=number), entity_id or object_id(number, objects)
     return {
         "_id": placed_id(number, entity_id),

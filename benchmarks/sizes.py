@@ -1,4 +1,4 @@
-"""The sizes of a run: how much each group measures, and how often."""
+"""Sizes of a run: how much each group measures, and how often."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,26 +6,35 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of every group; as it stands, that of a whole run."""
+    """Sizes for all groups; the defaults are those of a full run."""
 
     runs: int = 5
+    """Rounds of each measurement."""
     ingest: int = 200_000
+    """Reviews ingested in each round."""
     moderation: int = 20_000
-    """Approvals in each turn."""
+    """Approvals in each round."""
     object_sizes: tuple[int, ...] = (100, 10_000, 1_000_000)
+    """Approved reviews of the objects that further approvals are measured on."""
     approvals: int = 3_000
+    """Approvals, votes or replies in each round of `approval-cost`."""
     seconds: float = 1.5
-    listed: int = 1_000_000
+    """Seconds of load in each round of a measurement over HTTP or of a driver."""
+    listed_reviews: int = 1_000_000
     list_requests: int = 40
+    """Maximum number of requests for a list in each round."""
     list_seconds: float = 0.3
+    """Maximum time of those requests, unless one alone takes longer."""
     observed: int = 100
-    worked: int = 20_000
-    memory: int = 5_000_000
-    minutes: int = 29
-    """The end of the last group, which fills the worker's memory, from the start of the run."""
+    """Reviews whose latency is measured in each round."""
+    worker_reviews: int = 20_000
+    """Reviews in each round of `workers`."""
+    memory_messages: int = 5_000_000
+    memory_end_minutes: int = 29
+    """Minutes from the start of the run after which the last group, `memory`, ends early."""
 
 
-WHOLE: Final = Size()
+FULL: Final = Size()
 QUICK: Final = Size(
     runs=1,
     ingest=10_000,
@@ -33,11 +42,11 @@ QUICK: Final = Size(
     object_sizes=(100, 10_000),
     approvals=500,
     seconds=0.8,
-    listed=20_000,
+    listed_reviews=20_000,
     list_requests=10,
     list_seconds=0.1,
     observed=20,
-    worked=8_000,
-    memory=50_000,
-    minutes=3,
+    worker_reviews=8_000,
+    memory_messages=50_000,
+    memory_end_minutes=3,
 )

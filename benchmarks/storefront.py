@@ -1,5 +1,5 @@
-"""The storefront: a summary from memory against a bare endpoint that returns the same bytes, how long it takes at half
-load, and how long it takes until three processes show an approval."""
+"""The storefront: requests per second for a cached summary against a bare endpoint with the same bytes, its response
+time at half load, and the time until three processes show an approval."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -9,9 +9,9 @@ from typing import Final
 
 from benchmarks.comparison import Comparison, in_turns, p99, paired, per_second
 from benchmarks.facade import rate_products, serving, submission
-from benchmarks.ground import Ground, Place
 from benchmarks.http_load import Connection, get, open_connection, post, rate
-from benchmarks.progress import tell
+from benchmarks.progress import print_progress
+from benchmarks.servers import Servers, Workspace
 from benchmarks.sizes import Size
 
 _SUMMARY: Final = "/storefront/v1/open/Product/product-0/summary"
@@ -20,19 +20,19 @@ _CLIENTS: Final = 8
 _WATCHED: Final = 500_000_000
 _TIMEOUT_S: Final = 60.0
 _PAUSE_S: Final = 0.02
-"""Between two looks at a product that somebody looks at: its answer is kept from the look before."""
+"""Pause between two requests for a summary; its response is cached from the request before."""
 
 
-async def compare(ground: Ground, size: Size) -> list[Comparison]:
-    """Load one process and the bare server in turns, then watch approvals in three processes."""
+async def compare(servers: Servers, size: Size) -> list[Comparison]:
+    """Measure one process and the bare server in turns, then the time until approvals show in three processes."""
     comparisons: list[Comparison] = []
-    async with ground.place() as place:
-        await rate_products(place, 1)
+    async with servers.workspace() as workspace:
+        await rate_products(workspace, 1)
         async with (
-            serving(place, "plaudit", "api") as port,
-            serving(place, "benchmarks.subjects.bare_facade") as bare_port,
+            serving(workspace, "plaudit", "api") as port,
+            serving(workspace, "benchmarks.subjects.bare_facade") as bare_port,
         ):
-            tag = await _tag(port)
+            tag = await _etag(port)
             unchanged = get(_SUMMARY, f"if-none-match: {tag}\r\n")
             cases = [
                 ("summary", get(_SUMMARY), get("/summary"), 200, "a bare endpoint that returns the same bytes"),
@@ -49,13 +49,13 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
                 ratios = paired(rates[name], rates["bare"])
                 comparisons.append(Comparison(f"Storefront, {name}", f"limit: {limit}", ratios, 0.9, absolute=absolute))
             comparisons.append(await _at_half_load(port, size))
-    async with ground.place() as place:
-        comparisons.append(await _in_every_process(place, size))
+    async with servers.workspace() as workspace:
+        comparisons.append(await _in_every_process(workspace, size))
     return comparisons
 
 
-async def _tag(port: int) -> str:
-    """The validator of the summary, by a connection of its own that is read whole."""
+async def _etag(port: int) -> str:
+    """The ETag of the summary, requested on a separate connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(get(_SUMMARY, "connection: close\r\n"))
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -64,50 +64,52 @@ async def _tag(port: int) -> str:
 
 
 async def _at_half_load(port: int, size: Size) -> Comparison:
-    """The time of an answer while requests come at half of the rate that the process can take."""
+    """The response time while requests arrive at half of the maximum rate of the process."""
     most = await rate(port, lambda _: get(_SUMMARY), seconds=size.seconds, status=200)
-    wanted = most / 2
+    half = most / 2
     runs = []
     for _ in range(size.runs):
         times: list[float] = []
-        await asyncio.gather(*(_steadily(port, wanted / _CLIENTS, n, size.seconds, times) for n in range(_CLIENTS)))
+        await asyncio.gather(*(_steadily(port, half / _CLIENTS, n, size.seconds, times) for n in range(_CLIENTS)))
         runs.append(p99(times))
-    absolute = f"{wanted:,.0f} requests/s"
+    absolute = f"{half:,.0f} requests/s"
     return Comparison("Storefront, summary at half load, p99", "", runs, 5, "at most", "ms", absolute)
 
 
 async def _steadily(port: int, per_second: float, number: int, seconds: float, times: list[float]) -> None:
-    """One client that asks at a steady rate; its times in milliseconds, counted from when each request was due."""
+    """Send requests at a steady rate; appends their times in milliseconds, from when each request was due."""
     connection = await open_connection(port)
     started = perf_counter() + number / _CLIENTS / per_second
     for count in range(int(per_second * seconds)):
         due = started + count / per_second
         if (pause := due - perf_counter()) > 0:
             await asyncio.sleep(pause)
-            due = max(due, perf_counter() - 0.001)  # the timer of this program isn't the server's
+            due = max(due, perf_counter() - 0.001)  # not counting the imprecise timer of this program
         await connection.ask(get(_SUMMARY))
         times.append(1000 * (perf_counter() - due))
     connection.close()
 
 
-async def _in_every_process(place: Place, size: Size) -> Comparison:
-    """The time from the answer to an approval until the last of three processes shows it, the summary being asked for
-    all the time."""
+async def _in_every_process(workspace: Workspace, size: Size) -> Comparison:
+    """The time from the response to an approval until the last of three processes shows it. Meanwhile the summary is
+    requested all the time."""
     runs = []
     async with AsyncExitStack() as stack:
-        ports = [await stack.enter_async_context(serving(place, "plaudit", "api")) for _ in range(_PROCESSES)]
-        stack.enter_context(place.running("plaudit", "worker"))
+        ports = [await stack.enter_async_context(serving(workspace, "plaudit", "api")) for _ in range(_PROCESSES)]
+        stack.enter_context(workspace.running("plaudit", "worker"))
         connections = [await open_connection(port) for port in ports]
         for run in range(size.runs):
             first = _WATCHED + run * size.observed
             times = [await _seen_by_all(connections, number) for number in range(first, first + size.observed)]
             runs.append(max(times))
-            tell(f"  {run + 1} of {size.runs}: at most {max(times):.0f} ms of {len(times)}")
-    return Comparison("Storefront, approval to the last of 3 processes, the longest", "", runs, 1000, "at most", "ms")
+            print_progress(f"  Round {run + 1} of {size.runs}: at most {max(times):.0f} ms for {len(times)} approvals")
+    return Comparison(
+        "Storefront, longest time from approval to the last of 3 processes", "", runs, 1000, "at most", "ms"
+    )
 
 
 async def _seen_by_all(connections: list[Connection], number: int) -> float:
-    """Milliseconds from the moment when the approval has been applied."""
+    """Milliseconds from when the approval was applied until all processes show it."""
     review = submission(number)[0] | {"EntityId": f"watched-{number}"}
     request = get(f"/storefront/v1/open/Product/watched-{number}/summary")
     await _applied(connections[0], post("/api/customerReviews", [review], "prefer: wait=25\r\n"))

@@ -16,6 +16,6 @@ def choice(query: Mapping[str, str], name: str, known: Sequence[str], default: s
     """
     value = query.get(name, default)
     if value not in known:
-        detail = f"There is no {noun} {value[:_MOST_REPEATED]}. There are: {', '.join(filter(None, known))}."
+        detail = f"There is no {noun} {value[:_MOST_REPEATED]}. Use one of: {', '.join(filter(None, known))}."
         raise Refused(422, {"detail": detail})
     return value

@@ -47,7 +47,7 @@ screens = Screens()
 def criteria(query: Mapping[str, str]) -> dict[str, Any]:
     """The search for the query parameters of the queue. Raises Refused: an unknown filter. If that were ignored, a
     decision about all results could include reviews that the visitor meant to exclude."""
-    order = choice(query, "order", ("oldest", "newest"), "oldest", noun="order")
+    order = choice(query, "order", ("oldest", "newest"), "oldest", noun="sort order")
     return {
         "reviewStatus": "New",
         **_FILTERS[choice(query, "only", tuple(_FILTERS), "", noun="filter")],

@@ -42,7 +42,7 @@ screens = Screens()
 async def returns(visit: Visit) -> Response:
     """Returns in one status or in all, oldest first. Without a status: the first one, or all for a keyword."""
     query = visit.query
-    sort = choice(query, "sort", ("oldest", "newest"), "oldest", noun="order")
+    sort = choice(query, "sort", ("oldest", "newest"), "oldest", noun="sort order")
     filters = {
         "orderId": query.get("order"),
         "customerId": query.get("customer"),

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from domain.moderation_rules import ModerationRule, RuleOutcome
+from domain.quantities import quantity
 from domain.ratings import STARS
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
@@ -160,8 +161,7 @@ def decision_sentences(decisions: Decisions) -> Iterator[str]:
     rejected = decisions.by_stars[ReviewStatus.REJECTED]
     for stars in reversed(STARS):
         if approved[stars] or rejected[stars]:
-            unit = "star" if stars == 1 else "stars"
-            yield f"With {stars} {unit}: {approved[stars]} published, {rejected[stars]} rejected."
+            yield f"With {quantity(stars, 'star')}: {approved[stars]} published, {rejected[stars]} rejected."
 
 
 def _writers(settings: StoreSettings) -> Writers:

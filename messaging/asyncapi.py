@@ -41,13 +41,13 @@ _HEADERS: Final = "CloudEventHeaders"
 _HEADER_FIELDS: Final = {
     "ce_specversion": "1.0",
     "ce_id": "Unique id of the message; a repeat has the same one",
-    "ce_type": "`plaudit.` and the kind of the message, as given with each message for other systems",
-    "ce_source": "Process that published the message, as a path",
+    "ce_type": "`plaudit.` followed by the kind of the message; each message for other systems states its value",
+    "ce_source": "Process that published the message, written as a path",
     "ce_time": "Time of the message, ISO 8601 in UTC",
     "content-type": "application/json",
     "ce_commandid": "Id of the HTTP command that caused the message; missing otherwise",
-    "ce_commandmark": "Mark of the whole command, on each of its messages; repeats of the command are recognised by it",
-    "traceparent": "W3C trace context of the cause of the message; missing without tracing",
+    "ce_commandmark": "Identifies the whole command: its messages, and those of a repeat of it, all have this value",
+    "traceparent": "W3C trace context of the request or message that caused this one; missing without tracing",
 }
 
 _KINDS: Final = {"MailCommand": MAIL_KIND}
@@ -86,7 +86,7 @@ class _Channel:
 
 CHANNELS: Final = {
     Topic.REVIEW_SUBMISSIONS: _Channel(
-        "Reviews to store: one, or an array of at most 1,000, in a value of at most 1 MiB",
+        "Reviews to store: one review, or an array of at most 1,000; the value has at most 1 MiB",
         "in",
         "EntityType:EntityId",
         {"SubmittedReview": TypeAdapter(SubmittedReview), "SubmittedReviews": SUBMISSIONS},
@@ -95,7 +95,10 @@ CHANNELS: Final = {
         "Reviews to approve, reject, reset or delete", "in", "review id", {"ModerationCommand": MODERATION_COMMAND}
     ),
     Topic.REVIEW_FEEDBACK: _Channel(
-        "Replies to reviews, votes on them, and reports", "in", "review id", {"FeedbackCommand": FEEDBACK_COMMAND}
+        "Replies to reviews, votes on reviews, and reports of reviews",
+        "in",
+        "review id",
+        {"FeedbackCommand": FEEDBACK_COMMAND},
     ),
     Topic.MODERATION_VERDICTS: _Channel(
         "Verdicts of classifiers on the texts of reviews",
@@ -105,49 +108,52 @@ CHANNELS: Final = {
     ),
     Topic.ORDER_EVENTS: _Channel("Orders in their current state", "in", "order id", {"OrderEvent": ORDER_EVENT}),
     Topic.REMINDER_COMMANDS: _Channel(
-        "Requests for reviews that customers have seen", "in", "order id", {"ReminderCommand": REMINDER_COMMAND}
+        "Notices that customers have seen a request for reviews",
+        "in",
+        "order id",
+        {"ReminderCommand": REMINDER_COMMAND},
     ),
     Topic.RETURN_COMMANDS: _Channel(
-        "Returns to store, to change or to delete", "in", "order id", {"ReturnCommand": RETURN_COMMAND}
+        "Returns to create, change or delete", "in", "order id", {"ReturnCommand": RETURN_COMMAND}
     ),
     Topic.STORE_UPDATES: _Channel(
         "Stores and settings; omitted fields keep their values", "in", "store id", {"StoreUpdate": STORE_UPDATE}
     ),
     Topic.OBJECT_UPDATES: _Channel(
-        "Facts of objects; omitted fields keep their values",
+        "Facts about reviewed objects, such as their names and GTINs; omitted fields keep their values",
         "in",
         "EntityType:EntityId",
         {"ObjectUpdate": OBJECT_UPDATE},
     ),
     Topic.REVIEW_CHANGES: _Channel(
-        "Internal: moderation commands for the consumer that owns the object; a partition is a range of places",
+        "Internal: moderation commands and recounts of ratings; those of one object are in one partition",
         "inside",
         "EntityType:EntityId, or review id",
         {"ReviewChange": REVIEW_CHANGE},
     ),
     Topic.IMAGE_UPLOADS: _Channel(
-        "Internal: uploaded images to be rebuilt", "inside", "image id", {"ImageUpload": IMAGE_UPLOAD}
+        "Internal: uploaded images to be rebuilt from their pixels", "inside", "image id", {"ImageUpload": IMAGE_UPLOAD}
     ),
     Topic.IMAGE_COMMANDS: _Channel(
-        "Images of reviews to hide, or to show again", "in", "image id", {"ImageCommand": IMAGE_COMMAND}
+        "Images of reviews to hide or to show again", "in", "image id", {"ImageCommand": IMAGE_COMMAND}
     ),
     Topic.ENDED_SESSIONS: _Channel(
-        "Internal: console sessions that were signed out of",
+        "Internal: console sessions that ended because the person signed out",
         "inside",
         "session id",
         {"EndedSession": ENDED_SESSION},
     ),
     Topic.DEAD_LETTER_COMMANDS: _Channel(
-        "Internal: dead letters to publish again",
+        "Internal: requests to publish a dead letter again",
         "inside",
-        "the same for all messages, which keeps their order",
+        "one key for all messages, to keep their order",
         {"ReplayCommand": REPLAY_COMMAND},
     ),
     Topic.MAIL_COMMANDS: _Channel(
         "Mails to send; repeats have the same `ce_id` and `id`", "out", "customer id", {"MailCommand": MAIL_COMMAND}
     ),
     Topic.REVIEW_CLAIMS: _Channel(
-        "Reviews that moderators are looking at; advisory, valid for two minutes",
+        "Reviews that moderators have open; advisory, and valid for two minutes",
         "out",
         "review id",
         {"ReviewClaimed": REVIEW_CLAIMED},

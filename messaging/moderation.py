@@ -162,7 +162,7 @@ class ModerationCommand(_ModerationFields, ClosedMessage):
 
 
 class ModerationOfReview(_ModerationFields):
-    """A moderation command for one review, on its way to the one consumer that owns the object."""
+    """A moderation command for one review, in the partition of the reviewed object."""
 
     kind: Literal["moderation"] = "moderation"
     review_id: StoredId
@@ -172,7 +172,7 @@ class ModerationOfReview(_ModerationFields):
         Field(description="Partition, offset and timestamp of the command; null if this record is the command itself"),
     ] = None
     command_mark: Annotated[
-        str | None, Field(description="Mark of the whole command, from its header `ce_commandmark`")
+        str | None, Field(description="Identifies the whole command: the value of its header `ce_commandmark`")
     ] = None
 
     def moderation(self, position: RecordPosition, at: datetime, trace: str, mark: CommandMark | None) -> Moderation:

@@ -216,7 +216,7 @@ def _fold(received: Mapping[str, Any], *path: str | int) -> dict[str, Any]:
     folded: dict[str, Any] = {}
     for name, value in received.items():
         if folded_name(name) in folded:
-            message = "The field comes twice; letter case makes no difference"
+            message = "The field is given twice; letter case is ignored"
             raise InvalidContentError([InputError(pointer((*path, name)), DUPLICATE_FIELD, message)])
         folded[folded_name(name)] = value
     return folded

@@ -170,7 +170,7 @@ def _input_error(detail: Mapping[str, Any]) -> InputError:
 def error_message(detail: Mapping[str, Any]) -> str:
     """The sentence for an error of Pydantic: for a pattern its requirement, for a rule of ours only the rule's text."""
     if detail["type"] == _PATTERN_MISMATCH:
-        return PATTERN_MESSAGES.get(detail["ctx"]["pattern"], "Has characters that can't stand here")
+        return PATTERN_MESSAGES.get(detail["ctx"]["pattern"], "Has characters that aren't allowed here")
     return str(detail["msg"]).removeprefix("Value error, ")
 
 
@@ -180,10 +180,12 @@ def pointer(location: Sequence[str | int]) -> str:
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """A sentence that suggests the known name closest to this one; it lists all of them if none is close."""
+    """A sentence that suggests the known name closest to this one, or lists all of them if none is close."""
     of_folded = {folded_name(each): each for each in known}
     close = get_close_matches(folded_name(name[:_LONGEST_NAME]), of_folded, n=1)
-    return f"Did you mean {of_folded[close[0]]}?" if close else f"There are: {', '.join(sorted(known)) or 'none'}"
+    if close:
+        return f"Did you mean {of_folded[close[0]]}?"
+    return f"Use one of: {', '.join(sorted(known))}" if known else "None is accepted here"
 
 
 class _Correction:
@@ -237,13 +239,13 @@ class _Correction:
         return content if known else given
 
     def _note_duplicate(self, path: tuple[str | int, ...], name: str) -> None:
-        self._note(path, name, DUPLICATE_FIELD, "The field comes twice; letter case makes no difference")
+        self._note(path, name, DUPLICATE_FIELD, "The field is given twice; letter case is ignored")
 
     def _note_unknown(self, name: str, shape: Shape, path: tuple[str | int, ...], *, is_closed: bool) -> None:
         if is_closed:
             others = [each for each in shape.known_names() if folded_name(each) != folded_name(name)]
             hint = nearest(name, others) if len(self.errors) < _MAX_SUGGESTIONS else ""
-            self._note(path, name, UNKNOWN_FIELD, f"There is no field of this name. {hint}".strip())
+            self._note(path, name, UNKNOWN_FIELD, f"There is no field with this name. {hint}".strip())
         elif len(self.ignored) < _MAX_IGNORED:
             named = [*(part for part in path if isinstance(part, str)), name]
             self.ignored[".".join(named)] = None

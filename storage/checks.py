@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from domain.findings import Finding, failed, ok, warn
+from domain.quantities import quantity
 from domain.schema import NEWEST, Compatibility, compatibility, refusal
 from domain.templates import template_id
 from messaging.templates.rendering import TemplateError, check, in_template_thread
@@ -182,7 +183,7 @@ async def _waiting(database: Database) -> Finding:
             "such records a worker should have given them up: check that one is running, and its log."
         )
         return warn("parked commands", f"{overdue} overdue", advice)
-    return ok("parked commands", f"{parked} wait for their subjects")
+    return ok("parked commands", f"{parked} waiting for their subjects")
 
 
 async def _overdue_outbox(database: Database) -> Finding:
@@ -190,9 +191,8 @@ async def _overdue_outbox(database: Database) -> Finding:
     owed = await database[outbox.COLLECTION].count_documents({"at": {"$lt": old}})
     if owed:
         advice = "No worker publishes them: check that one is running and reaches Kafka; see its log."
-        return warn(
-            "outbox", f"{owed} batches of events have been waiting to be published for more than two minutes", advice
-        )
+        batches = quantity(owed, "batch of events", "batches of events")
+        return warn("outbox", f"{batches} waiting to be published for more than two minutes", advice)
     return ok("outbox", "no batch of events is overdue")
 
 
@@ -203,7 +203,7 @@ async def _templates(database: Database) -> Finding:
         more = f"; and {len(errors) - _MOST_SHOWN} more" if len(errors) > _MOST_SHOWN else ""
         advice = "The next best template is used for their mails. Save them again, in Liquid (docs/http.md)."
         return warn("templates", f"can't be used: {'; '.join(errors[:_MOST_SHOWN])}{more}", advice)
-    return ok("templates", f"{len(saved)} are saved, and all can be used")
+    return ok("templates", f"{len(saved)} saved; all can be used")
 
 
 def _template_error(saved: SavedTemplate) -> str:

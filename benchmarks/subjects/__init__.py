@@ -1,1 +1,1 @@
-"""Programs that Plaudit is measured against: those that somebody would write, or use, in its place."""
+"""Programs that Plaudit is compared with: bare loops, and what one would write or use instead."""

@@ -1,4 +1,4 @@
-"""The limit of the facade: bare FastAPI endpoints that publish with acks=all, or return ready JSON or ready bytes."""
+"""The limit for the facade: bare FastAPI endpoints that publish with acks=all, or return prepared JSON or bytes."""
 
 import os
 from collections.abc import AsyncIterator
@@ -41,8 +41,8 @@ async def publish(reviews: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @app.post("/ratings")
-async def ratings(asked: dict[str, Any]) -> list[dict[str, Any]]:
-    """Answer as if every object had a rating."""
+async def ratings(query: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the same rating for every object."""
     return [
         {
             "entityId": id,
@@ -52,19 +52,19 @@ async def ratings(asked: dict[str, Any]) -> list[dict[str, Any]]:
             "value": 3.5,
             "reviewCount": 2,
         }
-        for id in asked["entityIds"]
+        for id in query["entityIds"]
     ]
 
 
 @app.get("/summary")
 async def summary() -> Response:
-    """The bytes of a summary."""
+    """Return the bytes of a summary."""
     return Response(SUMMARY, media_type="application/json")
 
 
 @app.get("/unchanged")
 async def unchanged() -> Response:
-    """Nothing has changed."""
+    """Return 304, not modified."""
     return Response(status_code=304)
 
 

@@ -1,6 +1,6 @@
-"""A bare loop: fetch, parse, `insert_many`, commit, one after the other."""
+"""A bare loop for ingest: fetch, parse, `insert_many` and commit, one after the other."""
 
-from benchmarks.subjects.surroundings import FETCH, consumer, database, run, submitted
+from benchmarks.subjects.fixtures import FETCH, consumer, database, run, submission_document
 from messaging.topics import Topic
 
 
@@ -10,7 +10,7 @@ async def main() -> None:
     async with consumer(Topic.REVIEW_SUBMISSIONS, "bare") as source:
         while True:
             batches = await source.getmany(timeout_ms=1_000, max_records=FETCH)
-            documents = [submitted(r.value, r.timestamp) for records in batches.values() for r in records]
+            documents = [submission_document(r.value, r.timestamp) for records in batches.values() for r in records]
             if documents:
                 await reviews.insert_many(documents, ordered=False)
                 await source.commit()

@@ -1,9 +1,9 @@
-"""The limit of moderation: a bare loop of `bulk_write` status updates, which follows no rating."""
+"""The limit for moderation: a bare loop of `bulk_write` status updates, without ratings."""
 
 import orjson
 from pymongo import UpdateOne
 
-from benchmarks.subjects.surroundings import FETCH, consumer, database, run
+from benchmarks.subjects.fixtures import FETCH, consumer, database, run
 from messaging.topics import Topic
 
 

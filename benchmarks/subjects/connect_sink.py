@@ -1,6 +1,6 @@
-"""MongoDB's own sink for Kafka Connect, standalone, which becomes this process: no rules, no code, one JVM.
+"""MongoDB's sink for Kafka Connect, standalone, in one JVM that replaces this process: no rules, no code of ours.
 
-It stores the fields under the names that the indexes want, by bulks of plain inserts, as the bare loops do.
+It stores the fields under the names that the indexes have, by bulk inserts, as the bare loops do.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import devservers
-from benchmarks.subjects.surroundings import FETCH
+from benchmarks.subjects.fixtures import FETCH
 from devservers.kafka_jars import find_maven
 from messaging.topics import Topic
 from plaudit.config import Settings
@@ -35,14 +35,14 @@ _TRANSFORMS: Final = {
 
 
 def jars() -> Path:
-    """The folder of the jars, fetched by Maven when they aren't there; raises CalledProcessError with its error."""
+    """The folder of the jars, which Maven downloads if they are missing. Raises CalledProcessError if Maven fails."""
     pom = _HERE / "pom.xml"
     versions = re.findall(r"<(?:kafka|sink)\.version>(.+)</", pom.read_text())
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute()
     folder = cache / "plaudit" / f"connect-{'-'.join(versions)}"
     if not folder.is_dir():
         partial = folder.with_name(f"{folder.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)  # of a fetch that was killed
+        shutil.rmtree(partial, ignore_errors=True)  # of an interrupted download
         options = ("--batch-mode", "--quiet", "--strict-checksums", "-Dstyle.color=never", "--file", str(pom))
         goal = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={partial}")
         subprocess.run([str(find_maven()), *options, *goal], check=True)  # noqa: S603
@@ -51,19 +51,19 @@ def jars() -> Path:
 
 
 def write_properties(file: Path, properties: dict[str, str]) -> str:
-    """Write a file of properties; returns its name."""
+    """Write a properties file. Returns its path."""
     file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
     return str(file)
 
 
 def main() -> None:
-    """Become the sink, until killed."""
+    """Replace this process by the sink, which runs until killed."""
     settings = Settings()
     folder = settings.data / f"connect-{settings.mongo.database}"
     folder.mkdir(parents=True)
     worker = {
         "bootstrap.servers": settings.kafka_connection().bootstrap_servers,
-        "plugin.discovery": "SERVICE_LOAD",  # as quick to start as it can be
+        "plugin.discovery": "SERVICE_LOAD",  # the fastest start
         "listeners": "http://127.0.0.1:0",
         "offset.storage.file.filename": str(folder / "offsets"),
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",

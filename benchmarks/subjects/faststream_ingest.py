@@ -1,4 +1,4 @@
-"""The usual FastStream handler: one message, one typed model, one insert."""
+"""The usual FastStream handler: a typed model and an insert for each message."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,7 @@ from faststream import FastStream
 from faststream.kafka import KafkaBroker
 from pydantic import BaseModel
 
-from benchmarks.subjects.surroundings import database, document, run
+from benchmarks.subjects.fixtures import database, document, run
 from messaging.topics import Topic
 from plaudit.config import Settings
 

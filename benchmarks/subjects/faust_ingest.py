@@ -1,4 +1,4 @@
-"""The usual agent of faust-streaming: one message, one typed record, one insert. Runs in the environment of peers."""
+"""The usual agent of faust-streaming: a typed record and an insert for each message. It has its own environment."""
 
 import asyncio
 import tempfile
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import faust
 import uvloop
 
-from benchmarks.subjects.surroundings import database, document
+from benchmarks.subjects.fixtures import database, document
 from messaging.topics import Topic
 from plaudit.config import Settings
 
@@ -40,7 +40,7 @@ submissions = app.topic(settings.topics.name(Topic.REVIEW_SUBMISSIONS), value_ty
 
 @app.agent(submissions)  # type: ignore[untyped-decorator]
 async def store(stream: faust.Stream[Review]) -> None:
-    """Store one review after the other."""
+    """Store the reviews, one after the other."""
     reviews = database()["reviews"]
     async for review in stream:
         await reviews.insert_one(document(vars(review), datetime.now(UTC)))

@@ -1,11 +1,11 @@
-"""The limit: the bare loop, but the next fetch and parse are under way while MongoDB writes."""
+"""The limit for ingest: the bare loop, but it fetches and parses the next batch while MongoDB writes."""
 
 import asyncio
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from benchmarks.subjects.surroundings import FETCH, consumer, database, run, submitted
+from benchmarks.subjects.fixtures import FETCH, consumer, database, run, submission_document
 from messaging.topics import Topic
 
 
@@ -16,14 +16,14 @@ async def main() -> None:
         writing: asyncio.Task[None] | None = None
         while True:
             batches = await source.getmany(timeout_ms=1_000, max_records=FETCH)
-            documents = [submitted(r.value, r.timestamp) for records in batches.values() for r in records]
+            documents = [submission_document(r.value, r.timestamp) for records in batches.values() for r in records]
             ends = {partition: records[-1].offset + 1 for partition, records in batches.items() if records}
             if writing:
                 await writing
-            writing = asyncio.create_task(_written(source, reviews, documents, ends)) if documents else None
+            writing = asyncio.create_task(_write(source, reviews, documents, ends)) if documents else None
 
 
-async def _written(
+async def _write(
     source: AIOKafkaConsumer, reviews: Any, documents: list[dict[str, Any]], ends: dict[TopicPartition, int]
 ) -> None:
     await reviews.insert_many(documents, ordered=False)

@@ -13,6 +13,7 @@ from tenacity import AsyncRetrying, retry_if_exception, wait_exponential_jitter
 from consumers.mails.message import mail_message
 from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
 from domain.mails import RetryPlan
+from domain.quantities import quantity
 from messaging.dead_letters import dead_letter_message
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import DeadLetter, InvalidMessageError
@@ -176,7 +177,7 @@ class MailSender:
         else:
             at = now + self._plan.pause(mail.attempts, jitter)
         if at is None:
-            text = f"The mail could not be sent in {mail.attempts} attempts; the last error was {code}"
+            text = f"The mail could not be sent in {quantity(mail.attempts, 'attempt')}; the last error was {code}"
             await self._reject(mail, InvalidMessageError(DeadLetterCode.MAIL_UNDELIVERABLE, text))
         else:
             log.warning("mail delayed", id=mail.id, attempts=mail.attempts, code=code, until=at.isoformat())

@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from domain.findings import Finding, failed, ok, warn
+from domain.quantities import quantity
 from domain.timestamps import from_milliseconds
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.checks_settings import settings_problems
@@ -37,7 +38,7 @@ async def check_kafka(
     cluster_topics = set(await admin.list_topics())
     cluster = await admin.describe_cluster()
     brokers = len(cluster["brokers"])
-    yield ok("kafka", f"answers, {brokers} broker{'s' if brokers > 1 else ''}")
+    yield ok("kafka", f"answers, {quantity(brokers, 'broker')}")
     names = expected.topics.all()
     missing = [name for name in names if name not in cluster_topics]
     if missing:

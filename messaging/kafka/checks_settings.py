@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from domain.findings import Finding, failed, warn
+from domain.quantities import quantity
 from messaging.kafka.durability import unsafe_topics
 from messaging.topics import (
     COMPACTED,
@@ -36,9 +37,10 @@ def _long_retentions(configs: Configs, expected: ExpectedTopics, reviews: str) -
     kept = {name: _number(each, "retention.ms", 0) for name, each in configs.items() if name != reviews}
     long = [name for name, ms in kept.items() if ms < 0 or ms > expected.remember_days * _DAY_MS]
     if long:
+        taken = quantity(expected.remember_days, "day")
         yield warn(
             "retention",
-            f"longer than the ids of deleted reviews stay taken ({expected.remember_days} days) in {', '.join(long)}",
+            f"longer than the ids of deleted reviews stay taken ({taken}) in {', '.join(long)}",
             "Set PLAUDIT_KAFKA__RETENTION_DAYS to the topics' retention (to the maximum if that is -1, unlimited) "
             "and run `plaudit init`: otherwise an old submission can bring back a deleted review.",
         )

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 import uvloop
 
+from domain.quantities import quantity
 from messaging.topics import Topic
 from plaudit.cli import audit, dead_letters, keys, moderation_rules, privacy, reviews, topics
 from plaudit.cli.command_line import (
@@ -163,7 +164,7 @@ def init(as_json: AsJson = False) -> None:
     if as_json:
         print_json(out, {"createdTopics": created, "shardedCollections": sharded})
         return
-    say(f"Created {len(created)} topics: {', '.join(created)}" if created else "All topics exist.")
+    say(f"Created {quantity(len(created), 'topic')}: {', '.join(created)}" if created else "All topics exist.")
     say("All indexes exist.")
     if sharded:
         say(f"Sharded collections: {', '.join(sharded)}")

@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 import orjson
 
 from api.audit import AuditRow
+from domain.quantities import quantity
 from plaudit.config import Settings
 from plaudit.errors import CommandError, UsageError
 from plaudit.terminal import Terminal
@@ -118,9 +119,9 @@ async def _finish(archives: AuditArchives, begun: Archive, out: Terminal, progre
     """Rename the draft to its final name, and remove its entries from the database."""
     if not _is_intact(begun):
         raise CommandError(
-            f"The archive {begun.file} was interrupted, and its file is missing or changed: {begun.entries} "
-            f"entries, SHA-256 {begun.sha256}. Restore it and run this again. If it is lost, use --lost to archive "
-            "the entries that are still in the log."
+            f"The archive {begun.file} was interrupted, and its file is missing or changed: "
+            f"{quantity(begun.entries, 'entry', 'entries')}, SHA-256 {begun.sha256}. Restore it and run this "
+            "again. If it is lost, use --lost to archive the entries that are still in the log."
         )
     file = Path(begun.file)
     # Nothing is removed before the file has its final name.
@@ -132,7 +133,7 @@ async def _finish(archives: AuditArchives, begun: Archive, out: Terminal, progre
         for ids in _ids_in(_put_in_place(file)):
             await archives.remove(ids)
     await archives.finish(begun)
-    out.print(f"Archived {begun.entries} entries in {begun.file}.")
+    out.print(f"Archived {quantity(begun.entries, 'entry', 'entries')} in {begun.file}.")
 
 
 def _is_intact(begun: Archive) -> bool:

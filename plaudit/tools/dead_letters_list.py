@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from domain.quantities import quantity
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.dead_letters_replays import LetterState, header, text_of
 from plaudit.config import Settings
@@ -124,7 +125,7 @@ def _line(each: LetterWithState) -> str:
         key,
     ]
     if each.failed_again:
-        fields.append(f"failed again, replayed {each.times} times")
+        fields.append(f"failed again, replayed {quantity(each.times, 'time')}")
     elif each.state is not LetterState.OPEN:
         fields.append(each.state.value)
     return "  ".join(fields)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+from domain.quantities import quantity
 from messaging.dead_letters_replays import (
     LetterState,
     ReplayObstacle,
@@ -33,11 +34,11 @@ from storage.unit_of_work import Transactions, UnitOfWork
 OPERATOR: Final = "plaudit dlq"
 
 _LEFT_OUT: Final = {
-    ReplayObstacle.REPLAYED: "were replayed before; use --again to replay them, too.",
-    ReplayObstacle.DISCARDED: "were discarded; name them and use --again to replay them.",
-    ReplayObstacle.ERASED: "contain data of people who have been erased since; they are not replayed.",
-    ReplayObstacle.EMPTY: "have no value; use --value to send one.",
-    ReplayObstacle.TOO_LARGE: "are too large for their consumers; use --value to send a smaller one.",
+    ReplayObstacle.REPLAYED: "already replayed. Use --again to replay such letters, too.",
+    ReplayObstacle.DISCARDED: "already discarded. To replay such letters, name them and use --again.",
+    ReplayObstacle.ERASED: "with data of people who have been erased since.",
+    ReplayObstacle.EMPTY: "without a value. Use --value to send one.",
+    ReplayObstacle.TOO_LARGE: "too large to be processed. Use --value to send a smaller value.",
 }
 
 
@@ -101,10 +102,10 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
                     break
     counts = {reason.value: left_out[reason] for reason in _LEFT_OUT}
     out.set_result({"replayed": replayed, "dryRun": order.dry_run, "leftOut": counts})
-    out.print(f"{'Would replay' if order.dry_run else 'Replayed'} {replayed} dead letters.")
+    out.print(f"{'Would replay' if order.dry_run else 'Replayed'} {quantity(replayed, 'dead letter')}.")
     for reason, text in _LEFT_OUT.items():
         if left_out[reason]:
-            out.print(f"{left_out[reason]} {text}")
+            out.print(f"Left out {quantity(left_out[reason], 'dead letter')} {text}")
 
 
 def _check_mended(mended: bytes, topic: Topic) -> None:
@@ -185,7 +186,7 @@ async def discard_dead_letters(settings: Settings, out: Terminal, progress: Term
                 count += len(letters)
                 status.update(f"Discarding dead letters: {count}")
     out.set_result({"discarded": count, "dryRun": order.dry_run})
-    out.print(f"{'Would discard' if order.dry_run else 'Discarded'} {count} dead letters.")
+    out.print(f"{'Would discard' if order.dry_run else 'Discarded'} {quantity(count, 'dead letter')}.")
 
 
 async def _discard(letters: Sequence[LetterWithState], reason: str, work: UnitOfWork) -> None:

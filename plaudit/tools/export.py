@@ -14,6 +14,7 @@ import orjson
 
 from api.reviews.rows import ReviewDetails, review_details
 from domain.csv_cells import cell_of
+from domain.quantities import quantity
 from domain.reviews import Review
 from domain.stores import Store
 from plaudit.config import Settings
@@ -86,7 +87,7 @@ async def run_export(settings: Settings, progress: Terminal, options: ExportOpti
                         write(feedback)
                 count += len(reviews)
                 named += sum(bool(review.images) for review in reviews)
-                status.update(f"Exported {count} reviews")
+                status.update(f"Exported {quantity(count, 'review')}")
             if folder:
                 # Before the folder is replaced: the disk may be full.
                 put_on_disk(file)
@@ -100,15 +101,17 @@ def _print_summary(
     written, lost = (images.count, images.lost) if images else (0, 0)
     counts = {"exported": count, "damaged": source.damaged, "images": written, "lostImages": lost}
     progress.set_result({**counts, "damagedIds": source.named, "output": order.output and str(order.output)})
-    progress.print(f"Exported {count} reviews.")
+    progress.print(f"Exported {quantity(count, 'review')}.")
     if source.damaged:
         more = f" and {source.damaged - len(source.named)} more" if source.damaged > len(source.named) else ""
-        progress.print(f"{source.damaged} damaged reviews are left out: {', '.join(map(shown, source.named))}{more}.")
-        progress.print("`plaudit migrate` repairs them, or lists what is lost.")
+        left_out = quantity(source.damaged, "damaged review")
+        progress.print(f"Left out {left_out}: {', '.join(map(shown, source.named))}{more}.")
+        progress.print("`plaudit migrate` repairs such reviews, or lists what is lost.")
     if written and order.output:
-        progress.print(f"{written} images are in {images_beside(order.output)}.")
+        progress.print(f"Wrote {quantity(written, 'image')} to {images_beside(order.output)}.")
     if lost:
-        progress.print(f"{lost} images have no file in the store of images. Check that the workers use the same store.")
+        left_out = quantity(lost, "image")
+        progress.print(f"Left out {left_out} without a file in the image store: check that workers use the same store.")
     if named and not order.with_images and order.format is FileFormat.JSONL:
         progress.print("Images are listed without their files. To export the files, use -o FILE without --no-images.")
     if order.format is FileFormat.CSV:

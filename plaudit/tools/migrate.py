@@ -11,6 +11,7 @@ from rich.console import Console
 
 from consumers.ratings import Recounter, rating_events
 from consumers.services import Services
+from domain.quantities import quantity
 from domain.ratings import ChangedTally, TallyKey
 from domain.reviews import Review
 from domain.schema import (
@@ -111,7 +112,7 @@ class Migration:
                 await Recounter(self.services).count(entity)
             state = StepProgress(step.number, part.after, state.done + part.documents)
             await self.marks.note(state)
-            self.progress.print(f"Step {step.number}: {state.done:,} documents done")
+            self.progress.print(f"Step {step.number}: {quantity(state.done, 'document')} done")
             await self._pause()
         await self.marks.save(mark_when_done(mark, step))
         return {"number": step.number, "sentence": step.sentence, "documents": state.done}
@@ -135,7 +136,7 @@ class Migration:
             mended = await self.services.transactions.run(partial(self._mend, mender, part, known))
             total.restored, total.filled = total.restored + mended.restored, total.filled + mended.filled
             total.lost |= mended.lost
-            self.progress.print(f"{mender.collection}: {len(part):,} damaged documents processed")
+            self.progress.print(f"{mender.collection}: {quantity(len(part), 'damaged document')} processed")
             await self._pause()
 
     async def _mend(self, mender: Mender, ids: Sequence[Id], known: dict[str, Review], work: UnitOfWork) -> Mended:
@@ -260,17 +261,17 @@ def _mending_report(collection: str, damaged: int, mended: Mended) -> MendingRep
 
 
 def _print(report: MigrationReport, out: Terminal) -> None:
-    would = "would change" if report["dryRun"] else "changed"
+    would = "Would change" if report["dryRun"] else "Changed"
     for step in report["steps"]:
-        out.print(f"Step {step['number']}: {step['sentence']} {would.capitalize()} {step['documents']:,} documents.")
+        out.print(f"Step {step['number']}: {step['sentence']} {would} {quantity(step['documents'], 'document')}.")
     for each in report["documents"]:
         if not each["damaged"]:
             continue
-        out.print(f"{each['collection']}: {each['damaged']:,} documents with missing fields.")
+        out.print(f"{each['collection']}: {quantity(each['damaged'], 'document')} with missing fields.")
         if not report["dryRun"]:
             out.print(f"  {each['restored']:,} restored, {each['filled']:,} given defaults.")
         if each["lostCount"]:
-            out.print(f"  {each['lostCount']:,} lack fields that can't be restored here: restore these from a backup.")
+            out.print(f"  {each['lostCount']:,} with fields that can't be restored here: restore these from a backup.")
         for lost in each["lost"]:
             out.print(f"  {shown(lost['id'])}: {', '.join(lost['fields'])}")
     if report["documents"] and not any(each["damaged"] for each in report["documents"]):

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final
 
 from domain.moderation_rules import ModerationRule, trial_rulings
 from domain.moderation_rules_compiled import rule_set
+from domain.quantities import quantity
 from domain.reviews import Review
 from messaging.moderation_rules import MODERATION_RULES
 from messaging.moderation_rules_trial import TrialCounts, TriedRow, tried_row
@@ -81,8 +82,8 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, options
     summary = counts.summary()
     out.set_result({"reviews": rows, "summary": summary, "badRows": bad})
     out.print(
-        f"{summary['reviews']} reviews: {summary['approved']} approved, {summary['held']} held, "
-        f"{summary['flagged']} flagged, {summary['untouched']} unaffected; {bad_count} bad rows."
+        f"{quantity(summary['reviews'], 'review')}: {summary['approved']} approved, {summary['held']} held, "
+        f"{summary['flagged']} flagged, {summary['untouched']} unaffected; {quantity(bad_count, 'bad row')}."
     )
     for rule, number in summary["rules"].items():
         out.print(f"{shown(rule)}: {number}")
@@ -94,7 +95,7 @@ def _effect(row: TriedRow) -> str:
         return "no rule fires"
     rules = [row["approvedBy"] or ""] if row["outcome"] == "approve" else row["flags"]
     hours = row["publishAfterHours"]
-    later = f", and approved after {hours} hours" if hours else ""
+    later = f", and approved after {quantity(hours, 'hour')}" if hours else ""
     return f"{_OUTCOMES[row['outcome']]} {', '.join(map(shown, rules))}{later}"
 
 

@@ -17,6 +17,7 @@ from domain.feedback import Vote, VoteKey
 from domain.images import StoredImage
 from domain.moderation import Moderation
 from domain.privacy import is_about
+from domain.quantities import quantity
 from domain.returns import Return
 from domain.reviews import ModerationAction
 from domain.timestamps import from_milliseconds, timestamp
@@ -181,16 +182,19 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
             await data.forget_mails(datetime.now(UTC))
     out.set_result({**counts, "deadLetters": len(letters), "retentionDays": settings.kafka.retention_days})
     out.print(
-        f"Deleted {counts['reviews']} reviews with their images, {counts['images']} other images, {counts['votes']} "
-        f"votes and {counts['mails']} unsent mails; removed the person from {counts['reports']} reports, "
-        f"{counts['orders']} orders, {counts['returns']} returns, {counts['waiting']} waiting commands and "
-        f"{counts['edits']} entries of the audit log about edits and deleted returns. The erasure is recorded."
+        f"Deleted {quantity(counts['reviews'], 'review')} with all images, "
+        f"{quantity(counts['images'], 'other image')}, {quantity(counts['votes'], 'vote')} and "
+        f"{quantity(counts['mails'], 'unsent mail')}; removed the person from "
+        f"{quantity(counts['reports'], 'report')}, {quantity(counts['orders'], 'order')}, "
+        f"{quantity(counts['returns'], 'return')}, {quantity(counts['waiting'], 'waiting command')} and "
+        f"{quantity(counts['edits'], 'entry', 'entries')} of the audit log about edits and deleted returns. "
+        "The erasure is recorded."
     )
-    days = settings.kafka.retention_days
+    days = quantity(settings.kafka.retention_days, "day")
     out.print(
-        f"Kafka's records can't be changed: {len(letters)} dead letters, and the messages of the last days, are "
-        f"deleted when the retention of their topics expires ({days} days as configured). `plaudit dlq replay` "
-        "skips these letters."
+        f"Kafka's records can't be changed: {quantity(len(letters), 'dead letter')}, and the messages of the last "
+        f"days, are deleted when the retention of their topics expires ({days} as configured). `plaudit dlq "
+        "replay` skips these letters."
     )
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from consumers.ratings import recount_message
+from domain.quantities import quantity
 from domain.ratings import RatingTally, TallyKey, rating_number
 from messaging.envelope import Envelope
 from messaging.kafka.lag import ConsumerLag, Lag
@@ -40,7 +41,7 @@ async def verify(settings: Settings, out: Terminal, progress: Terminal) -> int:
                     )
     out.set_result({"differences": differences, "ratings": rows})
     if differences:
-        out.print(f"{differences} ratings differ. `plaudit ratings rebuild` recounts them.")
+        out.print(f"Found {quantity(differences, 'wrong rating')}. `plaudit ratings rebuild` recounts all ratings.")
     else:
         out.print("Every rating matches a count of its reviews.")
     return differences
@@ -56,7 +57,7 @@ def _counts(tally: RatingTally) -> dict[str, object]:
 
 def _tally(tally: RatingTally) -> str:
     stars = "not known" if tally.histogram is None else " ".join(map(str, tally.histogram))
-    return f"{tally.count} reviews, sum {rating_number(tally.sum):.2f}, 1 to 5 stars: {stars}"
+    return f"{quantity(tally.count, 'review')}, sum {rating_number(tally.sum):.2f}, 1 to 5 stars: {stars}"
 
 
 def _shown_store(id: str | None) -> str:
@@ -81,9 +82,9 @@ async def rebuild(settings: Settings, out: Terminal, progress: Terminal, store_i
                     await await_turn(partial(patiently, "Kafka", partial(lag.measure, Topic.REVIEW_CHANGES)))
                 await publisher.publish([recount_message(topics, envelope, each) for each in entities])
                 ordered += len(entities)
-                status.update(f"Requested {ordered} recounts")
+                status.update(f"Requested {quantity(ordered, 'recount')}")
     out.set_result({"ordered": ordered})
-    out.print(f"Requested a recount of {ordered} objects; workers carry it out.")
+    out.print(f"Requested a recount of {quantity(ordered, 'object')}; workers carry it out.")
 
 
 async def await_turn(measure: Callable[[], Awaitable[Lag]]) -> None:

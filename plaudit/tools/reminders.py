@@ -3,6 +3,7 @@
 from collections import Counter
 from datetime import UTC, datetime
 
+from domain.quantities import quantity
 from domain.reminders import Decided, Reminder
 from domain.stores import ReminderSettings
 from domain.timestamps import timestamp
@@ -57,7 +58,7 @@ async def run_once(settings: Settings, out: Terminal, progress: Terminal, now: d
     out.set_result({"enabled": True, "sent": report.reminders, "skipped": report.skipped, **problems})
     reasons = [*report.skipped.most_common(), *problems.items()]
     skipped = ", ".join(f"{count} {reason}" for reason, count in reasons if count)
-    sent = f"Sent {report.reminders} reminders{f'; skipped {skipped}' if skipped else ''}."
+    sent = f"Sent {quantity(report.reminders, 'reminder')}{f'; skipped {skipped}' if skipped else ''}."
     if report.is_failure:
         raise CommandError(f"{sent} The run failed; see the log. Orders that are still due wait for the next run.")
     out.print(sent)
@@ -65,9 +66,11 @@ async def run_once(settings: Settings, out: Terminal, progress: Terminal, now: d
 
 def _rule(reminder: ReminderSettings) -> str:
     days, limit, period = reminder.days_in_status, reminder.max_emails_per_customer, reminder.limit_period_days
+    within = f" within {quantity(period, 'day')}" if period else ""
     return (
-        f"orders in status {reminder.order_status} for {days} days, and for at most {days + reminder.max_age_days}; "
-        f"at most {limit} reminders for each customer{f' within {period} days' if period else ''}."
+        f"orders in status {reminder.order_status} for {quantity(days, 'day')}, "
+        f"and for at most {days + reminder.max_age_days}; "
+        f"at most {quantity(limit, 'reminder')} for each customer{within}."
     )
 
 

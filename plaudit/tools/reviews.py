@@ -9,6 +9,7 @@ import orjson
 from typing_extensions import TypedDict
 
 from consumers.reviews_relay import ReviewRelay
+from domain.quantities import quantity
 from domain.timestamps import milliseconds, timestamp
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.reading import TopicReader
@@ -43,7 +44,7 @@ async def republish(settings: Settings, out: Terminal, progress: Terminal) -> No
                 # A later request may have replaced this one.
                 while ((state := await notes.load()).done or "") < request:
                     if republication := state.republication:
-                        status.update(f"Published {republication.published} reviews")
+                        status.update(f"Published {quantity(republication.published, 'review')}")
                     if relay.done():
                         relay.result()
                     await asyncio.sleep(_PAUSE_S)
@@ -84,9 +85,9 @@ async def compare_reviews(settings: Settings, out: Terminal, progress: Terminal,
         raise CommandError(f"The topic has no reviews from before {timestamp(at)}: there is nothing to compare with.")
     out.set_result({"at": timestamp(at), "compared": compared, "differences": differences})
     if differences:
-        out.print(f"{len(differences)} of {compared} reviews differ from their state at {timestamp(at)}.")
+        out.print(f"{len(differences):,} of {quantity(compared, 'review')} changed since {timestamp(at)}.")
     else:
-        out.print(f"All {compared} reviews that the topic had at {timestamp(at)} are unchanged.")
+        out.print(f"None of {quantity(compared, 'review')} changed since {timestamp(at)}.")
     return len(differences)
 
 

@@ -26,6 +26,7 @@ from typing import Final, TypedDict
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.errors import BrokerResponseError
 
+from domain.quantities import quantity
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import is_access_denied, is_broker_away
 from messaging.kafka.lag import ConsumerLag, Lag, Partition
@@ -167,7 +168,7 @@ class Grower:
         """Have new partitions read once everything published before is applied."""
         if not growing:
             return
-        self.progress.print(f"{len(growing)} topics have new partitions, which aren't read yet")
+        self.progress.print(f"Added partitions to {quantity(len(growing), 'topic')}; they aren't read yet")
         await self._wait(max(wait_s, _IN_FLIGHT_S), "until all producers know them")
         old = {topic: 0 if topic in _UNORDERED else growth.count for topic, growth in growing.items()}
         await self._until_applied(old, lambda topic: self._settle(topic, growing[topic]))
@@ -275,9 +276,9 @@ async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int
     report: GrowthReport = {"partitions": count, "grown": names}
     out.set_result(report)
     if not names:
-        out.print(f"Every topic has {count} partitions.")
+        out.print(f"Every topic has {quantity(count, 'partition')}.")
         return
-    out.print(f"{len(names)} topics have {count} partitions: {', '.join(names)}.")
+    out.print(f"Grew {quantity(len(names), 'topic')} to {count} partitions: {', '.join(names)}.")
     out.print(f"Set PLAUDIT_KAFKA__PARTITIONS to {count}.")
 
 
@@ -287,7 +288,7 @@ def _check(topic: Topic, growth: Growth, there: int, count: int) -> None:
     if there > growth.count and there != count:
         raise CommandError(f"{topic} has {there} partitions, but keys are distributed among {growth.count} of them.")
     if count % growth.count:
-        raise UsageError(f"{topic} has {growth.count} partitions: the new number must be a multiple of it.")
+        raise UsageError(f"{topic} has {quantity(growth.count, 'partition')}: the new number must be a multiple of it.")
 
 
 async def _do_nothing(topic: Topic) -> None:
@@ -296,4 +297,4 @@ async def _do_nothing(topic: Topic) -> None:
 
 def _shown_partitions(ends: Mapping[Partition, int]) -> str:
     first, *others = (f"{topic} {number}" for topic, number in sorted(ends))
-    return f"partition {first}" + (f" and {len(others)} others" if others else "")
+    return f"partition {first}" + (f" and {quantity(len(others), 'other')}" if others else "")

@@ -80,7 +80,7 @@ async def test_letter_is_found_tried_corrected_and_replayed_once(
     assert (await dry_run(http, place))["reason"] == "replayed-before"
     assert (await facade.get(f"{LETTERS}/{place}"))["replayed"] == 1
     result = await service.run("dlq", "replay", "--topic", TOPIC)
-    assert " were replayed before" in result.stdout
+    assert " already replayed." in result.stdout
     replayed = [record for record in await service.keyed(TOPIC, product) if "x-replayed-from" in dict(record.headers)]
     assert [json.loads(record.value) for record in replayed] == [review]
     (entry,) = [

@@ -201,7 +201,7 @@ async def test_export_survives_import(servers: Servers, tmp_path: Path) -> None:
         output, _ = await asyncio.to_thread(resumed.communicate)
         assert resumed.returncode == 0, output.decode()
         assert b"Continuing after line" in output
-        assert f"Published {REVIEWS} reviews; 0 bad rows." in output.decode()
+        assert f"Published {REVIEWS:,} reviews; 0 bad rows." in output.decode()
         published_s = monotonic() - began
         await copy.idle(deadline_s=90 + REVIEWS / 20)
         imported_s = monotonic() - began

@@ -56,7 +56,7 @@ async def test_damaged_reviews_are_named_and_skipped(servers: Servers, tmp_path:
         ids, summary = await exported(service, "--store", "north", "--status", "Rejected", code=0)
         assert (ids, summary["damagedIds"]) == ([], [])
         stderr = (await service.run("export", code=1)).stderr
-        assert "5 damaged reviews are left out: a, b, c, d, e.\n`plaudit migrate` repairs" in stderr
+        assert "Left out 5 damaged reviews: a, b, c, d, e.\n`plaudit migrate` repairs" in stderr
         await database["reviews"].delete_many({"_id": {"$in": [each["_id"] for each in damaged]}})
         ids, summary = await exported(service, code=0)
         assert (ids, summary["damaged"]) == (["w", "x"], 0)

@@ -101,7 +101,7 @@ async def check_round_trip(here_is: tuple[Service, Facade], there_is: tuple[Serv
     await facade.moderate("delete", deleted)
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     beside = [tmp_path / f"{file.name}.images" for file in (first, second)]
-    assert f"images are in {beside[0]}." in (await service.run("export", "-o", str(first))).stderr
+    assert f" images to {beside[0]}." in (await service.run("export", "-o", str(first))).stderr
     assert [each.stat().st_mode & 0o077 for each in (first, beside[0])] == [0, 0]
     rows, files = keep_rows_of(first, product), files_in(beside[0])
     assert rows.keys() == {approved, new}
@@ -111,7 +111,7 @@ async def check_round_trip(here_is: tuple[Service, Facade], there_is: tuple[Serv
     assert f"{deleted_image}.jpg" not in files
 
     output = (await own_service.run("import", str(first))).stdout
-    assert "Published 2 reviews; 0 bad rows.\nThey have 3 images" in output
+    assert "Published 2 reviews; 0 bad rows.\nImages: 3, each" in output
     await until_shown(own_facade, product, {approved: [b, a], new: [c]})
     await own_service.idle()
     await own_service.run("export", "-o", str(second))

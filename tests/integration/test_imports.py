@@ -61,7 +61,7 @@ async def test_import_into_its_source_duplicates_nothing(service: Service, facad
     before = await exported()
     assert len(before) == 3
     file.write_text("".join(json.dumps(row) + "\n" for row in before))
-    assert "Published 1 reviews; 0 bad rows." in (await service.run("import", str(file))).stdout
+    assert "Published 1 review; 0 bad rows." in (await service.run("import", str(file))).stdout
     await service.idle()
     assert await exported() == before
     # A reply changed here since then is newer.

@@ -388,7 +388,7 @@ async def assert_erased_once_read(service: Service, customer: str) -> None:
     output = await erase(service, customer, "--wait", "1", code=1)
     assert "haven't processed earlier messages within 1 s, and nothing was removed" in output
     service.start("worker")
-    assert "Deleted 1 reviews" in await erase(service, customer)
+    assert "Deleted 1 review" in await erase(service, customer)
     await service.idle()
     assert (await export(service, customer))["reviews"] == []
 
@@ -425,7 +425,7 @@ async def test_unpublished_outbox_message_does_not_bring_data_back(own_service: 
         await database["outbox"].insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": messages})
     assert "nothing was removed" in await erase(own_service, anna, "--wait", "5", code=1)
     own_service.start("worker")
-    assert "Deleted 1 reviews" in await erase(own_service, anna)
+    assert "Deleted 1 review" in await erase(own_service, anna)
 
 
 @pytest.mark.kafka
@@ -436,7 +436,7 @@ async def test_upload_waiting_in_kafka_does_not_come_back(own_service: Service, 
     id = body_of(sent, dict, 202)["id"]
     assert "haven't processed earlier messages" in await erase(own_service, anna, "--wait", "1", code=1)
     own_service.start("worker")
-    assert "1 other images" in await erase(own_service, anna)
+    assert "1 other image" in await erase(own_service, anna)
     assert await images.status(id) == 404
     assert anna not in await everything_in(own_service)
 

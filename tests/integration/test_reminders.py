@@ -323,6 +323,6 @@ async def test_commands(shop: Shop) -> None:
     assert "1 would be reminded. 2 would not: 1 no-address, 1 not-yet." in lines
     assert await shop.mails(*orders) == []
     run = await shop.service.run("reminders", "run", "--now", now)
-    assert run.stdout.strip() == "Sent 1 reminders; skipped 1 no-address."
+    assert run.stdout.strip() == "Sent 1 reminder; skipped 1 no-address."
     assert named(await shop.mails(*orders)) == [["camera", "tripod"]]
     assert await shop.run(10) == 0

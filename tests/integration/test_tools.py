@@ -113,14 +113,14 @@ async def test_killed_import_continues(tools: Service, tmp_path: Path) -> None:
     assert second.returncode == 1, output.decode()
     assert b"Continuing after line" in output
     good = ROWS - len(expected)
-    assert f"Published {good} reviews; {len(expected)} bad rows." in output.decode()
+    assert f"Published {good:,} reviews; {len(expected):,} bad rows." in output.decode()
     assert [(r["line"], r["reason"]) for r in map(json.loads, report.read_text().splitlines())] == expected
     assert line_of(checkpoint) == 0
     await eventually(partial(stored, tools, kind), lambda count: count >= good, deadline_s=600)
     await tools.idle()
     assert await stored(tools, kind) == good
     if ROWS <= 20_000:
-        assert f"Published {good} reviews" in await run(tools, *command, code=1)
+        assert f"Published {good:,} reviews" in await run(tools, *command, code=1)
         await tools.idle()
         assert await stored(tools, kind) == good
 
@@ -175,7 +175,7 @@ async def test_dry_run_publishes_nothing(tools: Service, tmp_path: Path) -> None
     write_reviews(file, kind, 100)
     before = len(await tools.records("review-submissions"))
     output = await run(tools, "import", str(file), *COLUMNS, "--dry-run", code=1)
-    assert "Would publish 99 reviews; 1 bad rows." in output
+    assert "Would publish 99 reviews; 1 bad row." in output
     assert "line 102: /rating" in output
     assert len(await tools.records("review-submissions")) == before
     assert [each.name for each in await asyncio.to_thread(lambda: list(tmp_path.iterdir()))] == ["reviews.csv"]
@@ -271,20 +271,20 @@ async def test_dead_letter_is_corrected_and_replayed_once(tools: Service, tmp_pa
         run(tools, *one, "--dry-run"), run(tools, *one[:6], code=2), run(tools, *one[:-1], str(wrong), code=1)
     )
     assert "The consumer of review-submissions would reject this value (invalid-message): /rating: " in refused
-    assert dry == "Would replay 1 dead letters.\n"
+    assert dry == "Would replay 1 dead letter.\n"
     assert "--offset" in half_named
     assert len(await tools.records("review-submissions")) == before
-    assert await run(tools, *one) == "Replayed 1 dead letters.\n"
+    assert await run(tools, *one) == "Replayed 1 dead letter.\n"
     await eventually(partial(stored, tools, kind), lambda count: count == 1)
     again, everything = await asyncio.gather(run(tools, *one), run(tools, "dlq", "replay"))
-    left_out = "1 were replayed before; use --again to replay them, too."
+    left_out = "Left out 1 dead letter already replayed. Use --again to replay such letters, too."
     assert again == everything == f"Replayed 0 dead letters.\n{left_out}\n"
     records = await tools.records("review-submissions")
     assert len(records) == before + 1
     (replayed,) = (record for record in records if "x-replayed-from" in dict(record.headers))
     assert (replayed.key, json.loads(replayed.value)) == (f"{kind}:c-1".encode(), review)
     assert [name for name, _ in replayed.headers] == ["trace", "x-replayed-from", "x-first-published"]
-    assert await run(tools, *one, "--again") == "Replayed 1 dead letters.\n"
+    assert await run(tools, *one, "--again") == "Replayed 1 dead letter.\n"
     assert len(await tools.records("review-submissions")) == before + 2
     await tools.idle()
     assert await stored(tools, kind) == 1

@@ -200,7 +200,7 @@ async def test_topics_grow_while_everything_runs(servers: Servers, tmp_path: Pat
                     edits = (editing.go_on(product, editing.edit_by_http) for product in edited_late)
                     async with deciding.running(*moderated), editing.running(*edits):
                         assert await asyncio.to_thread(grower(service, "--wait", "60").wait, 300) == 0
-        assert f"topics have {GROWN} partitions: {service.prefix}" in await output_of_grower(service)
+        assert f" to {GROWN} partitions: {service.prefix}" in await output_of_grower(service)
         service.grown = GROWN
         await service.idle()
         assert "no topic is growing" in (await service.run("doctor", code=None)).stdout

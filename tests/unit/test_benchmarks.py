@@ -29,9 +29,9 @@ def test_every_group_has_a_chart_on_the_page(tmp_path: Path) -> None:
     names = group_names()
     assert "approval-cost" in names
     file, page = tmp_path / "latest.json", tmp_path / "latest.md"
-    write({name: [SPEED, TIME] for name in names}, file, page, command="make bench", remark="A whole run.")
+    write({name: [SPEED, TIME] for name in names}, file, page, command="make bench", remark="A full run.")
     text = page.read_text()
-    assert f"A whole run. Of {2 * len(names)} goals {len(names)} are met." in text
+    assert f"A full run. {len(names)} of {2 * len(names)} goals are met." in text
     pictures = dict(re.findall(r"!\[(.+): medians, their range, and the goals\]\((.+)\)", text))
     assert pictures["Approval cost"] == "latest/approval-cost.svg"
     assert list(pictures.values()) == [f"latest/{name}.svg" for name in names]

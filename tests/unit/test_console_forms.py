@@ -131,7 +131,7 @@ async def test_unknown_filter_is_refused(path: str) -> None:
         async with client_of(app) as http:
             page = await http.get(path, params={"only": "flaged"})
             assert page.status_code == 422
-            assert "There is no filter flaged. There are: flagged, reported" in page.text
+            assert "There is no filter flaged. Use one of: flagged, reported" in page.text
             decided = await http.post(path, params={"only": "flaged"}, data={"action": "approve"})
             assert decided.status_code in (405, 422)
 
@@ -139,10 +139,10 @@ async def test_unknown_filter_is_refused(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        ("/console/queue?order=latest", "There is no order latest. There are: oldest, newest."),
-        ("/console/queue/all?order=latest", "There is no order latest. There are: oldest, newest."),
-        ("/console/returns?sort=createdDate", "There is no order createdDate. There are: oldest, newest."),
-        ("/console/audit/export?format=xlsx", "There is no format xlsx. There are: csv, jsonl."),
+        ("/console/queue?order=latest", "There is no sort order latest. Use one of: oldest, newest."),
+        ("/console/queue/all?order=latest", "There is no sort order latest. Use one of: oldest, newest."),
+        ("/console/returns?sort=createdDate", "There is no sort order createdDate. Use one of: oldest, newest."),
+        ("/console/audit/export?format=xlsx", "There is no format xlsx. Use one of: csv, jsonl."),
         ("/console/audit?after=two", "two is not a number of entries."),
     ],
 )

@@ -123,7 +123,7 @@ def test_trial_from_command_line(tmp_path: Path, format: str) -> None:
     assert "held by words, twice" in done.output
     assert "held by low, and approved after 24 hours" in done.output
     assert "no rule fires" in done.output
-    assert "6 reviews: 1 approved, 4 held, 0 flagged, 1 unaffected; 1 bad rows." in done.output
+    assert "6 reviews: 1 approved, 4 held, 0 flagged, 1 unaffected; 1 bad row." in done.output
 
 
 class Recorder(Terminal):

@@ -13,6 +13,7 @@ from uuid import uuid4
 import httpx
 
 from devservers.waiting import until
+from domain.quantities import quantity
 from domain.reviews import ReviewStatus
 from domain.timestamps import moment_in
 from messaging.envelope import Envelope
@@ -86,7 +87,7 @@ class _Fill:
         except TimeoutError:
             there = len(await self._known(reviews))
             raise CommandError(
-                f"Only {there} of {len(reviews)} reviews are stored after {_PATIENCE_S} seconds. Run `plaudit "
+                f"Stored only {there} of {quantity(len(reviews), 'review')} in {_PATIENCE_S} seconds. Run `plaudit "
                 "doctor` to check that a worker is running. Deleted reviews are not stored again."
             ) from None
 
@@ -167,6 +168,6 @@ class _Fill:
         photos = sum(review.photos for review in reviews)
         approved, new, rejected = (counts[ReviewStatus[name]] for name in ("APPROVED", "NEW", "REJECTED"))
         self.out.print(
-            f"{len(reviews)} reviews in {languages} languages are in the store {STORE_ID}, with {photos} photos: "
-            f"{approved} are approved, {new} wait for a moderator, {rejected} are rejected."
+            f"The store {STORE_ID} has {quantity(len(reviews), 'review')} in {quantity(languages, 'language')}, with "
+            f"{quantity(photos, 'photo')}: {approved} approved, {new} waiting for a moderator, {rejected} rejected."
         )

@@ -14,6 +14,7 @@ from typing import BinaryIO, Final
 import orjson
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from domain.quantities import quantity
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
 from plaudit.config import MissingAddressError, Settings
@@ -96,15 +97,14 @@ def _print_result(out: Terminal, options: ImportOptions, done: Checkpoint, missi
     columns = {"leftOut": done.left_out, "missingColumns": missing}
     out.set_result({**counts, **columns, **left_out, "report": report and str(report)})
     what = "Would publish" if options.dry_run else "Published"
-    out.print(f"{what} {done.published} reviews; {done.bad} bad rows.")
+    out.print(f"{what} {quantity(done.published, 'review')}; {quantity(done.bad, 'bad row')}.")
     if done.images:
-        out.print(f"They have {done.images} images, each shown once a worker has rebuilt it.")
+        out.print(f"Images: {done.images:,}, each shown once a worker has rebuilt it.")
     if done.without_file:
-        out.print(f"{done.without_file} images are left out: the export doesn't contain their files.")
+        out.print(f"Left out {quantity(done.without_file, 'image')} without a file in the export.")
     if done.feedback_left_out:
-        out.print(
-            f"{done.feedback_left_out} votes and reports are left out: the row of their review is bad or missing."
-        )
+        feedback = quantity(done.feedback_left_out, "vote or report", "votes and reports")
+        out.print(f"Left out {feedback}: the row of the review is bad or missing.")
     if report:
         out.print(f"Their lines and reasons are in {report}.")
     if done.left_out:

@@ -1,4 +1,4 @@
-"""The servers that everything is measured on, and a fresh place on them for each run."""
+"""MongoDB and Kafka for all benchmarks, and fresh topics and a fresh database for each measurement."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 from confluent_kafka import Producer
 
-from benchmarks.progress import tell
+from benchmarks.progress import print_progress
 from devservers.broker import embedded_kafka
 from devservers.mongo import embedded_mongo
 from messaging.topics import Topic
@@ -36,29 +36,30 @@ OPEN_STORE: Final = {
 }
 _PARTITIONS: Final = 12
 _CACHE_GB: Final = 2.0
-"""MongoDB's own choice on a machine of 5 GB: a million reviews and their indexes fit."""
+"""MongoDB's default on a machine with 5 GB of memory; a million reviews and their indexes fit into it."""
 
-_LOOK_S: Final = 0.02
+_POLL_S: Final = 0.02
 _TIMEOUT_S: Final = 900.0
 _STOP_S: Final = 30
-_LAST_WORDS: Final = 4_000
+_SHOWN_OUTPUT: Final = 4_000
+"""Maximum bytes of a failed process's output that are printed."""
 
 
 Count = Callable[[], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Topics and a database of one run, with indexes as in production and an open store."""
+class Workspace:
+    """Topics and a database for one measurement, with all indexes and a store that accepts reviews from everyone."""
 
     settings: Settings
     database: Database
     version: Mapping[str, str]
-    """Variables by which another version of the service works here than the one that measures."""
+    """Environment variables that select another version of the service than the current one."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of a process that works here."""
+        """Environment variables for a process that uses these topics and this database."""
         return {
             **os.environ,
             **self.version,
@@ -75,36 +76,36 @@ class Place:
         return self.settings.topics.name(topic)
 
     @asynccontextmanager
-    async def beside(self) -> "AsyncIterator[Place]":
-        """A place with the same topics and an empty database: who works here reads what has been published there."""
+    async def with_new_database(self) -> "AsyncIterator[Workspace]":
+        """A workspace with the same topics and a separate, empty database: its processes read the same messages."""
         mongo = self.settings.mongo.model_copy(update={"database": _new_name()})
         settings = self.settings.model_copy(update={"mongo": mongo})
         async with _database(settings) as database:
             await ensure_indexes(database, remember_days=settings.remember_days)
-            yield Place(settings, database, self.version)
+            yield Workspace(settings, database, self.version)
 
     @contextmanager
     def running(
         self, *command: str, python: str = sys.executable, **environment: str
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """A process of `python -m <command>` until the block ends; what it said is shown if the block fails."""
+        """Run `python -m <command>`, and kill it at the end of the block. Prints its output if the block fails."""
         with (
-            tempfile.TemporaryFile() as said,
+            tempfile.TemporaryFile() as output,
             subprocess.Popen(  # noqa: S603
-                [python, "-m", *command], env=self.environment | environment, stdout=said, stderr=said
+                [python, "-m", *command], env=self.environment | environment, stdout=output, stderr=output
             ) as process,
         ):
             try:
                 yield process
             except Exception:
-                said.seek(0)
-                tell(said.read()[-_LAST_WORDS:].decode(errors="replace"))
+                output.seek(0)
+                print_progress(output.read()[-_SHOWN_OUTPUT:].decode(errors="replace"))
                 raise
             finally:
-                process.kill()  # nobody needs the rest of its work
+                process.kill()  # the rest of its work is not needed
 
     def publish(self, topic: Topic, messages: Iterable[tuple[str, bytes]]) -> int:
-        """Publish keyed values as an upstream system would; returns how many."""
+        """Publish keys and values as an upstream system would. Returns the number of messages."""
         producer = Producer(
             {
                 "bootstrap.servers": self.settings.kafka_connection().bootstrap_servers,
@@ -120,44 +121,46 @@ class Place:
         return number
 
     async def stored_rate(self, collection: str, total: int, process: subprocess.Popen[bytes]) -> float:
-        """Documents a second, from the first that is seen until there are `total`."""
+        """Documents per second, from the first one seen until there are `total`. Raises ValueError: too few."""
         return await _rate(self.database[collection].estimated_document_count, total, process)
 
     async def until_stored(self, collection: str, total: int, process: subprocess.Popen[bytes]) -> None:
-        """Wait until a collection has `total` documents."""
-        await _reach(self.database[collection].estimated_document_count, total, process)
+        """Wait until a collection has `total` documents. Raises RuntimeError: the process ended; TimeoutError."""
+        await _wait_for_count(self.database[collection].estimated_document_count, total, process)
 
     async def committed_rate(self, group: str, topic: Topic, total: int, process: subprocess.Popen[bytes]) -> float:
-        """Records a second by the offsets that a group commits, from the first commit until `total` are done."""
+        """Records per second by a group's committed offsets, from the first commit until `total` are committed."""
         async with self.committed(group, topic) as committed:
             return await _rate(committed, total, process)
 
     async def until_committed(self, group: str, topic: Topic, total: int, process: subprocess.Popen[bytes]) -> None:
-        """Wait until a group has committed `total` records in all."""
+        """Wait until a group has committed `total` records."""
         async with self.committed(group, topic) as committed:
-            await _reach(committed, total, process)
+            await _wait_for_count(committed, total, process)
 
     async def relay(self) -> None:
-        """Have a worker publish all reviews that were put into the database behind its back, and end as it should:
-        Kafka waits for a killed one, and hands its partitions on in the middle of what is measured next."""
+        """Run a worker until it has published all reviews that were inserted directly into the database.
+
+        The worker is stopped regularly: if it were killed, Kafka would wait for it, and reassign its partitions during
+        the next measurement."""
         with self.running("plaudit", "worker") as process:
             await self.until_relayed(process)
             process.terminate()
             process.wait(_STOP_S)
 
     async def until_relayed(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait until a worker has published all reviews that were put into the database behind its back."""
+        """Wait until a worker has published all reviews that were inserted directly into the database."""
         progress = RelayProgress(self.database)
 
         async def relayed() -> int:
             now = await progress.load()
             return int(now.done is not None and now.republication is None)
 
-        await _reach(relayed, 1, process)
+        await _wait_for_count(relayed, 1, process)
 
     @asynccontextmanager
     async def committed(self, group: str, topic: Topic) -> AsyncIterator[Count]:
-        """A function that tells how many records of a topic a group has committed."""
+        """A function that returns the number of records of a topic that a group has committed."""
         async with self.admin() as admin:
             name = self.topic(topic)
 
@@ -165,14 +168,14 @@ class Place:
                 try:
                     offsets: dict[TopicPartition, Any] = await admin.list_consumer_group_offsets(group)
                 except GroupCoordinatorNotAvailableError:
-                    return 0  # Kafka is about to name one
+                    return 0  # Kafka has not chosen one yet
                 return sum(o.offset for partition, o in offsets.items() if partition.topic == name)
 
             yield committed
 
     @asynccontextmanager
     async def admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        """A client for questions about Kafka."""
+        """A Kafka admin client."""
         admin = AIOKafkaAdminClient(bootstrap_servers=self.settings.kafka_connection().bootstrap_servers)
         await admin.start()
         try:
@@ -182,44 +185,44 @@ class Place:
 
 
 async def _rate(count: Count, total: int, process: subprocess.Popen[bytes]) -> float:
-    first = await _reach(count, 1, process)
+    first = await _wait_for_count(count, 1, process)
     if first >= total:
-        raise ValueError(f"all of {total} were done at the first look: too few to tell a rate")
+        raise ValueError(f"all {total} were done at the first check: too few to measure a rate")
     started = monotonic()
-    await _reach(count, total, process)
+    await _wait_for_count(count, total, process)
     return float((total - first) / (monotonic() - started))
 
 
-async def _reach(count: Count, total: int, process: subprocess.Popen[bytes]) -> int:
+async def _wait_for_count(count: Count, total: int, process: subprocess.Popen[bytes]) -> int:
     end = monotonic() + _TIMEOUT_S
     while (reached := await count()) < total:
-        _still(process, end)
-        await asyncio.sleep(_LOOK_S)
+        _check_running(process, end)
+        await asyncio.sleep(_POLL_S)
     return reached
 
 
-def _still(process: subprocess.Popen[bytes], end: float) -> None:
+def _check_running(process: subprocess.Popen[bytes], end: float) -> None:
     if process.poll() is not None:
         raise RuntimeError(f"{process.args!r} ended with code {process.returncode}")
     if monotonic() > end:
-        raise TimeoutError(f"{process.args!r} was not done in {_TIMEOUT_S:.0f} s")
+        raise TimeoutError(f"{process.args!r} was not done within {_TIMEOUT_S:.0f} s")
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """Addresses of the servers."""
+class Servers:
+    """Addresses and process ids of MongoDB and Kafka."""
 
     mongo: str
     kafka: str
     folder: Path
     pids: tuple[int, int]
-    """Of MongoDB and of Kafka."""
+    """Process ids of MongoDB and Kafka."""
     version: Mapping[str, str] = field(default_factory=dict)
-    """See `Place`."""
+    """As in `Workspace`."""
 
     @asynccontextmanager
-    async def place(self) -> AsyncIterator[Place]:
-        """A place of its own, gone afterwards."""
+    async def workspace(self) -> AsyncIterator[Workspace]:
+        """New topics and a new database, deleted at the end of the block."""
         name = _new_name()
         settings = Settings.model_validate(
             {
@@ -231,7 +234,7 @@ class Ground:
         try:
             async with _database(settings) as database:
                 await prepare_servers(settings, database)
-                yield Place(settings, database, self.version)
+                yield Workspace(settings, database, self.version)
         finally:
             admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka)
             await admin.start()
@@ -245,7 +248,7 @@ def _new_name() -> str:
 
 @asynccontextmanager
 async def _database(settings: Settings) -> AsyncIterator[Database]:
-    """A database with an open store, gone afterwards."""
+    """A new database with a store, deleted at the end of the block."""
     client, database = connect(settings.mongo_uri(), settings.mongo.database)
     try:
         await SchemaMarks(database).mark_fresh()
@@ -257,9 +260,12 @@ async def _database(settings: Settings) -> AsyncIterator[Database]:
 
 
 @asynccontextmanager
-async def ground(folder: Path) -> AsyncIterator[Ground]:
-    """Start the servers."""
-    async with embedded_mongo(folder, tell, cache_gb=_CACHE_GB) as mongo, embedded_kafka(folder, tell) as kafka:
+async def running_servers(folder: Path) -> AsyncIterator[Servers]:
+    """Start MongoDB and Kafka; stop them at the end of the block."""
+    async with (
+        embedded_mongo(folder, print_progress, cache_gb=_CACHE_GB) as mongo,
+        embedded_kafka(folder, print_progress) as kafka,
+    ):
         if mongo.pid is None or kafka.pid is None:
-            raise RuntimeError("a server ended as soon as it was ready")
-        yield Ground(mongo.uri, kafka.address, folder, (mongo.pid, kafka.pid))
+            raise RuntimeError("a server ended right after its start")
+        yield Servers(mongo.uri, kafka.address, folder, (mongo.pid, kafka.pid))

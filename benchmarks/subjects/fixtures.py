@@ -1,4 +1,4 @@
-"""The common ground of the subjects: the same servers, the same write concern, the same document."""
+"""What all subjects use: the same servers, write concern and document."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping
@@ -14,23 +14,23 @@ from plaudit.config import Settings
 from storage.database import Database, connect
 
 FETCH: Final = 2_000
-"""Records at once: the size at which `insert_many` reached its best here."""
+"""Maximum records in a batch: the size at which `insert_many` was fastest here."""
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    """Run until killed, on the event loop that Plaudit has."""
+    """Run until killed, on the same event loop as Plaudit."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(work)
 
 
 def database() -> Database:
-    """The database of the run."""
+    """The database of the measurement."""
     settings = Settings()
     return connect(settings.mongo_uri(), settings.mongo.database)[1]
 
 
 def consumer(topic: Topic, group: str) -> AIOKafkaConsumer:
-    """A consumer of its own group, which commits by itself alone."""
+    """A consumer in this group, without automatic commits."""
     settings = Settings()
     return AIOKafkaConsumer(
         settings.topics.name(topic),
@@ -41,8 +41,8 @@ def consumer(topic: Topic, group: str) -> AIOKafkaConsumer:
     )
 
 
-def submitted(value: bytes, timestamp: int) -> dict[str, Any]:
-    """The document of a record, without any check."""
+def submission_document(value: bytes, timestamp: int) -> dict[str, Any]:
+    """The document for a record's value and timestamp, without any checks."""
     return document(orjson.loads(value), datetime.fromtimestamp(timestamp / 1000, UTC))
 
 
