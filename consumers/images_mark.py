@@ -20,4 +20,4 @@ async def check_store(services: Services) -> None:
     """Raises GenericError, as for an unavailable store, if the image store isn't the one used before: its missing files
     aren't lost then, but in the other store. The very first store is trusted."""
     if await services.store_mark.is_missing_in(services.image_files):
-        raise GenericError(f"The store of images {WHY_ANOTHER}. {ADVICE}")
+        raise GenericError(f"The image store {WHY_ANOTHER}. {ADVICE}")

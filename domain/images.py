@@ -54,7 +54,7 @@ def format_of(head: bytes) -> ImageFormat | None:
 
 
 def upload_digest(content: bytes) -> str:
-    """The digest of an upload, its name in the store of images."""
+    """The digest of an upload, its name in the image store."""
     return blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
 
 

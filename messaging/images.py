@@ -16,7 +16,7 @@ Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32,64}$")]
 
 
 class ImageUpload(ClosedMessage):
-    """An upload in the store of images that is to be rebuilt from its pixels."""
+    """An upload in the image store that is to be rebuilt from its pixels."""
 
     id: ImageId
     digest: Annotated[Digest, Field(description="Digest of the content, and its name in the image store")]

@@ -211,7 +211,7 @@ def note_ignored(kind: str, names: Sequence[str]) -> None:
 
 
 def note_wait(where: str, error: BaseException | None, **about: object) -> None:
-    """Log and count a wait for Kafka, MongoDB or the store of images, according to the error."""
+    """Log and count a wait for Kafka, MongoDB or the image store, according to the error."""
     reason = f"{type(error).__name__}: {error}"[:300]
     what = _unavailable_server(error)
     log.warning("retrying: server unavailable", where=where, what=what, **about, error=reason)

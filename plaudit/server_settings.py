@@ -1,4 +1,4 @@
-"""Settings of Kafka, MongoDB and the store of images, and of what is kept there; types of settings that are paths."""
+"""Settings of Kafka, MongoDB and the image store, and of what is kept there; types of settings that are paths."""
 
 import os
 from pathlib import Path
@@ -99,7 +99,7 @@ class AuditSettings(BaseModel):
 
 
 class ImageSettings(BaseModel):
-    """The store of images, the same for API and workers."""
+    """The image store, the same for API and workers."""
 
     store: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""Images of reviews: the state of each upload, and the review that has it. The files are in the store of images.
+"""Images of reviews: the state of each upload, and the review that has it. The files are in the image store.
 
 An image that is gone leaves a placeholder `{_id, state, goneAt}` for as long as its upload might be delivered again,
 and `unswept` until its files are removed: true, a new mark each time that files may have been written since, or the

@@ -1,4 +1,4 @@
-"""The store of images, a folder or S3: uploads as received in `incoming/`, rebuilt images in `images/`."""
+"""The image store, a folder or S3: uploads as received in `incoming/`, rebuilt images in `images/`."""
 
 import asyncio
 import errno
@@ -243,7 +243,7 @@ def files_in_memory() -> ImageFiles:
 
 
 def is_store_away(error: BaseException) -> bool:
-    """True for an error of the store of images: it is unavailable, full, or refuses us for now."""
+    """True for an error of the image store: it is unavailable, full, or refuses us for now."""
     return isinstance(error, BaseError)
 
 

@@ -1,4 +1,4 @@
-"""The record that the store of images was marked, which distinguishes a missing store from one that lost a file."""
+"""The record that the image store was marked, which distinguishes a missing store from one that lost a file."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _ID: Final = "mark"
 
 
 class StoreMark:
-    """Remembers that the store of images was marked. A store without the mark is then another one, such as the folder
+    """Remembers that the image store was marked. A store without the mark is then another one, such as the folder
     of an unmounted volume."""
 
     def __init__(self, database: Database) -> None:

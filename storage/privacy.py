@@ -184,7 +184,7 @@ class PersonalData:
     async def forget_images(self) -> int:
         """Give up the images that they uploaded, even if no review names them; returns the number.
 
-        Nobody can fetch them from now on; a worker removes the files, and retries until the store of images has done
+        Nobody can fetch them from now on; a worker removes the files, and retries until the image store has done
         it.
         """
         images = await self.images()

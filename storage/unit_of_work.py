@@ -135,5 +135,5 @@ class Transactions:
 
 
 def is_unavailable(error: BaseException) -> bool:
-    """True if the same operation will work once MongoDB, Kafka or the store of images is available again."""
+    """True if the same operation will work once MongoDB, Kafka or the image store is available again."""
     return is_database_away(error) or is_broker_away(error) or is_store_away(error)

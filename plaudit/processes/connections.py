@@ -73,7 +73,7 @@ def connected_database(
 
 
 def opened_images(settings: Settings) -> ImageFiles:
-    """The configured store of images. Raises ConfigurationError if it can't be opened."""
+    """The configured image store. Raises ConfigurationError if it can't be opened."""
     try:
         return settings.images.files(settings.data)
     except (BaseError, OSError, ValueError) as error:

@@ -40,7 +40,7 @@ _FIRST_WARNED_ATTEMPT: Final = 4
 _QUIET_S: Final = 10.0
 """Seconds after which an unanswered attempt is logged: a server may accept connections and never answer."""
 
-_IN_METRICS: Final = {"MongoDB": "mongodb", "Kafka": "kafka", "the store of images": "images"}
+_IN_METRICS: Final = {"MongoDB": "mongodb", "Kafka": "kafka", "the image store": "images"}
 
 _ADVICE: Final = "`plaudit doctor` shows what is wrong; Ctrl-C or SIGTERM stops waiting"
 

@@ -73,7 +73,7 @@ class ImageExport:
         if self._files is None:
             self._files = self._open_files()
             self._folder.mkdir(mode=0o700)
-        content = await patiently("the store of images", partial(self._files.get, image.id, SIZES[0]))
+        content = await patiently("the image store", partial(self._files.get, image.id, SIZES[0]))
         if content is None:
             stored = (await self._load([image.id])).get(image.id)
             if not _is_of(stored, review):

@@ -316,7 +316,7 @@ async def test_parked_command_of_existing_review_is_forwarded_once_per_parking_l
 
 
 class HangingFiles(ImageFiles):
-    """A store of images that never answers requests about uploads, and records that it was called."""
+    """An image store that never answers requests about uploads, and records that it was called."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore())

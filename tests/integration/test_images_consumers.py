@@ -128,7 +128,7 @@ async def test_unremovable_files_take_turns_with_others(
 
 
 class UnreachableFiles(ImageFiles):
-    """A store of images that is unreachable."""
+    """An image store that is unreachable."""
 
     async def has_upload(self, id: str) -> bool:
         raise GenericError("no route to host")

@@ -59,6 +59,6 @@ def test_transaction_that_writes_mails_is_not_abandoned() -> None:
 def test_every_component_is_documented() -> None:
     rows = re.findall(r"^\| (\w[^|]*) \|", DOCS.partition(TITLE)[2].partition("\n## ")[0], re.MULTILINE)
     assert rows[1:] == [
-        *("Kafka", "MongoDB", "Workers stopped", "Mailer or mail gateway", "Issuer (JWKS)", "Store of images"),
+        *("Kafka", "MongoDB", "Workers stopped", "Mailer or mail gateway", "Issuer (JWKS)", "Image store"),
         *("Scheduler", "You"),
     ]

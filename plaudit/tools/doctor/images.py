@@ -1,4 +1,4 @@
-"""The check of the store of images."""
+"""The check of the image store."""
 
 import os
 from collections.abc import AsyncIterator

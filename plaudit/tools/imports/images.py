@@ -20,7 +20,7 @@ from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 from storage.images_files import ImageFiles
 
 AT_ONCE: Final = 8
-"""Maximum number of concurrent uploads to the store of images."""
+"""Maximum number of concurrent uploads to the image store."""
 
 
 class PastImage(ClosedMessage):
@@ -109,4 +109,4 @@ class Uploader:
                 partial(files.put_upload, image.entry.id, upload_digest(image.content), image.content)
                 for image in images[start : start + AT_ONCE]
             ]
-            await asyncio.gather(*(patiently("the store of images", put) for put in puts))
+            await asyncio.gather(*(patiently("the image store", put) for put in puts))
