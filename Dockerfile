@@ -1,8 +1,7 @@
 # The first stage builds a virtual environment with the locked packages, compiled; the second has only that, no build tools.
 #
-# A release needs a pinned base image: `make pin` asks the registry for the tag's digest and appends it here
-# (3.11-slim-bookworm@sha256:...); .github/workflows/release.yml refuses to publish without one. There is none yet,
-# because no image registry could be reached where this was written.
+# Not pinned yet: run `make pin` before a release. It asks the registry for the tag's digest and appends it here
+# (3.11-slim-bookworm@sha256:...); .github/workflows/release.yml refuses to publish without one.
 ARG PYTHON=3.11-slim-bookworm
 
 FROM python:${PYTHON} AS build

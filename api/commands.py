@@ -89,6 +89,8 @@ class Command:
     content: str = ""
     """With `caller`: see `CommandMark`."""
     caller: str = ""
+    is_wait_preferred: bool = True
+    """False if the wait is the default of the endpoint: the client sent no `Prefer: wait`."""
     names_id: bool = False
     """True for a command about one item, whose id is also the `id` of the answer."""
 
@@ -282,7 +284,8 @@ async def _wait_and_answer(
         return JsonResponse({**answer, "reason": _NO_SLOT}, 202)
     if len(results) < len(ids):
         return JsonResponse(answer, 202)
-    return _final_answer(answer, [results[id] for id in ids], {"Preference-Applied": f"wait={seconds}"})
+    headers = {"Preference-Applied": f"wait={seconds}"} if command.is_wait_preferred else {}
+    return _final_answer(answer, [results[id] for id in ids], headers)
 
 
 def _final_answer(answer: dict[str, Any], results: Sequence[ItemResult], headers: dict[str, str]) -> JsonResponse:

@@ -169,7 +169,9 @@ async def save(
 ) -> Response:
     """Change the status, the resolution or the quantities of a return; omitted fields keep their values. Without an id,
     create one. Waits up to five seconds until it has been applied, unless `Prefer` says otherwise."""
-    command = replace(command, names_id=True, wait=_DEFAULT_WAIT_S if command.wait is None else command.wait)
+    command = replace(command, names_id=True)
+    if command.wait is None:
+        command = replace(command, wait=_DEFAULT_WAIT_S, is_wait_preferred=False)
     if wanted.id is None:
         if not caller.may(Permission.CREATE_RETURNS):
             raise forbidden(f"This needs the permission {Permission.CREATE_RETURNS}.")

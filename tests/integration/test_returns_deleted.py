@@ -90,7 +90,9 @@ async def test_put_creates_or_changes_and_returns_the_id(returns: Returns, http:
     async def put(body: Json) -> Json:
         # PUT waits by default, but no longer than five seconds.
         headers = {"Idempotency-Key": new_id("key")}
-        return body_of(await decided(partial(http.put, RETURNS, json=body, headers=headers)), dict)
+        response = await decided(partial(http.put, RETURNS, json=body, headers=headers))
+        assert "preference-applied" not in response.headers
+        return body_of(response, dict)
 
     order = await returns.ordered({"a": 5})
     answer = await put(wanted_return(order, {"a": 2}))

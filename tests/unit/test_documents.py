@@ -175,10 +175,10 @@ def test_tests_named_by_security_exist() -> None:
     assert [file for file, path in files.items() if not path.is_file()] == []
     tests = {file: names_in(ast.parse(path.read_text())) for file, path in files.items()}
     assert [f"{file}::{name}" for file, name in re.findall(r"`(\S+)::(\w+)`", text) if name not in tests[file]] == []
-    found = text.partition("### Found by an attack")[2].partition("\n##")[0]
-    rows = [row for row in found.splitlines() if row.startswith("| ") and not row.startswith("| Finding")]
-    assert len(rows) > 20
-    assert [row for row in rows if "::test_" not in row] == []
+    table = text.partition("\n## Threats\n")[2].partition("\n\n#")[0]
+    rows = [row for row in table.splitlines() if row.startswith("| ") and not row.startswith("| Who ")]
+    assert len(rows) > 30
+    assert [row for row in rows if "/test_" not in row.split(" | ")[-1]] == []
 
 
 def all_blocks() -> list[Block]:

@@ -4,10 +4,14 @@ import asyncio
 import tracemalloc
 from dataclasses import dataclass, field
 from functools import partial
+from unittest.mock import Mock
 
+import httpx
 import pytest
 
+from messaging.metrics import REGISTRY
 from storefront.answers import AGE_S, Answer, Answers
+from storefront.door import StorefrontDoor
 
 PAGE = b"/page"
 
@@ -48,6 +52,19 @@ async def test_answers_expire_at_their_maximum_age() -> None:
     clock.now += AGE_S + 0.001
     assert answers.fresh(PAGE) is None
     assert (await answers.of(PAGE, source.load)).body == b"2"
+
+
+async def test_cached_responses_have_one_route_in_the_metrics() -> None:
+    def count() -> float:
+        labels = {"method": "GET", "route": "storefront-cache", "status": "2xx"}
+        return REGISTRY.get_sample_value("plaudit_http_requests_total", labels) or 0
+
+    answers, path, before = Answers(clock=Clock()), "/storefront/v1/s/summaries", count()
+    await answers.of(path.encode(), Source().load)
+    door = StorefrontDoor(Mock(), Mock(), answers)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url="http://test") as http:
+        assert (await http.get(path)).text == "1"
+    assert count() - before == 1
 
 
 async def test_age_counts_from_the_start_of_the_load() -> None:
