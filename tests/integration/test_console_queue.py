@@ -552,7 +552,7 @@ async def test_all_results_are_decided_with_progress(browser: Browser, place: Se
     async with opened(browser, place.address, Watch()) as page:
         # Links may lead here, so the page names the filters.
         await page.goto("/console/queue/all?only=low&q=Review")
-        await page.get_by_text("Those of the filter 1 or 2 stars, with “Review”:").wait_for()
+        await page.get_by_text("Only those that match the filter 1 or 2 stars, with “Review”:").wait_for()
         await page.get_by_role("link", name="look at them").click()
         await page.goto("/console/queue")
         await page.get_by_role("button", name="All results").click()
