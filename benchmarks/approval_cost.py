@@ -32,8 +32,8 @@ class Objects:
     """Objects with approved reviews at one worker, which stays: no start is measured."""
 
     place: Place
-    worker: subprocess.Popen[bytes]
     approvals: int
+    worker: subprocess.Popen[bytes] = field(init=False)
     _next_review: int = 0
     _approved: int = 0
     _said: int = 0
@@ -99,9 +99,11 @@ async def compare(ground: Ground, size: Size) -> list[Comparison]:
     """Approve more reviews of objects that have few or many, vote on them, reply to them, and count them all."""
     sizes = size.object_sizes
     async with ground.place() as place:
-        with place.running("plaudit", "worker") as worker:
-            objects = Objects(place, worker, size.approvals)
-            for number in sizes:  # the huge one comes to be here
+        objects = Objects(place, size.approvals)
+        await objects.with_approved(sizes[-1])
+        with place.running("plaudit", "worker") as objects.worker:
+            await place.until_relayed(objects.worker)  # else its relay would work beside the first rounds
+            for number in sizes:
                 await objects.approval_us(number)
             costs = await in_turns(size.runs, {f"{n:,}": partial(objects.approval_us, n) for n in sizes})
             said = {
