@@ -22,16 +22,17 @@ PEERS: Final = f"{sys.prefix}-peer/bin/python"
 OURS: Final = "ours"
 _BARE: Final = "a bare loop, one step after the other"
 _WARM_UP: Final = 5_000
-_FEWEST: Final = 300
+_ONE_BY_ONE: Final = 300
+"""Reviews for those that insert one by one: a second or two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A program that takes reviews in, and how many of the whole it gets: slow ones show their rate by fewer."""
+    """A program that takes reviews in, and how many it gets at most: slow ones show their rate by fewer."""
 
     command: tuple[str, ...]
     goal: float | None
-    share: float = 1.0
+    most: int | None = None
     python: str = sys.executable
 
 
@@ -40,10 +41,10 @@ SUBJECTS: Final = {
     _BARE: Subject(("benchmarks.subjects.bare_ingest",), 1.0),
     OURS: Subject(("plaudit", "worker"), None),
     "limit: a bare loop with the next fetch under way": Subject(("benchmarks.subjects.pipelined_ingest",), 0.85),
-    "peer: the usual FastStream handler": Subject(("benchmarks.subjects.faststream_ingest",), 6.0, 0.0015),
-    "peer: MongoDB's own sink of Kafka Connect": Subject(("benchmarks.subjects.connect_sink",), 1.5, 0.2),
+    "peer: the usual FastStream handler": Subject(("benchmarks.subjects.faststream_ingest",), 6.0, _ONE_BY_ONE),
+    "peer: MongoDB's own sink of Kafka Connect": Subject(("benchmarks.subjects.connect_sink",), 1.5, 40_000),
     "peer: the usual agent of faust-streaming": Subject(
-        ("benchmarks.subjects.faust_ingest", "worker"), 3.0, 0.0015, PEERS
+        ("benchmarks.subjects.faust_ingest", "worker"), 3.0, _ONE_BY_ONE, PEERS
     ),
 }
 
@@ -58,7 +59,7 @@ async def published(ground: Ground, count: int) -> AsyncIterator[Place]:
 
 async def ingest_rate(place: Place, subject: Subject, count: int) -> float:
     """Reviews a second, from the first that is stored to the last, in a database of its own."""
-    count = max(_FEWEST, int(count * subject.share))
+    count = min(count, subject.most or count)
     async with place.beside() as beside:
         with beside.running(*subject.command, python=subject.python) as process:
             return await beside.stored_rate("reviews", count, process)

@@ -8,20 +8,20 @@ from typing import Final
 class Size:
     """The size of every group; as it stands, that of a whole run."""
 
-    runs: int = 5
-    ingest: int = 200_000
+    runs: int = 3
+    ingest: int = 80_000
     moderation: int = 20_000
     """Approvals in each turn."""
-    object_sizes: tuple[int, ...] = (100, 10_000, 1_000_000)
+    object_sizes: tuple[int, ...] = (100, 10_000, 200_000)
     approvals: int = 3_000
-    seconds: float = 1.5
+    seconds: float = 2.5
     listed: int = 1_000_000
     list_requests: int = 40
     list_seconds: float = 0.3
     observed: int = 100
     worked: int = 20_000
-    memory: int = 5_000_000
-    minutes: int = 29
+    memory: int = 1_000_000
+    minutes: int = 50
     """The end of the last group, which fills the worker's memory, from the start of the run."""
 
 
