@@ -33,8 +33,8 @@ class Objects:
     """Objects with approved reviews, and a running worker: its start is not measured."""
 
     workspace: Workspace
-    worker: subprocess.Popen[bytes]
     approvals: int
+    worker: subprocess.Popen[bytes] = field(init=False)
     _next_review: int = 0
     _approved: int = 0
     _feedback_sent: int = 0
@@ -100,9 +100,11 @@ async def compare(servers: Servers, size: Size) -> list[Comparison]:
     """Measure approvals, votes, replies and recounts for objects with few and with many approved reviews."""
     sizes = size.object_sizes
     async with servers.workspace() as workspace:
-        with workspace.running("plaudit", "worker") as worker:
-            objects = Objects(workspace, worker, size.approvals)
-            for number in sizes:  # creates the largest object
+        objects = Objects(workspace, size.approvals)
+        await objects.with_approved(sizes[-1])
+        with workspace.running("plaudit", "worker") as objects.worker:
+            await workspace.until_relayed(objects.worker)  # else it would relay them beside the first rounds
+            for number in sizes:
                 await objects.approval_us(number)
             costs = await in_turns(size.runs, {f"{n:,}": partial(objects.approval_us, n) for n in sizes})
             feedback_costs = {

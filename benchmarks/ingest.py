@@ -22,16 +22,17 @@ ALTERNATIVES_PYTHON: Final = f"{sys.prefix}-peer/bin/python"
 OURS: Final = "ours"
 _BARE: Final = "a bare loop, one step after the other"
 _WARM_UP: Final = 5_000
-_FEWEST: Final = 300
+_ONE_BY_ONE: Final = 300
+"""Reviews for programs that insert them one by one: a second or two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A program that ingests reviews, the goal for the ratio to it, and the share of the reviews that it gets."""
+    """A program that ingests reviews, the goal for the ratio to it, and the maximum number of reviews for a slow one."""
 
     command: tuple[str, ...]
     goal: float | None
-    share: float = 1.0
+    most: int | None = None
     python: str = sys.executable
 
 
@@ -40,10 +41,10 @@ SUBJECTS: Final = {
     _BARE: Subject(("benchmarks.subjects.bare_ingest",), 1.0),
     OURS: Subject(("plaudit", "worker"), None),
     "limit: a bare loop with the next fetch under way": Subject(("benchmarks.subjects.pipelined_ingest",), 0.85),
-    "alternative: the usual FastStream handler": Subject(("benchmarks.subjects.faststream_ingest",), 6.0, 0.0015),
-    "alternative: MongoDB's sink of Kafka Connect": Subject(("benchmarks.subjects.connect_sink",), 1.5, 0.2),
+    "alternative: the usual FastStream handler": Subject(("benchmarks.subjects.faststream_ingest",), 6.0, _ONE_BY_ONE),
+    "alternative: MongoDB's sink of Kafka Connect": Subject(("benchmarks.subjects.connect_sink",), 1.5, 40_000),
     "alternative: the usual agent of faust-streaming": Subject(
-        ("benchmarks.subjects.faust_ingest", "worker"), 3.0, 0.0015, ALTERNATIVES_PYTHON
+        ("benchmarks.subjects.faust_ingest", "worker"), 3.0, _ONE_BY_ONE, ALTERNATIVES_PYTHON
     ),
 }
 
@@ -58,7 +59,7 @@ async def published(servers: Servers, count: int) -> AsyncIterator[Workspace]:
 
 async def ingest_rate(workspace: Workspace, subject: Subject, count: int) -> float:
     """Reviews per second, from the first stored one to the last, in a separate database."""
-    count = max(_FEWEST, int(count * subject.share))
+    count = min(count, subject.most or count)
     async with workspace.with_new_database() as own:
         with own.running(*subject.command, python=subject.python) as process:
             return await own.stored_rate("reviews", count, process)

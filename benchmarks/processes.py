@@ -19,7 +19,7 @@ from messaging.topics import Topic
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _WARM_UP: Final = 2_000
-_PARTS: Final = 50
+_PARTS: Final = 10
 _JOINING_S: Final = 60.0
 _STABLE: Final = "Stable"
 

@@ -13,6 +13,7 @@ from benchmarks.sizes import Size
 from messaging.topics import Topic
 
 _PLAIN: Final = "no rules"
+_WARM_UP: Final = 5_000
 _WORDS: Final = [f"{kind} {n}" if n % 5 == 0 else f"{kind}{n}" for kind in ("scam", "fake") for n in range(250)]
 _TEN: Final[list[dict[str, Any]]] = [
     {"id": "words", "kind": "words", "outcome": "hold", "words": _WORDS},
@@ -38,7 +39,7 @@ async def compare(servers: Servers, size: Size) -> list[Comparison]:
     """Ingest the same reviews with each set of rules, in turns."""
     rules = {_PLAIN: [], **{name: rules for name, (rules, _) in RULES.items()}}
     measures = {name: partial(_rate, servers, each, size.ingest) for name, each in rules.items()}
-    await measures[_PLAIN]()
+    await _rate(servers, [], _WARM_UP)
     rates = await in_turns(size.runs, measures)
     return [
         Comparison(

@@ -8,9 +8,9 @@ from typing import Final
 class Size:
     """Sizes for all groups; the defaults are those of a full run."""
 
-    runs: int = 5
+    runs: int = 3
     """Rounds of each measurement."""
-    ingest: int = 200_000
+    ingest: int = 80_000
     """Reviews ingested in each round."""
     moderation: int = 20_000
     """Approvals in each round."""
@@ -18,7 +18,7 @@ class Size:
     """Approved reviews of the objects that further approvals are measured on."""
     approvals: int = 3_000
     """Approvals, votes or replies in each round of `approval-cost`."""
-    seconds: float = 1.5
+    seconds: float = 2.5
     """Seconds of load in each round of a measurement over HTTP or of a driver."""
     listed_reviews: int = 1_000_000
     list_requests: int = 40
@@ -29,8 +29,8 @@ class Size:
     """Reviews whose latency is measured in each round."""
     worker_reviews: int = 20_000
     """Reviews in each round of `workers`."""
-    memory_messages: int = 5_000_000
-    memory_end_minutes: int = 29
+    memory_messages: int = 1_000_000
+    memory_end_minutes: int = 55
     """Minutes from the start of the run after which the last group, `memory`, ends early."""
 
 

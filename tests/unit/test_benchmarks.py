@@ -1,4 +1,4 @@
-"""The report that a benchmark run writes at its end, after half an hour."""
+"""The report that a benchmark run writes at its end, after most of an hour."""
 
 import ast
 import json
