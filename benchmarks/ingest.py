@@ -28,7 +28,7 @@ _ONE_BY_ONE: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A program that ingests reviews, the goal for the ratio to it, and the maximum number of reviews for a slow one."""
+    """A program that ingests reviews, the goal for the ratio to it, and the most reviews that a slow one gets."""
 
     command: tuple[str, ...]
     goal: float | None
