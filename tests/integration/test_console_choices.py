@@ -22,7 +22,7 @@ async def test_no_reason_is_preselected(service: Service, facade: Facade) -> Non
             await page.goto(f"/console/{path}")
             part = page.locator(where)
             await part.get_by_role("button", name="Reject").click()
-            chosen = part.get_by_label("Reason", exact=True)
+            chosen = part.get_by_role("combobox", name="Reason")
             assert await chosen.evaluate("each => each === document.activeElement && !each.validity.valid")
         assert (await facade.review(id))["reviewStatus"] == "New"
         await page.goto(f"/console/queue?q={word}")
