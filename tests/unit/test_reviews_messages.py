@@ -8,15 +8,13 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 
 from api.app import create_app
-from api.services import Services
 from domain.delivery import OutgoingMessage
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.reviews import ONE_SUBMISSION, READ_ONE, submissions_in
-from messaging.topics import TopicNames
 from storage import database as storage_database
 from storage.database import connect
-from tests.support.app import NOWHERE, REVIEW, client_of
+from tests.support.app import NOWHERE, REVIEW, client_of, facade_services
 from tests.support.facade import REVIEWS, once
 
 
@@ -41,7 +39,7 @@ async def editor_of(**fields: Any) -> dict[str, str]:
     """The editor in the message of a review that is sent without authentication."""
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
     published = Published()
-    app = create_app(Services(database, published, TopicNames("test."), version="1.2.3"))
+    app = create_app(facade_services(database, published))
     async with client, client_of(app) as http:
         headers = {"Idempotency-Key": once()["Idempotency-Key"]}
         assert (await http.post(REVIEWS, json=[{**REVIEW, **fields}], headers=headers)).status_code == 202
