@@ -38,9 +38,9 @@ class ReviewChangeConsumer:
     async def __call__(self, batch: Sequence[Received[ReviewChange]]) -> None:
         """Apply a batch."""
         commands = [
-            moderation_in(Received(received.record, received.message))
-            for received in batch
-            if isinstance(received.message, ModerationOfReview)
+            moderation_in(Received(record, message))
+            for record, message in batch
+            if isinstance(message, ModerationOfReview)
         ]
         if commands:
             await self._apply(commands)

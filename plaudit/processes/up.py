@@ -61,8 +61,7 @@ async def run_up(settings: Settings, report: Report) -> None:
     if platform.system() != "Linux":  # the children end with their parent by prctl, and locks are looked up in /proc
         raise CommandError(
             "`plaudit up` runs on Linux only. Start the containers instead: `docker compose up -d --build` in the "
-            "checkout "
-            "(docs/operations.md#containers)."
+            "checkout (docs/operations.md#containers)."
         )
     # Errors in these are better reported now than in the log of a process.
     check_authentication(settings)
