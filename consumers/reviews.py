@@ -40,7 +40,7 @@ from messaging.decoding import Received
 from messaging.events import review_submitted, submission_refused
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
-from storage.outcomes import Answer
+from storage.outcomes import ItemOutcome
 from storage.reviews_ids import IdHolder, RefusedSubmission
 
 _EVENTS: Final = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
@@ -285,7 +285,7 @@ class SubmissionConsumer:
 
     async def _answer(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
         answers = [
-            Answer(*submission.answer_key, v.outcome, v.reason and v.reason.value, submission.mark)
+            ItemOutcome(*submission.answer_key, v.outcome, v.reason and v.reason.value, submission.mark)
             for submission, v in ((submissions[key], v) for key, v in decided.items() if not v.is_edit)
             if submission.review.command_id
         ]
