@@ -29,7 +29,7 @@ Proofs = Mapping[Key, ReviewToken | Refusal]
 @dataclass(frozen=True, slots=True)
 class BatchRules:
     """The refusals of the rules for a batch, and the data with which its reviews are stored. Each step of `rules_about`
-    returns them with its own findings; after that they stay as they are."""
+    returns them with its own findings; after that only refusals are added."""
 
     reasons: Mapping[Key, Refusal] = field(default_factory=dict)
     """Refusals."""
