@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from uuid_utils import UUID, uuid5
@@ -18,22 +19,21 @@ from consumers.moderation_rules import Ruled, apply_ruling, rulings_about
 from consumers.names_known import KnownNames
 from consumers.parked import ParkedCommands
 from consumers.purchases import verify_submissions
-from consumers.reviews_decisions import SubmissionDecisions, count_decisions, decide_beside, decision_of_edit
+from consumers.reviews_decisions import (
+    SubmissionDecisions,
+    count_decisions,
+    decide_beside,
+    decision_of_edit,
+    settled_entities,
+)
 from consumers.reviews_edits import ReviewEditor
 from consumers.reviews_rules import BatchRules, StoredWith, insert_whole, release_tokens, replace_whole, rules_about
-from consumers.reviews_submissions import (
-    Decision,
-    Key,
-    Submission,
-    known_submissions,
-    settled_entities,
-    stored_before,
-)
+from consumers.reviews_submissions import Decision, Key, Submission, known_submissions, stored_before
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.places import entity_key
-from domain.ratings import Entity, TallyKey
+from domain.ratings import Entity
 from domain.reviews import Review
 from domain.reviews_refusals import Refusal
 from messaging.decoding import Received
@@ -113,6 +113,8 @@ class SubmissionConsumer:
         for submission in submissions:
             waiting.setdefault(submission.id, []).append(submission)
         while waiting:
+            # A submission that lost a claim leaves its edits nothing to edit.
+            await self._refuse(decisions.with_nothing_to_edit(chain(*waiting.values())), decisions)
             firsts = {id: decisions.first(each) for id, each in waiting.items()}
             taken = await self._insert(firsts.values(), decisions)
             for id in firsts.keys() - taken:
@@ -183,6 +185,10 @@ class SubmissionConsumer:
             fresh, reason = submission.undecided_part(holder), decisions.reason(submission)
             if fresh is not None and submission.answer_key in answered:
                 reason = holder.refused.reason
+            if fresh is not None and fresh.is_incomplete and reason is None:
+                # The complete one that it follows has been refused before.
+                reason = Refusal.INCOMPLETE
+                await self._refuse([(fresh, reason)], decisions)
             if fresh is None:
                 decisions.decide(submission, Decision(Outcome.REFUSED, holder.refused.reason, is_repeat=True))
                 continue
@@ -217,7 +223,7 @@ class SubmissionConsumer:
         return is_replaced
 
     async def _refuse(self, lost: Sequence[tuple[Submission, Refusal]], decisions: SubmissionDecisions) -> None:
-        """Refuse submissions that lost a claim to another review: published first, then stored like any refusal."""
+        """Refuse submissions that turn out to be impossible: published first, then stored like any refusal."""
         await self._publish_refusals(lost)
         decisions.lost.update((submission.key, reason) for submission, reason in lost)
 
@@ -247,16 +253,11 @@ class SubmissionConsumer:
         for submission, reason in refused:
             if submission is None:
                 continue
-            key = TallyKey(submission.review.entity, submission.review.store_id)
-            events.append(
-                self.services.event(
-                    entity_key(key.entity),
-                    "SubmissionRefused",
-                    submission_refused(submission.id, key, reason),
-                    # With its key: an array can hold several rivals for one id.
-                    id=str(uuid5(_EVENTS, f"{submission.positions[0]}/{submission.key}")),
-                )
-            )
+            key = submission.review.identity.key
+            data = submission_refused(submission.id, key, reason)
+            # With its key: an array can hold several rivals for one id.
+            id = str(uuid5(_EVENTS, f"{submission.positions[0]}/{submission.key}"))
+            events.append(self.services.event(entity_key(key.entity), "SubmissionRefused", data, id=id))
         await self.services.publisher.publish(events)
 
     def _submitted_event(self, submission: Submission, review: Review | None) -> OutgoingMessage:

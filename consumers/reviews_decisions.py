@@ -10,18 +10,20 @@ Each depends on the holder of the id, and on the records and the `Key` of the su
 | a review | its stored record: APPLIED; others: UNCHANGED | a newer record: an edit; others: UNCHANGED | ID_TAKEN |
 | a deleted review | a record with the time of the stored one: APPLIED; others: ID_TAKEN | same | same |
 
+A submission without text or rating is never stored: unless a review has its id by its turn, it is REFUSED, INCOMPLETE.
 A redelivered stored record is APPLIED, so that interrupted work is finished: the event, the answer. A submission that
 the rules refuse is REFUSED if its id is free or held by a refused submission; an edit carries the reason along.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from consumers.moderation_rules import Ruled, count_rulings
-from consumers.reviews_rules import BatchRules
+from consumers.reviews_rules import BatchRules, with_nothing_to_edit
 from consumers.reviews_submissions import ID_TAKEN, STORED, Decision, Key, Submission
 from domain.commands import Outcome
+from domain.ratings import Entity
 from domain.reviews import Review
 from domain.reviews_edits import Edited, is_same_review
 from domain.reviews_refusals import Refusal
@@ -40,10 +42,11 @@ class SubmissionDecisions:
     announced: set[Key] = field(default_factory=set)
     """Submissions whose event `ReviewSubmitted` is published, or stored in the outbox with their review."""
     lost: dict[Key, Refusal] = field(default_factory=dict)
-    """Refusals of submissions that the rules allow, but whose claim turned out to belong to another review."""
+    """Refusals of submissions that the rules allow, but whose claim turned out to belong to another review, or that
+    turned out to have nothing to edit."""
 
     def reason(self, submission: Submission) -> Refusal | None:
-        """The reason for which a submission is refused, if any: by the rules, or because it has lost a claim."""
+        """The reason for which a submission is refused, if any: by the rules, or as it turned out."""
         return self.rules.reasons.get(submission.key) or self.lost.get(submission.key)
 
     def first(self, of_one_id: Sequence[Submission]) -> Submission:
@@ -65,6 +68,11 @@ class SubmissionDecisions:
         """Submissions whose reviews are stored, and whose events may still have to be published."""
         return [key for key, decision in self.decided.items() if decision.is_stored and key not in self.announced]
 
+    def with_nothing_to_edit(self, submissions: Iterable[Submission]) -> list[tuple[Submission, Refusal]]:
+        """The submissions that are refused unless a review has their id, because they omit what only an edit may."""
+        found = with_nothing_to_edit(submissions, lambda each: self.reason(each) is not None)
+        return [(each, Refusal.INCOMPLETE) for each in found]
+
     def note_ruled(self, ruled: Collection[tuple[Submission, Ruled]]) -> None:
         """Note submissions that were stored with rulings, whose events are in the outbox, and count the rulings."""
         self.announced.update(submission.key for submission, _ in ruled)
@@ -85,6 +93,13 @@ def decide_beside(submission: Submission, first: Submission, reason: Refusal | N
 def decision_of_edit(edited: Edited) -> Decision:
     """The decision about a submission that was an edit."""
     return Decision(edited.outcome, edited.reason, is_repeat=edited.is_repeat, is_edit=True)
+
+
+def settled_entities(decided: Mapping[Key, Decision]) -> dict[str, Entity]:
+    """The objects of the reviews that have the ids, by id."""
+    # Of rivals the accepted one comes last, so that parked commands about the id go to its object.
+    settled = sorted(decided.items(), key=lambda settled: settled[1].reason is None)
+    return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
 
 
 def count_decisions(decided: Iterable[Decision]) -> None:
