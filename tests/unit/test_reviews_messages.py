@@ -64,6 +64,11 @@ async def test_id_gives_a_right_to_edit_without_authentication() -> None:
     assert await editor_of(id="r") == {"right": "moderator"}
 
 
+async def test_edit_that_omits_its_text_is_accepted_while_the_database_is_unavailable() -> None:
+    """The consumer decides."""
+    assert await editor_of(id="r", userId="anna", review=None, rating=None) == {"right": "author"}
+
+
 NAMED = {"id": "r", "EntityId": "camera", "EntityType": "Product"}
 MISSING = [("/review", "missing"), ("/rating", "missing")]
 
