@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from uuid_utils import UUID, uuid5
@@ -26,22 +27,24 @@ from consumers.reviews_decisions import (
     decide_beside,
     decision_of_edit,
     first_to_store,
+    settled_entities,
 )
 from consumers.reviews_edits import ReviewEditor
-from consumers.reviews_rules import BatchRules, StoredWith, insert_whole, release_tokens, replace_whole, rules_about
-from consumers.reviews_submissions import (
-    Decision,
-    Key,
-    Submission,
-    known_submissions,
-    settled_entities,
-    stored_before,
+from consumers.reviews_rules import (
+    BatchRules,
+    StoredWith,
+    insert_whole,
+    release_tokens,
+    replace_whole,
+    rules_about,
+    with_nothing_to_edit,
 )
+from consumers.reviews_submissions import Decision, Key, Submission, known_submissions, stored_before
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.places import entity_key
-from domain.ratings import Entity, TallyKey
+from domain.ratings import Entity
 from domain.reviews import Review
 from domain.reviews_refusals import Refusal
 from messaging.decoding import Received
@@ -121,6 +124,10 @@ class SubmissionConsumer:
         for submission in submissions:
             waiting.setdefault(submission.id, []).append(submission)
         while waiting:
+            # A submission that lost a claim leaves its edits nothing to edit.
+            orphans = with_nothing_to_edit(chain(*waiting.values()), decisions.rules.reasons)
+            await self._publish_refusals((each, Refusal.INCOMPLETE) for each in orphans)
+            decisions.refuse({each.key: Refusal.INCOMPLETE for each in orphans})
             firsts = {id: first_to_store(each, decisions.rules) for id, each in waiting.items()}
             inserted = await self._insert(firsts.values(), decisions.rules)
             decisions.reviews |= inserted.reviews
@@ -183,6 +190,7 @@ class SubmissionConsumer:
         keys = [each.answer_key for each in of_one_id if each.review.command_id] if holder.refused else []
         answered = await self.services.outcomes.answers(keys)
         decisions: list[tuple[Submission, Decision | None]] = []
+        lost: dict[Key, Refusal] = {}
         for submission in of_one_id:
             if holder.refused is None:
                 decision = submission.decide_at(holder)
@@ -192,15 +200,18 @@ class SubmissionConsumer:
             elif (fresh := submission.undecided_part(holder)) is None:
                 decision = Decision(Outcome.REFUSED, holder.refused.reason, is_repeat=True)
             else:
-                is_answered = submission.answer_key in answered
-                reason = holder.refused.reason if is_answered else rules.reasons.get(submission.key)
+                reason = holder.refused.reason if submission.answer_key in answered else rules.reasons.get(fresh.key)
+                if reason is None and fresh.is_incomplete:
+                    # The complete one that it follows has been refused before.
+                    reason = lost[fresh.key] = Refusal.INCOMPLETE
+                    await self._publish_refusals([(fresh, reason)])
                 after = fresh.refused(reason, holder.refused.seen) if reason else None
                 replaced = await self._replace(holder.refused, after, fresh, rules)
                 if not isinstance(replaced, Decision):
-                    return Decided(decisions, {fresh.key: replaced} if replaced else {}, is_complete=False)
+                    return Decided(decisions, lost | ({fresh.key: replaced} if replaced else {}), is_complete=False)
                 decision, holder = replaced, fresh.holder(after)
             decisions.append((submission, decision))
-        return Decided(decisions)
+        return Decided(decisions, lost)
 
     async def _replace(
         self, before: RefusedSubmission, after: RefusedSubmission | None, fresh: Submission, rules: BatchRules
@@ -247,16 +258,11 @@ class SubmissionConsumer:
         """Publish that submissions were refused: at least once, with the same event id on a repeat."""
         events = []
         for submission, reason in refused:
-            key = TallyKey(submission.review.entity, submission.review.store_id)
-            events.append(
-                self.services.event(
-                    entity_key(key.entity),
-                    "SubmissionRefused",
-                    submission_refused(submission.id, key, reason),
-                    # With its key: an array can hold several rivals for one id.
-                    id=str(uuid5(_EVENTS, f"{submission.positions[0]}/{submission.key}")),
-                )
-            )
+            key = submission.review.identity.key
+            data = submission_refused(submission.id, key, reason)
+            # With its key: an array can hold several rivals for one id.
+            id = str(uuid5(_EVENTS, f"{submission.positions[0]}/{submission.key}"))
+            events.append(self.services.event(entity_key(key.entity), "SubmissionRefused", data, id=id))
         await self.services.publisher.publish(events)
 
     def _submitted_event(self, submission: Submission, review: Review | None) -> OutgoingMessage:

@@ -10,6 +10,7 @@ Each depends on the holder of the id, and on the records and the `Key` of the su
 | a review | its stored record: APPLIED; others: UNCHANGED | a newer record: an edit; others: UNCHANGED | ID_TAKEN |
 | a deleted review | a record with the time of the stored one: APPLIED; others: ID_TAKEN | same | same |
 
+A submission without text or rating is never stored: unless a review has its id by its turn, it is REFUSED, INCOMPLETE.
 A redelivered stored record is APPLIED, so that interrupted work is finished: the event, the answer. A submission that
 the rules refuse is REFUSED if its id is free or held by a refused submission; an edit carries the reason along.
 """
@@ -23,6 +24,7 @@ from typing import NamedTuple
 from consumers.reviews_rules import BatchRules
 from consumers.reviews_submissions import ID_TAKEN, STORED, Decision, Key, Submission
 from domain.commands import Outcome
+from domain.ratings import Entity
 from domain.reviews import Review
 from domain.reviews_edits import Edited, is_same_review
 from domain.reviews_refusals import Refusal
@@ -39,7 +41,8 @@ class Inserted(NamedTuple):
     announced: Collection[str] = ()
     """Ids of reviews that were stored with their events."""
     lost: Mapping[Key, Refusal] = MappingProxyType({})
-    """Refusals of submissions that the rules allow, but whose claim turned out to belong to another review."""
+    """Refusals of submissions that the rules allow, but whose claim turned out to belong to another review, or that
+    turned out to have nothing to edit."""
 
 
 class Decided(NamedTuple):
@@ -58,7 +61,7 @@ class SubmissionDecisions:
     """The decisions about a batch so far, and the submissions that are edits, in order."""
 
     rules: BatchRules
-    """The rules, with the refusals of submissions that lost a claim."""
+    """The rules, with the refusals of submissions that lost a claim, or turned out to have nothing to edit."""
     decided: dict[Key, Decision] = field(default_factory=dict)
     edits: list[Submission] = field(default_factory=list)
     reviews: dict[Key, Review] = field(default_factory=dict)
@@ -102,6 +105,13 @@ def decide_beside(submission: Submission, first: Submission, rules: BatchRules, 
 def decision_of_edit(edited: Edited) -> Decision:
     """The decision about a submission that was an edit."""
     return Decision(edited.outcome, edited.reason, is_repeat=edited.is_repeat, is_edit=True)
+
+
+def settled_entities(decided: Mapping[Key, Decision]) -> dict[str, Entity]:
+    """The objects of the reviews that have the ids, by id."""
+    # Of rivals the accepted one comes last, so that parked commands about the id go to its object.
+    settled = sorted(decided.items(), key=lambda settled: settled[1].reason is None)
+    return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
 
 
 def count_decisions(decided: Iterable[Decision]) -> None:

@@ -84,7 +84,8 @@ async def submit(
     services: Injected,
 ) -> Response:
     """Submit reviews for moderation: all of them, or none if one is refused. With the id of a stored review, edit that
-    one, as its author or as a moderator (`customerReviews:update`). Omitted fields keep their values."""
+    one, as its author or as a moderator (`customerReviews:update`). Omitted fields keep their values. A new review
+    needs `review` and `rating`."""
     return await submit_reviews(services, caller, command, reviews)
 
 
