@@ -34,6 +34,7 @@ async def edits_of(service: Service, id: str) -> list[list[str]]:
     return [each["fields"] for each in data if each["reviewId"] == id]
 
 
+@pytest.mark.long
 async def test_title_or_rating_alone_by_http(facade: Facade, service: Service, product: str) -> None:
     store = await facade.open_store(editsKeepStatus=True)
     review = submission(product, 4, id=new_id("review"), storeId=store)
@@ -182,12 +183,13 @@ async def test_rules_judge_the_kept_text(desk: Desk, monkeypatch: pytest.MonkeyP
     rules: list[Json] = [
         {"id": "same", "kind": "duplicate", "outcome": "flag"},
         {"id": "words", "kind": "words", "outcome": "hold", "words": ["scam"]},
-        {"id": "low", "kind": "stars", "outcome": "flag", "below": 3},
+        {"id": "low", "kind": "stars", "outcome": "flag", "below": 3, "publishAfterHours": 1},
     ]
     store = await desk.open_store(moderationRules=rules)
     text = "A scam, and this camera is no camera at all."
     reviews = [desk.review(storeId=store, userId=user, review=text, rating=2) for user in ("anna", "bert", "cleo")]
-    await desk.submit(desk.records(*reviews))
+    for review in reviews:
+        await desk.submit(desk.records(review))
     before = [(await desk.stored(review["id"]))["flags"] for review in reviews]
     assert before == [["words", "low"], ["same", "words", "low"], ["same", "words", "low"]]
     monkeypatch.setattr(reviews_edits, "_AT_ONCE", len(text) + len("Corrected"))
