@@ -11,7 +11,7 @@ from api.ratings.rows import RatingRow, rating_rows
 from api.web.problems import unavailable
 from api.web.shared_queries import CachedQueries, SharedQueries
 from domain.feed import MOST_BYTES, MOST_REVIEWS, feed_bytes
-from domain.objects import KnownObjects, ObjectKey
+from domain.objects import ObjectKey, is_closed
 from domain.policy import Decisions
 from domain.ratings import Entity, RatingTally, ids_by_type
 from domain.reviews import ReviewStatus
@@ -109,10 +109,12 @@ class Lookups:
         counting takes too long."""
         return (await self._feeds.of([store_id]))[store_id]
 
-    async def objects(self, keys: Collection[ObjectKey]) -> KnownObjects:
-        """The facts of these objects; none as long as no object at all is closed to reviews."""
-        is_any_closed = (await self._is_any_closed.of([None]))[None]
-        return await self._objects.of_keys(keys) if is_any_closed else {}
+    async def closed(self, keys: Collection[ObjectKey]) -> set[ObjectKey]:
+        """The closed ones of these objects, which take no reviews. Queried only while some object is closed."""
+        if not (await self._is_any_closed.of([None]))[None]:
+            return set()
+        facts = await self._objects.of_keys(keys)
+        return {key for key in keys if is_closed(facts, key)}
 
     async def general(self) -> GeneralSettings:
         """The settings that apply to all stores."""

@@ -16,7 +16,7 @@ from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, Outcome, co
 from domain.permissions import Caller
 from messaging.schemas import MAX_ITEMS
 from storage.database import result_or_default
-from storage.outcomes import Answer
+from storage.outcomes import ItemOutcome
 
 _DIGEST_BYTES: Final = 16
 _RESULTS_BYTES: Final = 256 * 1024
@@ -84,7 +84,7 @@ def caller_digest(subject: str | None, command_id: str) -> str:
     return blake2b(f"{command_id}\n{subject}".encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def item_result(answer: Answer) -> ItemResult:
+def item_result(answer: ItemOutcome) -> ItemResult:
     """An outcome as the API shows it."""
     result: ItemResult = {"id": answer.item_id, "outcome": answer.outcome}
     if answer.reason:
@@ -113,7 +113,7 @@ async def results_within(
     return results
 
 
-def _result(answer: Answer, mark: CommandMark) -> ItemResult:
+def _result(answer: ItemOutcome, mark: CommandMark) -> ItemResult:
     """The result for the sender of this content: another request with the same key may have come first."""
     if answer.mark and answer.mark.is_of_another(mark):
         return {"id": answer.item_id, "outcome": Outcome.REFUSED, "reason": KEY_REUSED}

@@ -24,7 +24,7 @@ from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
-from storage.images_files import ImageFiles, files_in_memory
+from storage.images_files import ImageFiles
 from storage.policy import DecisionCounts
 from storage.repositories import Repositories
 from storage.reviews_extents import Extents
@@ -45,24 +45,25 @@ class Services(Repositories):
         topics: TopicNames,
         *,
         version: str,
+        image_files: ImageFiles,
         entity_types: EntityTypes = SAMPLE,
         lag: ConsumerLag | None = None,
         authenticator: Authenticator = _OPEN,
         limits: Limits = _LIMITS,
         token_keys: Sequence[bytes] = (),
-        image_files: ImageFiles | None = None,
         letters: DeadLetterTopics | None = None,
         examination: KafkaExamination | None = None,
         erasure_keys: Sequence[bytes] = (),
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_keys)
         self.database = database
-        counts = DecisionCounts(database), Extents(database)
-        self.lookups = Lookups(self.ratings, self.stores, self.objects, self.reviews, *counts)
+        self.lookups = Lookups(
+            self.ratings, self.stores, self.objects, self.reviews, DecisionCounts(database), Extents(database)
+        )
         self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)
         self.pages = PageBudget(limits.max_pages_bytes)
         self.feeds = Slots(most=limits.max_feeds, most_per_client=limits.max_feeds_per_client)
-        self.image_files = image_files or files_in_memory()
+        self.image_files = image_files
         self.publisher = publisher
         self.envelope = Envelope(SOURCE)
         self.topics = topics

@@ -9,7 +9,7 @@ from typing import Final
 
 from api.web.limits import Slots
 from storage.database import is_database_away
-from storage.outcomes import Answer
+from storage.outcomes import ItemOutcome
 
 Key = tuple[str, str]
 """A command id and the id of one of its items."""
@@ -28,7 +28,7 @@ class _Wait:
 
     command_id: str
     missing: dict[str, None]
-    found: dict[str, Answer]
+    found: dict[str, ItemOutcome]
     done: asyncio.Future[None]
 
 
@@ -40,7 +40,7 @@ class Waits:
     """
 
     def __init__(
-        self, ask: Callable[[Collection[Key]], Awaitable[Mapping[Key, Answer]]], *, most: int, most_per_client: int
+        self, ask: Callable[[Collection[Key]], Awaitable[Mapping[Key, ItemOutcome]]], *, most: int, most_per_client: int
     ) -> None:
         self._ask = ask
         self.slots = Slots(most=most, most_per_client=most_per_client)
@@ -59,7 +59,7 @@ class Waits:
             if not wait.done.done():
                 wait.done.set_result(None)
 
-    async def answers(self, command_id: str, ids: Sequence[str], seconds: float) -> dict[str, Answer]:
+    async def answers(self, command_id: str, ids: Sequence[str], seconds: float) -> dict[str, ItemOutcome]:
         """The answers by item: as soon as every item has one, or those found after `seconds`.
 
         Raises the errors of `ask`, unless they mean that the database is unavailable.

@@ -40,7 +40,7 @@ _LONGEST_HEAD: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RebuildResult:
     """The result of a child, and its peak memory in KiB (0 if it ended without reporting it)."""
 
     result: Rebuilt | UploadRefusal
@@ -68,7 +68,7 @@ async def rebuild(raw: bytes, *, is_exported: bool = False) -> Rebuilt | UploadR
     return UploadRefusal.TOO_COSTLY
 
 
-async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
+async def run_child(raw: bytes, *, is_exported: bool = False) -> RebuildResult | None:
     """Run a child on an upload; None if it was killed or took longer than PATIENCE_S. Raises NoChildError."""
     heic = "heic" if find_spec("pillow_heif") else "no"
     kept = "ours" if is_exported else "none"
@@ -90,7 +90,7 @@ async def run_child(raw: bytes, *, is_exported: bool = False) -> Answer | None:
         raise NoChildError(f"exit code {child.returncode}")
     if child.returncode == -signal.SIGKILL:
         return None
-    return _parse_answer(out.removeprefix(BEGUN)) if child.returncode == 0 else Answer(UploadRefusal.TOO_COSTLY)
+    return _parse_answer(out.removeprefix(BEGUN)) if child.returncode == 0 else RebuildResult(UploadRefusal.TOO_COSTLY)
 
 
 def start_child(command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -118,13 +118,13 @@ def _communicate(child: subprocess.Popen[bytes], raw: bytes) -> bytes:
             child.kill()
 
 
-def _parse_answer(out: bytes) -> Answer:
+def _parse_answer(out: bytes) -> RebuildResult:
     head, _, files = out.partition(b"\n")
     answer = json.loads(head[:_LONGEST_HEAD])
     if refused := answer.get("refused"):
-        return Answer(UploadRefusal(refused), answer["peak"])
+        return RebuildResult(UploadRefusal(refused), answer["peak"])
     made, at = [], 0
     for size in answer["sizes"]:
         made.append(files[at : at + size])
         at += size
-    return Answer(Rebuilt(answer["width"], answer["height"], made), answer["peak"])
+    return RebuildResult(Rebuilt(answer["width"], answer["height"], made), answer["peak"])

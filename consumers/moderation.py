@@ -19,7 +19,7 @@ from messaging.moderation import ModerationOfReview, moderation_in
 from messaging.reviews import ReviewChange
 from storage.audit import AuditAction, AuditEntry
 from storage.feedback_reports import MOST_AT_ONCE
-from storage.outcomes import Answer
+from storage.outcomes import ItemOutcome
 from storage.unit_of_work import UnitOfWork
 
 
@@ -38,9 +38,9 @@ class ReviewChangeConsumer:
     async def __call__(self, batch: Sequence[Received[ReviewChange]]) -> None:
         """Apply a batch."""
         commands = [
-            moderation_in(Received(received.record, received.message))
-            for received in batch
-            if isinstance(received.message, ModerationOfReview)
+            moderation_in(Received(record, message))
+            for record, message in batch
+            if isinstance(message, ModerationOfReview)
         ]
         if commands:
             await self._apply(commands)
@@ -138,9 +138,9 @@ def _after_parked(parked: Sequence[Moderation], commands: Sequence[Moderation]) 
     return [*(command._replace(at=times[command.review_id]) for command in parked), *fresh]
 
 
-def _answer(command_id: str, command: Moderation, result: ModerationResult) -> Answer:
+def _answer(command_id: str, command: Moderation, result: ModerationResult) -> ItemOutcome:
     reason = result.reason and result.reason.value
-    answer = Answer(command_id, command.review_id, result.outcome, reason, command.mark)
+    answer = ItemOutcome(command_id, command.review_id, result.outcome, reason, command.mark)
     if result.reason is ModerationRefusal.STATUS_CHANGED and result.after is not None:
         return answer._replace(status=result.after.label, moderator=result.moderator)
     return answer

@@ -18,7 +18,7 @@ from messaging.events import rating_changed
 from messaging.reviews import RecountOfEntity, RecountOfStore, ReviewChange
 from messaging.topics import Topic, TopicNames
 from storage.database import in_batches
-from storage.outcomes import Answer
+from storage.outcomes import ItemOutcome
 from storage.ratings_objects import UnnamedTally
 from storage.unit_of_work import UnitOfWork
 
@@ -62,7 +62,7 @@ class Recounter:
         if command.command_id:
             is_there = has_any or command.store_id is None or await services.stores.get(command.store_id) is not None
             outcome = Outcome.APPLIED if is_there else Outcome.NOT_FOUND
-            answer = Answer(command.command_id, command.store_id or "", outcome, mark=mark)
+            answer = ItemOutcome(command.command_id, command.store_id or "", outcome, mark=mark)
             await services.outcomes.remember([answer], datetime.now(UTC))
 
     async def _recount(self, entity: Entity, work: UnitOfWork) -> None:

@@ -10,22 +10,50 @@ Each depends on the holder of the id, and on the records and the `Key` of the su
 | a review | its stored record: APPLIED; others: UNCHANGED | a newer record: an edit; others: UNCHANGED | ID_TAKEN |
 | a deleted review | a record with the time of the stored one: APPLIED; others: ID_TAKEN | same | same |
 
+A submission without text or rating is never stored: unless a review has its id by its turn, it is REFUSED, INCOMPLETE.
 A redelivered stored record is APPLIED, so that interrupted work is finished: the event, the answer. A submission that
 the rules refuse is REFUSED if its id is free or held by a refused submission; an edit carries the reason along.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
-from consumers.moderation_rules import Ruled, count_rulings
 from consumers.reviews_rules import BatchRules
 from consumers.reviews_submissions import ID_TAKEN, STORED, Decision, Key, Submission
 from domain.commands import Outcome
+from domain.ratings import Entity
 from domain.reviews import Review
 from domain.reviews_edits import Edited, is_same_review
 from domain.reviews_refusals import Refusal
 from messaging.metrics import SUBMISSIONS
+
+
+class Inserted(NamedTuple):
+    """The findings of storing the first submission of each id."""
+
+    taken: Collection[str]
+    """Ids that are taken, and those of reviews that lost a claim."""
+    reviews: Mapping[Key, Review]
+    """New reviews for which no moderation rule fired."""
+    announced: Collection[str] = ()
+    """Ids of reviews that were stored with their events."""
+    lost: Mapping[Key, Refusal] = MappingProxyType({})
+    """Refusals of submissions that the rules allow, but whose claim turned out to belong to another review, or that
+    turned out to have nothing to edit."""
+
+
+class Decided(NamedTuple):
+    """The findings about the submissions of a taken id."""
+
+    decisions: Sequence[tuple[Submission, Decision | None]]
+    """The decisions, in order; None: the submission is an edit."""
+    lost: Mapping[Key, Refusal] = MappingProxyType({})
+    """As in `Inserted`."""
+    is_complete: bool = True
+    """False if the id has to be looked up again: its holder has changed, or a claim was lost."""
 
 
 @dataclass(slots=True)
@@ -33,50 +61,42 @@ class SubmissionDecisions:
     """The decisions about a batch so far, and the submissions that are edits, in order."""
 
     rules: BatchRules
+    """The rules, with the refusals of submissions that lost a claim, or turned out to have nothing to edit."""
     decided: dict[Key, Decision] = field(default_factory=dict)
     edits: list[Submission] = field(default_factory=list)
     reviews: dict[Key, Review] = field(default_factory=dict)
     """New reviews for which no moderation rule fired."""
-    announced: set[Key] = field(default_factory=set)
-    """Submissions whose event `ReviewSubmitted` is published, or stored in the outbox with their review."""
-    lost: dict[Key, Refusal] = field(default_factory=dict)
-    """Refusals of submissions that the rules allow, but whose claim turned out to belong to another review."""
 
-    def reason(self, submission: Submission) -> Refusal | None:
-        """The reason for which a submission is refused, if any: by the rules, or because it has lost a claim."""
-        return self.rules.reasons.get(submission.key) or self.lost.get(submission.key)
+    def decide(self, decisions: Iterable[tuple[Submission, Decision | None]]) -> None:
+        """Add decisions about submissions; None: it is an edit. An earlier decision stays."""
+        for submission, decision in decisions:
+            if decision is None:
+                self.edits.append(submission)
+            else:
+                self.decided.setdefault(submission.key, decision)
 
-    def first(self, of_one_id: Sequence[Submission]) -> Submission:
-        """The submission of an id to store. If all are refused, it has the records of all, so that no redelivery is
-        accepted once the rules allow it."""
-        accepted = next((each for each in of_one_id if not self.reason(each)), None)
-        return accepted or of_one_id[0]._replace(positions=tuple(p for each in of_one_id for p in each.positions))
-
-    def decide(self, submission: Submission, decision: Decision | None) -> None:
-        """Record the decision about a submission; None: it is an edit."""
-        if decision is None:
-            self.edits.append(submission)
-        else:
-            self.decided.setdefault(submission.key, decision)
-            if decision.is_announced:
-                self.announced.add(submission.key)
+    def refuse(self, lost: Mapping[Key, Refusal]) -> None:
+        """Add refusals of submissions that the rules allowed."""
+        self.rules = replace(self.rules, reasons={**self.rules.reasons, **lost})
 
     def unannounced(self) -> list[Key]:
         """Submissions whose reviews are stored, and whose events may still have to be published."""
-        return [key for key, decision in self.decided.items() if decision.is_stored and key not in self.announced]
-
-    def note_ruled(self, ruled: Collection[tuple[Submission, Ruled]]) -> None:
-        """Note submissions that were stored with rulings, whose events are in the outbox, and count the rulings."""
-        self.announced.update(submission.key for submission, _ in ruled)
-        count_rulings(each.ruling for _, each in ruled)
+        return [key for key, each in self.decided.items() if each.is_stored and not each.is_announced]
 
 
-def decide_beside(submission: Submission, first: Submission, reason: Refusal | None) -> Decision | None:
+def first_to_store(of_one_id: Sequence[Submission], rules: BatchRules) -> Submission:
+    """The submission of an id to store. If all are refused, it has the records of all, so that no redelivery is
+    accepted once the rules allow it."""
+    accepted = next((each for each in of_one_id if each.key not in rules.reasons), None)
+    return accepted or of_one_id[0]._replace(positions=tuple(p for each in of_one_id for p in each.positions))
+
+
+def decide_beside(submission: Submission, first: Submission, rules: BatchRules, inserted: Inserted) -> Decision | None:
     """The decision about a submission whose id has just been given to the first one; None for an edit of that one."""
-    if reason:
+    if reason := rules.reasons.get(submission.key):
         return Decision(Outcome.REFUSED, reason)
     if submission is first:
-        return STORED
+        return STORED._replace(is_announced=submission.id in inserted.announced)
     if is_same_review(submission.key.identity, first.key.identity, submission.right):
         return None
     return ID_TAKEN
@@ -85,6 +105,13 @@ def decide_beside(submission: Submission, first: Submission, reason: Refusal | N
 def decision_of_edit(edited: Edited) -> Decision:
     """The decision about a submission that was an edit."""
     return Decision(edited.outcome, edited.reason, is_repeat=edited.is_repeat, is_edit=True)
+
+
+def settled_entities(decided: Mapping[Key, Decision]) -> dict[str, Entity]:
+    """The objects of the reviews that have the ids, by id."""
+    # Of rivals the accepted one comes last, so that parked commands about the id go to its object.
+    settled = sorted(decided.items(), key=lambda settled: settled[1].reason is None)
+    return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
 
 
 def count_decisions(decided: Iterable[Decision]) -> None:

@@ -55,7 +55,9 @@ class ReviewEditor:
         # Outside of the transaction: an idle transaction is aborted before the time that this may take.
         rules = await compiled_rules(stores.values())
         results = list[Edited]()
-        for part in _split(edits):
+        omitting = {edit.review_id for edit in edits if edit.content.text is None}
+        lengths = await self.services.review_edits.text_bytes(omitting) if omitting else {}
+        for part in _split(edits, lengths):
             edit = partial(self._edit, part, uploaded, stores, rules)
             results += (await self.services.transactions.run(edit)).results
         count_rulings(result.ruling for result in results if result.ruling)
@@ -155,12 +157,14 @@ class ReviewEditor:
         return self.services.event(entity_key(edit.target.entity), "SubmissionRefused", data, cause=edit.trace)
 
 
-def _split(edits: Iterable[Edit]) -> Iterator[Sequence[Edit]]:
+def _split(edits: Iterable[Edit], stored: Mapping[str, int]) -> Iterator[Sequence[Edit]]:
     """Split edits, in order, into parts that are judged long before an idle transaction is aborted. A redelivered edit
-    is recognised by itself, whatever its part."""
-    part, size = list[Edit](), 0
+    is recognised by itself, whatever its part. `stored` has the lengths of the texts that edits omit, by review id."""
+    part, size, lengths = list[Edit](), 0, dict(stored)
     for edit in edits:
-        length = len(edit.content.text) + len(edit.content.title or "")
+        if edit.content.text is not None:
+            lengths[edit.review_id] = len(edit.content.text)
+        length = lengths.get(edit.review_id, 0) + len(edit.content.title or "")
         if part and size + length > _AT_ONCE:
             yield part
             part, size = [], 0
@@ -175,9 +179,10 @@ def _duplicate_keys(
     """The text keys of authors' edits in stores that look for duplicates, by review id and text."""
     keys = {}
     for edit in edits:
-        review, text = present.get(edit.review_id), edit.content.text
+        review = present.get(edit.review_id)
         store_rules = rules.get(review.identity.store_id) if review else None
         if review and store_rules and store_rules.looks_for_duplicates and edit.right is EditRight.AUTHOR:
+            text = review.text if edit.content.text is None else edit.content.text
             keys[edit.review_id, text] = text_keys(review.identity, text)
     return keys
 

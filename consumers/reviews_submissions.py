@@ -15,9 +15,8 @@ from domain.delivery import RecordPosition, Seen, Written
 from domain.languages import detectable
 from domain.orders import Purchase, VerifiableReview
 from domain.places import bucket_of, placed
-from domain.ratings import Entity
 from domain.reviews import Review, ReviewIdentity
-from domain.reviews_edits import Edit, EditRight, is_same_review, message_digest
+from domain.reviews_edits import Edit, EditRight, is_same_review, merged, message_digest
 from domain.reviews_facts import Source
 from domain.reviews_refusals import Refusal
 from domain.timestamps import from_milliseconds
@@ -102,13 +101,19 @@ class Submission(NamedTuple):
 
     @property
     def language_sample(self) -> str | None:
-        """The text for detecting its language; None if it names its language, or is too short."""
-        return None if self.review.language else detectable(self.review.title, self.review.review)
+        """The text for detecting its language; None if it names its language, is too short, or is omitted."""
+        text = None if self.review.language else self.review.review
+        return None if text is None else detectable(self.review.title, text)
 
     @property
     def right(self) -> EditRight | None:
         """The right by which it edits. An upstream system acts for the author that it names."""
         return self.review.editor.right if self.review.editor else EditRight.AUTHOR
+
+    @property
+    def is_incomplete(self) -> bool:
+        """True if it omits the text or the rating, so that it can only be an edit."""
+        return bool(self.review.omitted)
 
     @property
     def is_import(self) -> bool:
@@ -176,8 +181,8 @@ class Submission(NamedTuple):
             right=self.right,
             editor=editor.name if editor else None,
             stores=editor.stores if editor else None,
-            # The review that the author already has is the one to edit.
-            refusal=None if reason is Refusal.DUPLICATE_REVIEW else reason,
+            # The review that the author already has is the one to edit, and has what is omitted.
+            refusal=None if reason in (Refusal.DUPLICATE_REVIEW, Refusal.INCOMPLETE) else reason,
             keeps_pending=bool(self.review.pending_images),
             command_id=self.review.command_id,
             mark=self.mark,
@@ -195,7 +200,7 @@ class Submission(NamedTuple):
 
     def decide_at(self, holder: IdHolder) -> Decision | None:
         """The decision if a review has the id, or had it until its deletion; None: the review is to be edited."""
-        is_first = holder.created == self.without_earlier_records(holder.created).created
+        is_first = not self.is_incomplete and holder.created == self.without_earlier_records(holder.created).created
         if holder.identity is None or holder.written is None:
             # The review came from this very record, and may have been deleted before its event was published.
             return stored_before(holder.created, is_announced=holder.is_announced) if is_first else ID_TAKEN
@@ -230,8 +235,11 @@ def submissions_of(
         latest: dict[tuple[str, ReviewIdentity], Submission] = {}
         for index, submitted in enumerate(reviews):
             review = submitted.by_author(token_keys, from_milliseconds(record.timestamp))
-            digest = message_digest(identity and f"{identity}/{index}", review.content)
             id, other = _ids(record, review, identity, index, has_places=has_places)
+            content, last = review.content, latest.get((id, review.identity))
+            if last and review.omitted:
+                content = merged(last.review.content, content)
+            digest = message_digest(identity and f"{identity}/{index}", content)
             key = Key(id, review.identity, digest)
             if review.command_id:
                 key = commands.setdefault((review.command_id, key.id), key)
@@ -266,18 +274,11 @@ async def known_submissions(
     return {each.key: each for each in found}
 
 
-def settled_entities(decided: Mapping[Key, Decision]) -> dict[str, Entity]:
-    """The objects of the reviews that have the ids, by id."""
-    # Of rivals the accepted one comes last, so that parked commands about the id go to its object.
-    settled = sorted(decided.items(), key=lambda settled: settled[1].reason is None)
-    return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
-
-
 def _with_earlier_fields(review: SubmittedReview, earlier: Submission | None) -> SubmittedReview:
     """The review, with its missing fields taken from an earlier one in the same record."""
     if earlier is None:
         return review
-    missing = [name for name in ("title", "user_name", "entity_name") if getattr(review, name) is None]
+    missing = [name for name in ("title", "user_name", "entity_name", *review.omitted) if getattr(review, name) is None]
     if review.images is None:
         missing += ["images", "hidden_images"]
     return review.model_copy(update={name: getattr(earlier.review, name) for name in missing})

@@ -25,7 +25,7 @@ from messaging.moderation import (
 )
 from messaging.topics import Topic
 from messaging.tracing import cause_of
-from storage.outcomes import Answer
+from storage.outcomes import ItemOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class CommandRouter:
         if not commands:
             return
         answers = [
-            Answer(command.command_id, command.review_id, Outcome.NOT_FOUND, mark=command.mark)
+            ItemOutcome(command.command_id, command.review_id, Outcome.NOT_FOUND, mark=command.mark)
             for command in commands
             if command.command_id
         ]

@@ -10,7 +10,7 @@ from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
-from storage.images_files import ImageFiles, files_in_memory
+from storage.images_files import ImageFiles
 from storage.repositories import Repositories
 from storage.unit_of_work import RetryWhileAway, Transactions
 
@@ -25,15 +25,15 @@ class Services(Repositories):
         database: Database,
         publisher: Publisher,
         topics: TopicNames,
+        image_files: ImageFiles,
         entity_types: EntityTypes = SAMPLE,
         token_keys: Sequence[bytes] = (),
-        image_files: ImageFiles | None = None,
         erasure_keys: Sequence[bytes] = (),
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_keys)
         self.transactions = Transactions(database, self, publisher.publish)
         self._database = database
-        self.image_files = image_files or files_in_memory()
+        self.image_files = image_files
         self.publisher = publisher
         self.topics = topics
 

@@ -74,7 +74,7 @@ async def running_worker(
     *,
     remember: timedelta,
     token_keys: Sequence[bytes],
-    image_files: ImageFiles | None,
+    image_files: ImageFiles,
     erasure_keys: Sequence[bytes],
     only: Collection[Topic] = tuple(Topic),
 ) -> AsyncIterator[RunningWorker]:
@@ -83,7 +83,7 @@ async def running_worker(
     `remember`: retention of the ids of deleted reviews. `token_keys` check review tokens, `erasure_keys` recognise
     erased people.
     """
-    without_patience = Services(database, publisher, topics, entity_types, token_keys, image_files, erasure_keys)
+    without_patience = Services(database, publisher, topics, image_files, entity_types, token_keys, erasure_keys)
     services = without_patience.with_patience(partial(retry, "outbox"))
     names = KnownNames(entity_types)
     handover = Handover(connection, topics)

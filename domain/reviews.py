@@ -76,8 +76,8 @@ class ModerationAction(StrEnum):
 class Content(NamedTuple):
     """The part of a review that an edit can change. In an edit, None leaves a field unchanged."""
 
-    text: str
-    rating: Hundredths
+    text: str | None
+    rating: Hundredths | None
     title: str | None = None
     user_name: str | None = None
     entity_name: str | None = None

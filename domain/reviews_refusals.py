@@ -13,6 +13,7 @@ class Refusal(StrEnum):
     PURCHASE_REQUIRED = "purchase-required"
     DUPLICATE_REVIEW = "duplicate-review"
     ID_TAKEN = "id-taken"
+    INCOMPLETE = "incomplete"
     INVALID_PROOF = "token-invalid"
     EXPIRED_PROOF = "token-expired"
     MISMATCHED_PROOF = "token-mismatch"
@@ -37,6 +38,7 @@ _MESSAGES: Final = {
     Refusal.DUPLICATE_REVIEW: "The store accepts one review per customer and object, and the author has written one: "
     "edit that review by its id.",
     Refusal.ID_TAKEN: "The id is taken: choose another one, or omit it.",
+    Refusal.INCOMPLETE: "No review has this id, so `review` and `rating` are required: only an edit may omit them.",
     Refusal.INVALID_PROOF: "The review token is not valid: send it unchanged, as in the link of the mail.",
     Refusal.EXPIRED_PROOF: "The review token has expired.",
     Refusal.MISMATCHED_PROOF: "The review token is for another object, store or author.",

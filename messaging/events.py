@@ -104,7 +104,8 @@ class RatingChanged(TypedDict):
 
 
 class SubmissionRefused(_ReviewFields):
-    """A submission that its store's rules don't allow, or whose id belongs to another review."""
+    """A submission that its store's rules don't allow, whose id belongs to another review, or that omits its text or
+    rating although no review has its id."""
 
     code: str
     message: str

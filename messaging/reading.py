@@ -24,7 +24,7 @@ from pydantic.alias_generators import to_snake
 
 from messaging.json_values import ObjectWithDuplicates, parse_error, parse_json, without_bom
 from messaging.metrics import note_ignored
-from messaging.reading_shapes import NO_SHAPE, Shape, folded_name, of_one_type, shape_of
+from messaging.reading_shapes import NO_SHAPE, MessageShape, folded_name, of_one_type, shape_of
 from messaging.schemas import PATTERN_MESSAGES
 
 T = TypeVar("T")
@@ -157,7 +157,7 @@ def reader_of(adapter: TypeAdapter[T]) -> Reader[T]:
     return Reader(adapter)
 
 
-def invalid_content(error: ValidationError, shape: Shape = NO_SHAPE, value: Any = None) -> InvalidContentError:
+def invalid_content(error: ValidationError, shape: MessageShape = NO_SHAPE, value: Any = None) -> InvalidContentError:
     """The error for a failed validation of a value with this shape, without the input, which may be personal."""
     details = of_one_type(error.errors(include_url=False, include_input=False), shape, value)
     return InvalidContentError([_input_error(detail) for detail in details])
@@ -200,7 +200,7 @@ class _Correction:
         if self.errors:
             raise InvalidContentError(self.errors)
 
-    def correct(self, value: Any, shape: Shape | None, path: tuple[str | int, ...]) -> Any:
+    def correct(self, value: Any, shape: MessageShape | None, path: tuple[str | int, ...]) -> Any:
         """The value with the field names, enumeration words and integers of its type."""
         if isinstance(value, list):
             items = shape.items if shape else None
@@ -210,7 +210,7 @@ class _Correction:
         return value if shape is None else _correct_scalar(value, shape)
 
     def _correct_object(
-        self, given: dict[str, Any], shape: Shape | None, path: tuple[str | int, ...]
+        self, given: dict[str, Any], shape: MessageShape | None, path: tuple[str | int, ...]
     ) -> dict[str, Any]:
         for name in given.names if isinstance(given, ObjectWithDuplicates) else ():
             self._note_duplicate(path, name)
@@ -241,7 +241,7 @@ class _Correction:
     def _note_duplicate(self, path: tuple[str | int, ...], name: str) -> None:
         self._note(path, name, DUPLICATE_FIELD, "The field is given twice; letter case is ignored")
 
-    def _note_unknown(self, name: str, shape: Shape, path: tuple[str | int, ...], *, is_closed: bool) -> None:
+    def _note_unknown(self, name: str, shape: MessageShape, path: tuple[str | int, ...], *, is_closed: bool) -> None:
         if is_closed:
             others = [each for each in shape.known_names() if folded_name(each) != folded_name(name)]
             hint = nearest(name, others) if len(self.errors) < _MAX_SUGGESTIONS else ""
@@ -256,7 +256,7 @@ class _Correction:
             self.errors.append(InputError(pointer((*path, cut)), code, message))
 
 
-def _correct_scalar(value: Any, shape: Shape) -> Any:
+def _correct_scalar(value: Any, shape: MessageShape) -> Any:
     """A string or a number, or the enumeration word or integer that it stands for."""
     if isinstance(value, str) and shape.words:
         return shape.words.get(folded_name(value), value)

@@ -13,11 +13,11 @@ _TAG_ERRORS: Final = frozenset(("union_tag_invalid", "union_tag_not_found"))
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ObjectField:
     """A field of an object: its name on the wire, and the shape of its content."""
 
     name: str
-    shape: "Shape"
+    shape: "MessageShape"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ObjectShape:
     """The fields of a model by their folded names. `is_closed`: unknown fields are refused."""
 
     name: str
-    fields: Mapping[str, Field]
+    fields: Mapping[str, ObjectField]
     is_closed: bool
 
     def suits(self, names: Mapping[str, Any]) -> bool:
@@ -39,14 +39,14 @@ class ObjectShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MessageShape:
     """A type, as far as reading depends on it."""
 
     objects: tuple[ObjectShape, ...] = ()
     """The types of objects that it may be."""
-    items: "Shape | None" = None
+    items: "MessageShape | None" = None
     """The shape of its items."""
-    values: "Shape | None" = None
+    values: "MessageShape | None" = None
     """The shape of its values, if it is an object with any names."""
     words: Mapping[str, str] = field(default_factory=dict)
     """The words of its enumeration, by their folded form."""
@@ -82,7 +82,7 @@ class Shape:
                     words.setdefault(tag.name, set()).update(tag.shape.words.values())
         return words
 
-    def without(self, hidden: Collection[str]) -> "Shape":
+    def without(self, hidden: Collection[str]) -> "MessageShape":
         """The shape without the fields of these names, at the top or in the items of an array."""
         objects = tuple(
             replace(each, fields={folded: f for folded, f in each.fields.items() if f.name not in hidden})
@@ -91,10 +91,10 @@ class Shape:
         return replace(self, objects=objects, items=self.items and self.items.without(hidden))
 
 
-NO_SHAPE: Final = Shape()
+NO_SHAPE: Final = MessageShape()
 
 
-def of_one_type(details: Iterable[Any], shape: Shape, value: Any) -> Iterator[Mapping[str, Any]]:
+def of_one_type(details: Iterable[Any], shape: MessageShape, value: Any) -> Iterator[Mapping[str, Any]]:
     """The details of a failed validation at their places in the value, whose names are correct already.
 
     For a value that may be of several types Pydantic reports the errors of all types, each below the name of the type
@@ -123,7 +123,7 @@ def folded_name(name: object) -> str:
     return name.casefold() if isinstance(name, str) else ""
 
 
-def shape_of(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> Shape:
+def shape_of(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> MessageShape:
     """The shape of a type, from Pydantic's core schema. Raises TypeError for a type that no message uses yet."""
     known = definitions or {}
     match schema["type"]:
@@ -132,12 +132,14 @@ def shape_of(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
         case "definition-ref":
             return shape_of(known[schema["schema_ref"]], known)
         case "model":
-            return Shape(objects=(_object_shape(schema, known),))
+            return MessageShape(objects=(_object_shape(schema, known),))
         case "list" | "tuple":
             items = schema["items_schema"]
-            return Shape(items=_union([shape_of(e, known) for e in (items if isinstance(items, list) else [items])]))
+            return MessageShape(
+                items=_union([shape_of(e, known) for e in (items if isinstance(items, list) else [items])])
+            )
         case "dict":
-            return Shape(values=shape_of(schema["values_schema"], known))
+            return MessageShape(values=shape_of(schema["values_schema"], known))
         case "nullable":
             return replace(shape_of(schema["schema"], known), takes_null=True)
         case "union":
@@ -148,20 +150,20 @@ def shape_of(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
             return shape_of(schema["schema"], known)
         case "literal":
             words = [each for each in schema["expected"] if isinstance(each, str)]
-            return Shape(words={folded_name(word): word for word in words}, is_tag=bool(words))
+            return MessageShape(words={folded_name(word): word for word in words}, is_tag=bool(words))
         case "enum":
             words = [each.value for each in schema["members"]]
-            return Shape(words={folded_name(word): word for word in words if isinstance(word, str)})
+            return MessageShape(words={folded_name(word): word for word in words if isinstance(word, str)})
         case "int" | "float":
-            return Shape(is_whole=schema["type"] == "int", is_fraction=schema["type"] == "float")
+            return MessageShape(is_whole=schema["type"] == "int", is_fraction=schema["type"] == "float")
         case "str" | "bool" | "datetime" | "function-plain":
-            return Shape()
+            return MessageShape()
         case other:
             raise TypeError(f"No shape of {other} yet: say here how its content is read")
 
 
-def _union(shapes: Sequence[Shape]) -> Shape:
-    return Shape(
+def _union(shapes: Sequence[MessageShape]) -> MessageShape:
+    return MessageShape(
         objects=tuple(each for shape in shapes for each in shape.objects),
         items=next((shape.items for shape in shapes if shape.items), None),
         values=next((shape.values for shape in shapes if shape.values), None),
@@ -175,10 +177,10 @@ def _union(shapes: Sequence[Shape]) -> Shape:
 
 def _object_shape(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> ObjectShape:
     model: type[BaseModel] = schema["cls"]
-    fields: dict[str, Field] = {}
+    fields: dict[str, ObjectField] = {}
     for attribute, field_schema in _model_fields(schema, definitions).items():
         names = _wire_names(attribute, field_schema.get("validation_alias"))
-        known = Field(names[0], shape_of(field_schema["schema"], definitions))
+        known = ObjectField(names[0], shape_of(field_schema["schema"], definitions))
         for name in names:
             if fields.setdefault(folded_name(name), known) is not known:
                 raise TypeError(f"Two fields of {model.__name__} have the name {name}")

@@ -149,7 +149,12 @@ def return_request(command: ReturnCommand, id: str, position: RecordPosition, at
     """The command as a domain value."""
     if isinstance(command, DeleteReturn):
         return ReturnRequest(
-            *(id, "", False, position, at, command.user),
+            id=id,
+            order_id="",
+            is_new=False,
+            position=position,
+            at=at,
+            by=command.user,
             command_id=command.command_id,
             stores=command.stores,
             is_deletion=True,

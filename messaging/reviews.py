@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter
+from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter, ValidationInfo, field_validator
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticKnownError
 
 from domain.delivery import NEVER_WRITTEN, Written
 from domain.images import MAX_IMAGES, images_of_new_review
@@ -35,6 +36,10 @@ from messaging.schemas import (
     Stores,
     Title,
 )
+
+T = TypeVar("T")
+
+_UNLESS_EDIT: Final = "except in an edit, which has the `id` of a stored review:"
 
 
 def _id_of_image(value: object) -> object:
@@ -72,9 +77,19 @@ class SubmittedReview(Message):
         EntityName | None,
         Field(validation_alias=AliasChoices("EntityName", "entityName"), serialization_alias="EntityName"),
     ] = None
+    # Before the text and the rating, which an import has to contain.
+    source: Annotated[
+        Source | None, Field(description="`import`: `writtenDate` is used; any other value is replaced by `kafka`")
+    ] = None
     title: Title | None = None
-    review: ReviewText
-    rating: Rating
+    review: Annotated[
+        ReviewText | None,
+        Field(validate_default=True, description=f"Required {_UNLESS_EDIT} then its text stays"),
+    ] = None
+    rating: Annotated[
+        Rating | None,
+        Field(validate_default=True, description=f"Required {_UNLESS_EDIT} then its rating stays"),
+    ] = None
     token: Annotated[
         ReviewTokenText,
         Field(
@@ -85,9 +100,6 @@ class SubmittedReview(Message):
     incentivized: Annotated[bool, Field(description="The author received something in return for the review")] = False
     language: Annotated[
         Language, Field(description="BCP 47; if missing, detected in texts of more than 20 characters")
-    ] = None
-    source: Annotated[
-        Source | None, Field(description="`import`: `writtenDate` is used; any other value is replaced by `kafka`")
     ] = None
     written_date: Annotated[
         Moment | None, Field(description="Only for an import: when the review was written; becomes `createdDate`")
@@ -112,6 +124,14 @@ class SubmittedReview(Message):
     editor: SkipJsonSchema[Editor | None] = None
     via: SkipJsonSchema[Source | None] = None
 
+    @field_validator("review", "rating")
+    @classmethod
+    def _check_present(cls, value: T | None, info: ValidationInfo) -> T | None:
+        """The value. Only an edit, which names its review, may omit it."""
+        if value is None and (info.data.get("id") is None or info.data.get("source") is Source.IMPORT):
+            raise PydanticKnownError("missing")
+        return value
+
     @property
     def entity(self) -> Entity:
         """The reviewed object."""
@@ -123,11 +143,18 @@ class SubmittedReview(Message):
         return ReviewIdentity(self.entity, self.store_id, self.user_id)
 
     @property
+    def omitted(self) -> tuple[str, ...]:
+        """The names of the fields that it omits, as only an edit may."""
+        required = {"review": self.review, "rating": self.rating}
+        return tuple(name for name, value in required.items() if value is None)
+
+    @property
     def content(self) -> Content:
         """The part that an edit can change. An import brings images only to new reviews."""
         is_import = self.source is Source.IMPORT
         images = None if self.images is None or is_import else tuple(dict.fromkeys(self.images))
-        return Content(self.review, hundredths(self.rating), self.title, self.user_name, self.entity_name, images)
+        rating = None if self.rating is None else hundredths(self.rating)
+        return Content(self.review, rating, self.title, self.user_name, self.entity_name, images)
 
     def proof(self, token_keys: Sequence[bytes], at: datetime) -> ReviewToken | Refusal | None:
         """The purchase that its token proves, or the reason why it proves none; None without a token."""
@@ -155,7 +182,9 @@ class SubmittedReview(Message):
         identity: ReviewIdentity | None = None,
     ) -> Review:
         """The review that this submission becomes. An import is as old as it says, but never in the future. `identity`
-        is that of the submission, if it is already known."""
+        is that of the submission, if it is already known. Raises ValueError if the text or the rating is omitted."""
+        if self.review is None or self.rating is None:
+            raise ValueError(f"A new review needs {' and '.join(self.omitted)}")
         entity, store_id, user_id = identity or self.identity
         is_import = self.source is Source.IMPORT
         is_dated = is_import and self.written_date is not None and self.written_date < at

@@ -16,7 +16,7 @@ from domain.images import ImageState, StoredImage, UploadRefusal
 from domain.timestamps import EPOCH
 from storage.database import Database, Document, Session, write_all
 from storage.seen import seen_document, seen_from
-from storage.shapes import DATE, STRING, Field, Shape, read
+from storage.shapes import DATE, STRING, RequiredField, Shape, read
 
 COLLECTION: Final = "images"
 
@@ -54,7 +54,9 @@ def _at(document: Document) -> datetime:
     return EPOCH
 
 
-IMAGE: Final = Shape(COLLECTION, {"state": Field(STRING, _state), "at": Field(DATE, _at)}, {"goneAt": None})
+IMAGE: Final = Shape(
+    COLLECTION, {"state": RequiredField(STRING, _state), "at": RequiredField(DATE, _at)}, {"goneAt": None}
+)
 
 
 UnsweptMark = bool | str | datetime

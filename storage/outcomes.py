@@ -16,7 +16,7 @@ REMEMBERED_SECONDS: Final = 86_400
 INDEXES: Final = [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=REMEMBERED_SECONDS)]
 
 
-class Answer(NamedTuple):
+class ItemOutcome(NamedTuple):
     """The outcome of one item of a command."""
 
     command_id: str
@@ -43,7 +43,7 @@ class OutcomeRepository:
     def __init__(self, database: Database) -> None:
         self._outcomes = database[COLLECTION]
 
-    async def remember(self, answers: Iterable[Answer], at: datetime, session: Session | None = None) -> None:
+    async def remember(self, answers: Iterable[ItemOutcome], at: datetime, session: Session | None = None) -> None:
         """Store answers; an item that already has one keeps it."""
         documents = [{"_id": _id(answer.key), **_fields(answer), "at": at} for answer in answers]
         if not documents:
@@ -61,7 +61,7 @@ class OutcomeRepository:
 
     async def answers(
         self, keys: Collection[tuple[str, str]], session: Session | None = None
-    ) -> dict[tuple[str, str], Answer]:
+    ) -> dict[tuple[str, str], ItemOutcome]:
         """The stored answers to these items, each a pair of command id and item id."""
         if not keys:
             return {}
@@ -69,7 +69,7 @@ class OutcomeRepository:
         found = self._outcomes.find({"_id": {"$in": list(by_id)}}, session=session)
         return {by_id[document["_id"]]: _answer(*by_id[document["_id"]], document) async for document in found}
 
-    async def of_command(self, command_id: str, limit: int) -> list[Answer]:
+    async def of_command(self, command_id: str, limit: int) -> list[ItemOutcome]:
         """The stored answers to items of a command, by item, at most `limit`."""
         prefix = _id((command_id, ""))
         # The character after "/" ends the range.
@@ -77,7 +77,7 @@ class OutcomeRepository:
         return [_answer(command_id, document["_id"].removeprefix(prefix), document) async for document in found]
 
 
-def _fields(answer: Answer) -> Document:
+def _fields(answer: ItemOutcome) -> Document:
     fields = {
         "mark": str(answer.mark) if answer.mark else None,
         "status": answer.status,
@@ -88,8 +88,8 @@ def _fields(answer: Answer) -> Document:
     return required | {name: value for name, value in fields.items() if value is not None}
 
 
-def _answer(command_id: str, item_id: str, document: Document) -> Answer:
-    return Answer(
+def _answer(command_id: str, item_id: str, document: Document) -> ItemOutcome:
+    return ItemOutcome(
         command_id,
         item_id,
         outcome=Outcome(document["outcome"]),

@@ -23,12 +23,12 @@ from storage.shapes import StoredDocumentError, is_whole, read, read_for_display
 LONG_TEXT_BYTES: Final = 2_048
 
 _TEXT: Final = {"$cond": [{"$eq": [{"$type": "$review"}, "string"]}, "$review", ""]}
-_TEXT_LENGTH: Final = {"$strLenBytes": _TEXT}
+TEXT_BYTES: Final = {"$strLenBytes": _TEXT}
 LISTED: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title"), 1),
     **dict.fromkeys(("ratingHundredths", "createdDate", "modifiedDate", "status", "nameWanted"), 1),
     **dict.fromkeys(("moderator", "moderationReason", *STORED_FACTS), 1),
-    "review": {"$cond": [{"$lte": [_TEXT_LENGTH, LONG_TEXT_BYTES]}, _TEXT, _TEXT_LENGTH]},
+    "review": {"$cond": [{"$lte": [TEXT_BYTES, LONG_TEXT_BYTES]}, _TEXT, TEXT_BYTES]},
 }
 """The projection of a review in a list, with the length in bytes in place of a long text."""
 

@@ -8,7 +8,7 @@ from domain.reviews import Review
 from storage.batch_size import ONE_ANSWER
 from storage.database import Database, Document, Session, write_all
 from storage.reviews import COLLECTION
-from storage.reviews_documents import EDITABLE, editable_from, edited_fields
+from storage.reviews_documents import EDITABLE, TEXT_BYTES, editable_from, edited_fields
 from storage.reviews_shape import IS_REVIEW
 
 
@@ -23,6 +23,11 @@ class ReviewEditRepository:
         wanted = {"_id": {"$in": list(ids)}, **IS_REVIEW}
         found = self._reviews.find(wanted, EDITABLE, batch_size=ONE_ANSWER, session=session)
         return {document["_id"]: editable_from(document) async for document in found}
+
+    async def text_bytes(self, ids: Collection[str]) -> dict[str, int]:
+        """The lengths of these reviews' texts in bytes, by id; unknown ones are left out."""
+        found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW}, {"review": TEXT_BYTES})
+        return {document["_id"]: document["review"] async for document in found}
 
     async def save(self, reviews: Mapping[str, Review], session: Session) -> None:
         """Write reviews as edits left them."""

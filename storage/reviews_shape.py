@@ -6,7 +6,7 @@ from typing import Final
 from domain.reviews import ReviewStatus
 from domain.timestamps import EPOCH, from_milliseconds
 from storage.database import Document
-from storage.shapes import DATE, STRING, TEXT_OR_NULL, WHOLE, Field, Shape, default_field, irrecoverable_field
+from storage.shapes import DATE, STRING, TEXT_OR_NULL, WHOLE, RequiredField, Shape, default_field, irrecoverable_field
 
 IS_REVIEW: Final[Document] = {"goneAt": None}
 """The filter that leaves out placeholders of refused and deleted reviews, for queries by id: a review without its date
@@ -47,8 +47,8 @@ REVIEW: Final = Shape(
         "review": irrecoverable_field(STRING, ""),
         "ratingHundredths": irrecoverable_field(WHOLE, 0),
         "status": default_field(WHOLE, 0, [int(status) for status in ReviewStatus]),
-        "createdDate": Field(DATE, _created),
-        "modifiedDate": Field(DATE, _modified),
+        "createdDate": RequiredField(DATE, _created),
+        "modifiedDate": RequiredField(DATE, _modified),
     },
     IS_REVIEW,
 )

@@ -52,7 +52,7 @@ class StoredDocumentError(Exception):
         self.reason = reason
 
 
-class Field(NamedTuple):
+class RequiredField(NamedTuple):
     """A field that must be there."""
 
     types: tuple[str, ...]
@@ -70,7 +70,7 @@ class Shape:
     """The fields of those documents of a collection that match `where`."""
 
     collection: str
-    fields: Mapping[str, Field]
+    fields: Mapping[str, RequiredField]
     where: Document
 
     @cached_property
@@ -84,14 +84,14 @@ class Shape:
         return {name: field.values for name, field in self.fields.items() if field.values is not None}
 
 
-def default_field(types: tuple[str, ...], value: Any = None, values: Collection[Any] | None = None) -> Field:
+def default_field(types: tuple[str, ...], value: Any = None, values: Collection[Any] | None = None) -> RequiredField:
     """A field with this default for a missing value."""
-    return Field(types, lambda _: value, values=values)
+    return RequiredField(types, lambda _: value, values=values)
 
 
-def irrecoverable_field(types: tuple[str, ...], value: Any) -> Field:
+def irrecoverable_field(types: tuple[str, ...], value: Any) -> RequiredField:
     """A field whose missing value nobody knows; this one is shown meanwhile."""
-    return Field(types, lambda _: value, is_default=False)
+    return RequiredField(types, lambda _: value, is_default=False)
 
 
 def read(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
@@ -171,5 +171,5 @@ def damaged(shape: Shape) -> Document:
     return {**shape.where, "$nor": [{"$jsonSchema": schema}]}
 
 
-def _is_missing(field: Field, document: Document, name: str) -> bool:
+def _is_missing(field: RequiredField, document: Document, name: str) -> bool:
     return name not in document or (document[name] is None and "null" not in field.types)

@@ -16,7 +16,7 @@ from storage.seen import seen_document, seen_from
 from storage.shapes import (
     STRING,
     TEXT_OR_NULL,
-    Field,
+    RequiredField,
     Shape,
     StoredDocumentError,
     check_whole,
@@ -42,8 +42,8 @@ _PARTS: Final = ("subject", "text", "html")
 TEMPLATE: Final = Shape(
     COLLECTION,
     {
-        "name": Field(STRING, lambda document: str(document["_id"]).partition("?")[0]),
-        **{name: Field(TEXT_OR_NULL, _of_id(name)) for name in ("storeId", "languageCode")},
+        "name": RequiredField(STRING, lambda document: str(document["_id"]).partition("?")[0]),
+        **{name: RequiredField(TEXT_OR_NULL, _of_id(name)) for name in ("storeId", "languageCode")},
         **dict.fromkeys(_PARTS, irrecoverable_field(STRING, "")),
     },
     _SAVED,

@@ -17,7 +17,7 @@ from storage.database import Database, Session, in_transaction, is_database_away
 from storage.images_files import is_store_away
 from storage.moments import server_time
 from storage.outbox import Outbox, Owed, Publish
-from storage.outcomes import Answer
+from storage.outcomes import ItemOutcome
 from storage.repositories import Repositories
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class UnitOfWork:
 
     session: Session
     repositories: Repositories
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[ItemOutcome] = field(default_factory=list)
     messages: list[OutgoingMessage] = field(default_factory=list)
     audited: list[AuditEntry] = field(default_factory=list)
 
@@ -74,7 +74,7 @@ class UnitOfWork:
         """Remember the outcome of an item of a command; not without a command id, by which it is looked up. `message`:
         the reason in words, if the code doesn't say it all."""
         if command_id:
-            self.answers.append(Answer(command_id, item_id, outcome, reason, mark, message=message))
+            self.answers.append(ItemOutcome(command_id, item_id, outcome, reason, mark, message=message))
 
     def emit(self, messages: Iterable[OutgoingMessage]) -> None:
         """Owe messages to Kafka: they are published after the transaction, at least once."""

@@ -15,7 +15,6 @@ from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.forms import LEAST_TIME, FormRefusal, check_key, new_stamp, refusal_of_stamp
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES
-from domain.objects import is_closed
 from domain.stores import Store, refusal
 from storefront.challenges import Challenge, new_challenge, refusal_of_check
 from storefront.door import OF_OBJECT
@@ -92,9 +91,7 @@ async def _keys(services: Services) -> Sequence[bytes]:
 
 
 async def _is_open(services: Services, shopper: Shopper) -> bool:
-    if not shopper.store.settings.reviews_enabled:
-        return False
-    return not is_closed(await services.lookups.objects({shopper.object_key}), shopper.object_key)
+    return shopper.store.settings.reviews_enabled and not await services.lookups.closed({shopper.object_key})
 
 
 def _takes_anonymous(store: Store) -> bool:

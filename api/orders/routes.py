@@ -43,10 +43,8 @@ async def search_orders(
                 proofs = services.purchases.proofs(orders, bought)
                 return [{**order_row(each), "provesPurchase": each.id in proofs} for each in orders]
 
-        after = request.next_page(page)
-        return await services.pages.response(
-            room, {"next": after} if after else {}, pieces_of(page.sizes, page.sizes.__getitem__), rows
-        )
+        pieces = pieces_of(page.sizes, page.sizes.__getitem__)
+        return await services.pages.response(room, {"next": request.next_page(page)}, pieces, rows)
 
 
 # The id comes from the shop, and may contain slashes.

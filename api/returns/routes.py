@@ -79,9 +79,8 @@ async def search_returns(caller: ReturnReader, request: SearchRequest, services:
             with await services.pages.piece(sum(map(size, piece))):
                 return await _rows(services, caller, piece, with_orders=request.with_orders)
 
-        optional = {"totalCount": total, "next": request.next_page(search, page)}
-        fields = {name: value for name, value in optional.items() if value is not None}
-        return await services.pages.response(room, fields, pieces_of(page.found, size), rows)
+        about = {"totalCount": total, "next": request.next_page(search, page)}
+        return await services.pages.response(room, about, pieces_of(page.found, size), rows)
 
 
 @router.post(
@@ -112,7 +111,7 @@ async def _total(services: Services, request: ReturnSearchRequest, search: Retur
     if not request.with_total:
         return None
     count = partial(services.returns.count, replace(search, after=None))
-    return await (count() if search.after is not None else total_count(found, search.skip, search.take, count))
+    return await total_count(found, search.skip, search.take, count, after=search.after)
 
 
 async def _rows(

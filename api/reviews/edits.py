@@ -8,7 +8,7 @@ from api.auth.permissions import forbidden
 from api.commands import Earlier
 from api.services import Services
 from api.stores.bounds import stores_of
-from api.web.problems import ItemError, ProblemError, ProblemKind, unavailable
+from api.web.problems import ItemError, ProblemError, ProblemKind, invalid, unavailable
 from domain.objects import ObjectKey
 from domain.permissions import Caller, Permission
 from domain.reviews import Review, ReviewIdentity
@@ -46,17 +46,20 @@ async def wanted_by(
     services: Services, caller: Caller, reviews: Mapping[str, SubmittedReview], earlier: Earlier
 ) -> list[Wanted]:
     """Separate edits from new reviews, by one look-up of the ids in the request. While the database is unavailable all
-    pass as new: the consumer decides. Raises ProblemError if an id is taken, if the caller may only edit, or if edits
-    can't be distinguished from new reviews that the caller may not submit."""
+    pass as new: the consumer decides. Raises ProblemError if an id is taken, if the caller may only edit, if a new
+    review has no text or rating, or if edits can't be distinguished from new reviews that the caller may not submit."""
     ids = {review.id for review in reviews.values() if review.id}
     holders = await result_or_default(services.lookups.holders(ids), None) if ids else {}
     if holders is None and caller.may(Permission.MODERATE_REVIEWS) and not _may_create_any(caller):
         raise unavailable("The database")
-    holders = holders or {}
+    is_known, holders = holders is not None, holders or {}
     wanted: list[Wanted] = []
     errors: list[ItemError] = []
+    missing: list[ItemError] = []
     for index, (id, review) in enumerate(reviews.items()):
         holder = holders.get(id)
+        if is_known and (holder is None or holder.refused) and id not in earlier.decided:
+            missing += _missing(index, review)
         item = _wanted(caller, id, review, holder)
         if item is None or not await _is_free(services, item, holder, earlier):
             message = Refusal.ID_TAKEN.message
@@ -68,7 +71,15 @@ async def wanted_by(
         raise ProblemError(ProblemKind.ID_TAKEN, f"{errors[0]['message']} Nothing was accepted.", errors)
     if not caller.may(Permission.CREATE_REVIEWS) and not all(item.is_moderated for item in wanted):
         raise forbidden(f"This needs the permission {Permission.CREATE_REVIEWS.value}.")
+    if missing:
+        raise invalid(missing)
     return wanted
+
+
+def _missing(index: int, review: SubmittedReview) -> list[ItemError]:
+    """The errors of a new review that omits what only an edit may."""
+    message = Refusal.INCOMPLETE.message
+    return [{"pointer": f"/{index}/{name}", "code": "missing", "message": message} for name in review.omitted]
 
 
 def _may_create_any(caller: Caller) -> bool:

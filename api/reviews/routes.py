@@ -47,7 +47,7 @@ from domain.stores import Store
 from messaging.reviews import SUBMISSIONS, SubmittedReview
 from messaging.schemas import Id, Message, OptionalId
 from storage.database import IDS_AT_ONCE, in_batches
-from storage.reviews_search import sorts_everything
+from storage.reviews_search import ReviewPage, ReviewSearch, sorts_everything
 
 
 class ChangesRequest(Message):
@@ -84,7 +84,8 @@ async def submit(
     services: Injected,
 ) -> Response:
     """Submit reviews for moderation: all of them, or none if one is refused. With the id of a stored review, edit that
-    one, as its author or as a moderator (`customerReviews:update`). Omitted fields keep their values."""
+    one, as its author or as a moderator (`customerReviews:update`). Omitted fields keep their values. A new review
+    needs `review` and `rating`."""
     return await submit_reviews(services, caller, command, reviews)
 
 
@@ -119,24 +120,8 @@ async def _list_page(
 ) -> Response:
     """One page, with the rows that `row` makes."""
     search = within(caller, request.criteria(services.entity_types))
-
-    async def total(found: int | None) -> int | None:
-        if request.with_total is False:
-            return None
-        count = partial(count_reviews, services, search)
-        if found is None or search.after is not None:
-            return await count()
-        return await total_count(found, search.skip, search.take, count)
-
     with await services.pages.rows(search.take) as room:
-        if sorts_everything(search) and search.phrase is None:
-            page, number = await asyncio.gather(services.reviews.search(search), total(None))  # both take long
-            stores = await services.lookups.stores(store_ids(page.reviews))
-        else:
-            page = await services.reviews.search(search)
-            stores, number = await asyncio.gather(
-                services.lookups.stores(store_ids(page.reviews)), total(len(page.reviews))
-            )
+        page, stores, total = await _find(services, request, search)
         text = sum(len(review.text) for review in page.reviews)
         room.give_back(down_to=page_bytes(len(page.reviews), text))
 
@@ -147,9 +132,32 @@ async def _list_page(
             return [row(review, stores) for review in await _with_texts(services, piece, page.long_texts)]
 
         pieces = pieces_of(page.reviews, size) if page.long_texts else [page.reviews]
-        optional = {"totalCount": number, "next": request.next_page(search, page)}
-        fields = {name: value for name, value in optional.items() if value is not None}
-        return await services.pages.response(room, fields, pieces, rows)
+        about = {"totalCount": total, "next": request.next_page(search, page)}
+        return await services.pages.response(room, about, pieces, rows)
+
+
+async def _find(
+    services: Services, request: ReviewSearchRequest, search: ReviewSearch
+) -> tuple[ReviewPage, Mapping[str, Store], int | None]:
+    """The page of a search, the stores of its reviews, and their total number, if wanted."""
+    if sorts_everything(search) and search.phrase is None:
+        # Both take long.
+        page, total = await asyncio.gather(services.reviews.search(search), _total(services, request, search, None))
+        return page, await services.lookups.stores(store_ids(page.reviews)), total
+    page = await services.reviews.search(search)
+    stores, total = await asyncio.gather(
+        services.lookups.stores(store_ids(page.reviews)), _total(services, request, search, len(page.reviews))
+    )
+    return page, stores, total
+
+
+async def _total(
+    services: Services, request: ReviewSearchRequest, search: ReviewSearch, found: int | None
+) -> int | None:
+    if not request.with_total:
+        return None
+    count = partial(count_reviews, services, search)
+    return await total_count(found, search.skip, search.take, count, after=search.after)
 
 
 async def _with_texts(services: Services, reviews: Sequence[Review], long_texts: Mapping[str, int]) -> Sequence[Review]:

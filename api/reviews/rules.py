@@ -62,11 +62,11 @@ async def check_rules(
     from the rules of stores."""
     proofs = {index: proof for index, proof in proofs.items() if index in wanted}
     ruled = {index: item for index, item in wanted.items() if not item.is_moderated}
-    objects, reasons = await asyncio.gather(
-        result_or_default(services.lookups.objects({item.object_key for item in ruled.values()}), {}),
+    closed, reasons = await asyncio.gather(
+        result_or_default(services.lookups.closed({item.object_key for item in ruled.values()}), set()),
         _reasons_of_stores(services, ruled, proofs),
     )
-    reasons |= {index: Refusal.REVIEWS_DISABLED for index, item in ruled.items() if is_closed(objects, item.object_key)}
+    reasons |= {index: Refusal.REVIEWS_DISABLED for index, item in ruled.items() if item.object_key in closed}
     reasons |= await _reasons_of_tokens(services, wanted, proofs)
     errors: list[ItemError] = [
         {"pointer": f"/{index}", "code": reason.value, "message": reason.message}

@@ -66,9 +66,10 @@ class PageBudget(Budget):
         pieces: Sequence[T],
         render: Callable[[T], Awaitable[Sequence[Any]]],
     ) -> Response:
-        """The response of a page: the fields of `about`, and its pieces, each rendered as rows in its turn. The first
-        one is rendered here, so that a problem can still become the response; a later one that can't be rendered closes
-        the connection."""
+        """The response of a page: the fields of `about` that aren't None, and its pieces, each rendered as rows in its
+        turn. The first one is rendered here, so that a problem can still become the response; a later one that can't be
+        rendered closes the connection."""
+        about = {name: value for name, value in about.items() if value is not None}
         if len(pieces) <= 1:
             return JsonResponse({**about, "results": await render(pieces[0]) if pieces else []})
 

@@ -78,7 +78,12 @@ def the_one_given(field: tuple[str, T | None], other: tuple[str, T | None]) -> T
     return field[1] or other[1] or None
 
 
-async def total_count(found: int, skip: int, take: int, count: Callable[[], Awaitable[int]]) -> int:
-    """The number of rows over all pages, if this one has `found`; counted only if it can't be derived."""
+async def total_count(
+    found: int | None, skip: int, take: int, count: Callable[[], Awaitable[int]], *, after: object = None
+) -> int:
+    """The number of rows over all pages, if this one has `found` (None: not known yet), and begins `after` a cursor or
+    at `skip`; counted only if it can't be derived."""
     # A page that isn't full is the last one, unless it starts beyond the end.
-    return skip + found if found < take and (found or not skip) else await count()
+    if found is not None and after is None and found < take and (found or not skip):
+        return skip + found
+    return await count()

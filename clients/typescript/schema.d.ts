@@ -117,7 +117,8 @@ export interface paths {
         /**
          * Submit
          * @description Submit reviews for moderation: all of them, or none if one is refused. With the id of a stored review, edit that
-         *     one, as its author or as a moderator (`customerReviews:update`). Omitted fields keep their values.
+         *     one, as its author or as a moderator (`customerReviews:update`). Omitted fields keep their values. A new review
+         *     needs `review` and `rating`.
          */
         post: operations["submitReviews"];
         /**
@@ -2099,7 +2100,7 @@ export interface components {
          * @description The reason for refusing a review, such as a rule of its store or an id that is taken.
          * @enum {string}
          */
-        Refusal: "unknown-store" | "reviews-disabled" | "anonymous-not-allowed" | "purchase-required" | "duplicate-review" | "id-taken" | "token-invalid" | "token-expired" | "token-mismatch" | "token-used" | "unknown-image" | "image-refused" | "image-of-another";
+        Refusal: "unknown-store" | "reviews-disabled" | "anonymous-not-allowed" | "purchase-required" | "duplicate-review" | "id-taken" | "incomplete" | "token-invalid" | "token-expired" | "token-mismatch" | "token-used" | "unknown-image" | "image-refused" | "image-of-another";
         /** @description The reason why the consumer of the topic would dead-letter a message. */
         RefusedAgain: {
             code: string;
@@ -2619,8 +2620,10 @@ export interface components {
             EntityType: string;
             EntityName?: string | null;
             title?: string | null;
-            review: string;
-            rating: number;
+            /** @description Required except in an edit, which has the `id` of a stored review: then its text stays */
+            review?: string | null;
+            /** @description Required except in an edit, which has the `id` of a stored review: then its rating stays */
+            rating?: number | null;
             /** @description Review token from the link in a reminder: proves the purchase and the author; valid once */
             token?: string | null;
             /**

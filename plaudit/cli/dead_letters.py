@@ -118,7 +118,7 @@ def replay(
 ) -> None:
     """Publish dead letters to their topics again, each once, in order."""
     from plaudit.tools.dead_letters import Filter, named_letter
-    from plaudit.tools.dead_letters_replay import Replay, replay_dead_letters
+    from plaudit.tools.dead_letters_replay import ReplayOptions, replay_dead_letters
 
     mended = value.read_bytes() if value else None
 
@@ -126,7 +126,8 @@ def replay(
         letter = named_letter(settings.topics, topic, partition, offset)
         topics, letters = None if letter else topic, [*(places or ()), *letter]
         wanted = Filter(topics=topics, codes=code, since=since, until=until, limit=limit, places=letters)
-        await replay_dead_letters(settings, out, errors, Replay(wanted, mended=mended, again=again, dry_run=dry_run))
+        options = ReplayOptions(wanted, mended=mended, again=again, dry_run=dry_run)
+        await replay_dead_letters(settings, out, errors, options)
 
     run_tool(as_json, work)
 
@@ -146,8 +147,8 @@ def discard(
 ) -> None:
     """Settle open dead letters without publishing them; lists, counts and replays then leave them out."""
     from plaudit.tools.dead_letters import Filter
-    from plaudit.tools.dead_letters_replay import Discard, discard_dead_letters
+    from plaudit.tools.dead_letters_replay import DiscardOptions, discard_dead_letters
 
     wanted = Filter(topics=topic, codes=code, since=since, until=until, limit=limit, places=places or ())
-    order = Discard(wanted, reason, everything=everything, dry_run=dry_run)
-    run_tool(as_json, discard_dead_letters, errors, order)
+    options = DiscardOptions(wanted, reason, everything=everything, dry_run=dry_run)
+    run_tool(as_json, discard_dead_letters, errors, options)

@@ -43,7 +43,7 @@ _LEFT_OUT: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class ReplayOptions:
     """The options of a replay. `mended` replaces the value of the single named letter."""
 
     wanted: Filter
@@ -53,7 +53,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class Discard:
+class DiscardOptions:
     """The options of a discard. `everything` is required without a criterion, and refused beside one."""
 
     wanted: Filter
@@ -62,7 +62,7 @@ class Discard:
     dry_run: bool = False
 
 
-async def replay_dead_letters(settings: Settings, out: Terminal, progress: Terminal, order: Replay) -> None:
+async def replay_dead_letters(settings: Settings, out: Terminal, progress: Terminal, options: ReplayOptions) -> None:
     """Publish letters to their topics again, and print their number.
 
     Letters are marked in the transaction that writes their messages to the outbox. If the run is cut short, a worker or
@@ -72,37 +72,37 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
 
     Raises UsageError or CommandError.
     """
-    order.wanted.check()
-    if order.mended is not None and len(set(order.wanted.places)) != 1:
+    options.wanted.check()
+    if options.mended is not None and len(set(options.wanted.places)) != 1:
         raise UsageError(
             "--value replaces the value of one letter: name it by its place, like review-submissions/3/17."
         )
-    if order.mended is not None:
-        _check_mended(order.mended, order.wanted.places[0].topic)
+    if options.mended is not None:
+        _check_mended(options.mended, options.wanted.places[0].topic)
     replayed, left_out = 0, Counter[ReplayObstacle]()
-    topics = topics_of(settings.topics, [place.topic for place in order.wanted.places] or order.wanted.topics)
+    topics = topics_of(settings.topics, [place.topic for place in options.wanted.places] or options.wanted.topics)
     async with reached(settings, *topics) as (database, publisher):
         repositories = Repositories(database, erasure_keys=settings.privacy.keys())
         transactions = Transactions(database, repositories, publisher.publish)
-        limit = order.wanted.limit
+        limit = options.wanted.limit
         with progress.status("Replaying dead letters") as status:
-            async for letters in letters_with_state(settings, database, replace(order.wanted, limit=None)):
+            async for letters in letters_with_state(settings, database, replace(options.wanted, limit=None)):
                 for chunk in _in_parts(letters):
                     left = None if limit is None else limit - replayed
-                    if order.dry_run:
-                        done, hindered = await _choose(chunk, order, left, repositories)
+                    if options.dry_run:
+                        done, hindered = await _choose(chunk, options, left, repositories)
                     else:
                         # To keep the order, first publish what an earlier replay has marked.
                         await transactions.outbox.settle_before(datetime.now(UTC))
-                        done, hindered = await transactions.run(partial(_replay, chunk, order, left))
+                        done, hindered = await transactions.run(partial(_replay, chunk, options, left))
                     replayed += len(done)
                     left_out += hindered
                     status.update(f"Replaying dead letters: {replayed} published")
                 if replayed == limit:
                     break
     counts = {reason.value: left_out[reason] for reason in _LEFT_OUT}
-    out.set_result({"replayed": replayed, "dryRun": order.dry_run, "leftOut": counts})
-    out.print(f"{'Would replay' if order.dry_run else 'Replayed'} {quantity(replayed, 'dead letter')}.")
+    out.set_result({"replayed": replayed, "dryRun": options.dry_run, "leftOut": counts})
+    out.print(f"{'Would replay' if options.dry_run else 'Replayed'} {quantity(replayed, 'dead letter')}.")
     for reason, text in _LEFT_OUT.items():
         if left_out[reason]:
             out.print(f"Left out {quantity(left_out[reason], 'dead letter')} {text}")
@@ -117,25 +117,25 @@ def _check_mended(mended: bytes, topic: Topic) -> None:
 
 
 async def _replay(
-    letters: Sequence[LetterWithState], order: Replay, left: int | None, work: UnitOfWork
+    letters: Sequence[LetterWithState], options: ReplayOptions, left: int | None, work: UnitOfWork
 ) -> tuple[list[LetterWithState], Counter[ReplayObstacle]]:
-    chosen, left_out = await _choose(letters, order, left, work.repositories, work)
+    chosen, left_out = await _choose(letters, options, left, work.repositories, work)
     now, stored = datetime.now(UTC), work.repositories
     ids = [letter_id(each.letter) for each in chosen]
     earlier = await stored.replays.marks(ids, work.session)
     await stored.replays.remember({letter_id(e.letter): first_letter_id(e.letter) for e in chosen}, now, work.session)
     work.emit(
-        replayed_message(each.letter, value=order.mended, earlier=earlier.get(id, UNMARKED).times)
+        replayed_message(each.letter, value=options.mended, earlier=earlier.get(id, UNMARKED).times)
         for id, each in zip(ids, chosen, strict=True)
     )
-    fields = () if order.mended is None else ("value",)
+    fields = () if options.mended is None else ("value",)
     work.audit([_audit_entry(each, AuditAction.REPLAY, now, fields=fields) for each in chosen])
     return chosen, left_out
 
 
 async def _choose(
     letters: Sequence[LetterWithState],
-    order: Replay,
+    options: ReplayOptions,
     left: int | None,
     stored: Repositories,
     work: UnitOfWork | None = None,
@@ -145,7 +145,7 @@ async def _choose(
     replayable = {letter_id(letter) for letter in await stored.erasures.replayable([each.letter for each in letters])}
     chosen: list[LetterWithState] = []
     left_out = Counter[ReplayObstacle]()
-    is_named = order.wanted.names_letters
+    is_named = options.wanted.names_letters
     for each in letters:
         if len(chosen) == left:
             break
@@ -155,8 +155,8 @@ async def _choose(
         state = marks.get(id, UNMARKED).state
         if each.failed_again and state is LetterState.OPEN and not is_named:
             state = LetterState.REPLAYED
-        again = order.again and (is_named or state is not LetterState.DISCARDED)
-        reason = replay_obstacle(each.letter, order.mended, state=state, is_replayable=id in replayable, again=again)
+        again = options.again and (is_named or state is not LetterState.DISCARDED)
+        reason = replay_obstacle(each.letter, options.mended, state=state, is_replayable=id in replayable, again=again)
         if reason is None:
             chosen.append(each)
         else:
@@ -164,29 +164,29 @@ async def _choose(
     return chosen, left_out
 
 
-async def discard_dead_letters(settings: Settings, out: Terminal, progress: Terminal, order: Discard) -> None:
+async def discard_dead_letters(settings: Settings, out: Terminal, progress: Terminal, options: DiscardOptions) -> None:
     """Settle open letters without publishing them, with a reason in the audit log, and print their number.
 
     Kafka keeps them until the retention of their topics expires. Raises UsageError or CommandError.
     """
-    order.wanted.check()
-    if order.wanted.is_everything and not order.everything:
+    options.wanted.check()
+    if options.wanted.is_everything and not options.everything:
         raise UsageError("Name letters by their places or by a filter, or use --all to discard all open letters.")
-    if order.everything and not order.wanted.is_everything:
+    if options.everything and not options.wanted.is_everything:
         raise UsageError("--all discards all open letters: omit it if you name places or a filter.")
-    if not order.reason.strip():
+    if not options.reason.strip():
         raise UsageError("--reason must not be empty.")
     count = 0
     async with reached(settings) as (database, publisher):
         transactions = Transactions(database, Repositories(database), publisher.publish)
         with progress.status("Discarding dead letters") as status:
-            async for letters in letters_with_state(settings, database, order.wanted, [LetterState.OPEN]):
-                if not order.dry_run:
-                    await transactions.run(partial(_discard, letters, order.reason))
+            async for letters in letters_with_state(settings, database, options.wanted, [LetterState.OPEN]):
+                if not options.dry_run:
+                    await transactions.run(partial(_discard, letters, options.reason))
                 count += len(letters)
                 status.update(f"Discarding dead letters: {count}")
-    out.set_result({"discarded": count, "dryRun": order.dry_run})
-    out.print(f"{'Would discard' if order.dry_run else 'Discarded'} {quantity(count, 'dead letter')}.")
+    out.set_result({"discarded": count, "dryRun": options.dry_run})
+    out.print(f"{'Would discard' if options.dry_run else 'Discarded'} {quantity(count, 'dead letter')}.")
 
 
 async def _discard(letters: Sequence[LetterWithState], reason: str, work: UnitOfWork) -> None:

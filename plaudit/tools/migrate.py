@@ -36,6 +36,7 @@ from plaudit.tools.migration_lease import MigrationLease, migration_lease
 from plaudit.tools.servers import check_database, check_topics
 from storage.database import Database
 from storage.id_ranges import SIZE
+from storage.images_files import files_in_memory
 from storage.mending import SHAPES, Id, Mended, Mender
 from storage.migrations import WORK, StepWork
 from storage.schema import SchemaMarks, SchemaRefusedError, StepProgress
@@ -184,7 +185,9 @@ async def migrate(settings: Settings, out: Terminal, progress: Console, *, dry_r
             report = await _dry_run(database, mark, progress, compatible=compatible)
         else:
             await check_topics(settings, [settings.topics.name(topic) for topic in (Topic.REVIEWS, Topic.EVENTS)])
-            async with _migration(settings, database, Services(database, publisher, settings.topics), progress) as run:
+            # A migration reads and writes no images.
+            services = Services(database, publisher, settings.topics, files_in_memory())
+            async with _migration(settings, database, services, progress) as run:
                 missing = missing_steps(await run.marks.load(), compatible=compatible)
                 steps = [await run.make(step) for step in missing]
                 # Mending scans all documents: in a large database it would add hours to each release.

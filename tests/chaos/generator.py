@@ -272,16 +272,21 @@ class Reviewer(Actor):
         self.world.model.submit_by_rival(id)
         self.world.ledger.acknowledge("wanted by another author", id)
 
-    def edited(self, id: str, **fields: Any) -> Json:
-        """The review with another title and rating."""
+    async def edited(self, id: str, **fields: Any) -> Json:
+        """The review with another title, text and rating; once it is stored, some edits omit text, rating or both."""
         known, marker = self.world.model.reviews[id], self.new_id("edit")
-        return self.review(id=id, EntityId=known.entity, storeId=known.store, title=marker, **fields)
+        review = self.review(id=id, EntityId=known.entity, storeId=known.store, title=marker, **fields)
+        omitted = self.rng.choice([(), (), ("review",), ("rating",), ("review", "rating")])
+        # The version before requires both.
+        if not omitted or self.world.is_mixed or (await self.world.http.send("GET", f"{REVIEWS}/{id}")).status != 200:
+            return review
+        return {name: value for name, value in review.items() if name not in omitted}
 
     async def edit_by_http(self) -> None:
         id = self.rng.choice(self.own_ids)
         if id not in self.world.model.reviews:
             return
-        review = self.edited(id, userId=None)
+        review = await self.edited(id, userId=None)
         del review["storeId"]
         wait = self.rng.choice([None, None, 5])
         answer = await self.world.http.send("POST", REVIEWS, [review], key=self.new_id("key"), wait=wait)
@@ -296,7 +301,7 @@ class Reviewer(Actor):
         for id in self.rng.sample(self.own_ids, min(len(self.own_ids), 4)):
             known = self.world.model.reviews.get(id)
             if known is not None and known.store == OPEN_STORE:
-                review = self.edited(id)
+                review = await self.edited(id)
                 await self.publish("review-submissions", f"Product:{known.entity}", review)
                 outcome = self.world.model.edit(id, review, is_reset=False)
                 self.world.ledger.acknowledge(f"edited by Kafka to {review['title']}: {outcome}", id)

@@ -172,12 +172,13 @@ class Model:
         return "applied"
 
     def edit(self, id: str, body: Json, *, is_reset: bool) -> str:
-        """Replace rating, title, text and author's name of a review, and set its status to New if `is_reset`."""
+        """Replace title and author's name of a review, also rating and text unless the edit omits them, and set its
+        status to New if `is_reset`."""
         review = self.reviews[id]
         if review.status is None:
             return "refused"
-        review.rating, review.title, review.text = body["rating"], body["title"], body["review"]
-        review.author_name = body["userName"]
+        review.rating, review.text = body.get("rating", review.rating), body.get("review", review.text)
+        review.title, review.author_name = body["title"], body["userName"]
         if is_reset:
             review.status = "New"
         return "applied"

@@ -10,8 +10,6 @@ from prometheus_client import Gauge
 from structlog.testing import capture_logs
 
 from api.metrics import Gauges
-from api.services import Services
-from domain.entity_types import SAMPLE
 from domain.findings import Level
 from messaging import metrics
 from messaging.kafka.administration import admin_client
@@ -22,6 +20,7 @@ from messaging.topics import Topic, TopicNames
 from storage.checks import check_mongo
 from storage.database import Database
 from storage.leases import REMINDERS, LeaseRepository
+from tests.support.app import facade_services
 from tests.support.facade import new_id
 from tests.support.service import Servers, own_database
 from tests.support.topics import delete_topic
@@ -39,7 +38,7 @@ async def refresh_gauges(database: Database, *, is_known: bool = True) -> None:
     publisher = Publisher(KafkaConnection("127.0.0.1:1"))
 
     async def is_mongo_known() -> float | None:
-        await Gauges(Services(database, publisher, TopicNames("t."), version="1", entity_types=SAMPLE)).refresh()
+        await Gauges(facade_services(database, publisher)).refresh()
         return value(metrics.STATE_KNOWN, what="mongodb")
 
     await eventually(is_mongo_known, float(is_known).__eq__)
@@ -133,7 +132,7 @@ async def test_deleted_partition_has_no_lag(servers: Servers) -> None:
     lag, topics = ConsumerLag(connection, names, timeout=60), (Topic.ORDER_EVENTS, Topic.STORE_UPDATES)
     async with own_database(servers) as database, admin_client(connection) as admin:
         await admin.create_topics([NewTopic(names.name(topic), 1, 1) for topic in topics])
-        services = Services(database, Publisher(connection), names, version="1", entity_types=SAMPLE, lag=lag)
+        services = facade_services(database, Publisher(connection), names, lag=lag)
         gauges = Gauges(services)
 
         async def with_lag() -> set[str]:
@@ -162,7 +161,7 @@ async def test_missing_authorization_is_logged_once(servers: Servers, monkeypatc
     connection, names = KafkaConnection(servers.kafka), TopicNames("t.")
     async with own_database(servers) as database:
         lag = UnauthorizedLag(connection, names)
-        gauges = Gauges(Services(database, Publisher(connection), names, version="1", entity_types=SAMPLE, lag=lag))
+        gauges = Gauges(facade_services(database, Publisher(connection), names, lag=lag))
         with capture_logs() as logs:
             for _ in range(2):
                 gauges.asked_at = float("-inf")

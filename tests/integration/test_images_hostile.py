@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from consumers.images_rebuild import Answer, run_child
+from consumers.images_rebuild import RebuildResult, run_child
 from domain.findings import Level
 from domain.images import SIZES, Rebuilt, UploadRefusal
 from plaudit.config import Settings
@@ -19,7 +19,7 @@ from tests.support.images import opened
 MOST_KIB = 400_000_000 // 1024
 
 
-async def check(files: ImageFiles, name: str, content: bytes) -> tuple[Answer, bool]:
+async def check(files: ImageFiles, name: str, content: bytes) -> tuple[RebuildResult, bool]:
     """Rebuild a file through the store; returns its answer, and whether it was rebuilt into clean files."""
     id = str(uuid4())
     await files.put_upload(id, "0" * 32, content)
@@ -47,11 +47,11 @@ async def check(files: ImageFiles, name: str, content: bytes) -> tuple[Answer, b
     return answer, True
 
 
-async def check_all(files: ImageFiles, wanted: list[tuple[str, bytes]], at_once: int = 2) -> dict[str, Answer]:
+async def check_all(files: ImageFiles, wanted: list[tuple[str, bytes]], at_once: int = 2) -> dict[str, RebuildResult]:
     """Check files, at most `at_once` concurrently; returns the answers by name, and asserts their bound of memory."""
     turns = asyncio.Semaphore(at_once)
 
-    async def one(name: str, content: bytes) -> tuple[str, Answer]:
+    async def one(name: str, content: bytes) -> tuple[str, RebuildResult]:
         async with turns:
             return name, (await check(files, name, content))[0]
 

@@ -14,14 +14,13 @@ from api.app import create_app
 from api.auth import timed_cache
 from api.auth.api_keys import REMEMBERED_SECONDS, ApiKeys, secret_digest
 from api.auth.authentication import RefusedCredentialError
-from api.services import Services
 from api.web.limits import RateLimit
 from domain.permissions import Caller, Permission
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
-from messaging.topics import TopicNames
 from storage.database import connect
 from storage.keys import ApiKey, ApiKeyRepository
+from tests.support.app import facade_services
 from tests.support.service import Servers, Service
 
 SECRET = "s" * 43
@@ -125,7 +124,7 @@ async def _app(servers: Servers, keys: ApiKeyRepository, name: str) -> AsyncIter
     mongo, database = connect(servers.mongo, name)
     async with mongo:
         publisher = Publisher(KafkaConnection(servers.kafka))
-        services = Services(database, publisher, TopicNames("test."), version="1", authenticator=ApiKeys(keys))
+        services = facade_services(database, publisher, authenticator=ApiKeys(keys))
         yield create_app(services, rate_limit=RateLimit(0.001, burst=3))
         await publisher.stop()
 

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from api.app import create_app
-from api.services import Services
 from storage.reviews import ReviewRepository
-from tests.support.app import client_of
+from tests.support.app import client_of, facade_services
 from tests.support.consumers import TOPICS, opened_desk
 from tests.support.service import Servers
 
@@ -17,7 +16,7 @@ async def test_decision_between_two_reads_counts_once(servers: Servers, monkeypa
         review = desk.review(rating=4)
         await desk.submit(desk.records(review))
         await desk.moderate(("approve", review["id"]))
-        services = Services(desk.database, desk.kafka, TOPICS, version="1.2.3")
+        services = facade_services(desk.database, desk.kafka, TOPICS)
         read = ReviewRepository.get
 
         async def get(reviews: ReviewRepository, *arguments: Any) -> Any:
@@ -43,7 +42,7 @@ async def test_damaged_tally_never_shows_negative_counts(servers: Servers) -> No
         await desk.submit(desk.records(review))
         await desk.moderate(("approve", review["id"]))
         await desk.database["ratings"].update_one({"entityId": desk.product}, {"$set": {"count": "1"}})
-        services = Services(desk.database, desk.kafka, TOPICS, version="1.2.3")
+        services = facade_services(desk.database, desk.kafka, TOPICS)
         async with client_of(create_app(services)) as http:
             impact = (await http.get(f"/api/customerReviews/{review['id']}/impact")).json()
         assert impact["ifNotApproved"] == {"value": 0.0, "reviewCount": 0}

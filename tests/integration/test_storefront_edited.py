@@ -9,20 +9,18 @@ import pytest
 from fastapi import FastAPI
 
 from api.app import create_app
-from api.services import Services
 from domain.delivery import RecordPosition
 from domain.objects import ObjectFacts, ObjectKey
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import Review, ReviewStatus
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
-from messaging.topics import TopicNames
 from storage.database import Database, in_transaction
 from storage.objects import ObjectRepository
 from storage.ratings import RatingRepository
 from storage.reviews import ReviewRepository
 from storefront.app import add_storefront
-from tests.support.app import NOWHERE, client_of
+from tests.support.app import NOWHERE, client_of, facade_services
 from tests.support.service import Servers, own_database
 
 STORE, CAMERA = "shop", Entity("Product", "camera")
@@ -33,7 +31,7 @@ ADDRESSES = (f"{STORE}/Product/camera/reviews", f"{STORE}/Product/camera/jsonld"
 
 def app_of(database: Database) -> FastAPI:
     """Create the API with its storefront, without Kafka."""
-    app = create_app(Services(database, Publisher(KafkaConnection(NOWHERE)), TopicNames("test."), version="1"))
+    app = create_app(facade_services(database, Publisher(KafkaConnection(NOWHERE))))
     add_storefront(app)
     return app
 

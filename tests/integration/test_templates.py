@@ -13,6 +13,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import connect
+from storage.images_files import files_in_memory
 from storage.mails import StoredRecord
 from storage.templates import TemplateRepository
 from tests.support.facade import Facade, body_of, new_id, once, problem_of
@@ -200,7 +201,7 @@ async def test_replay_does_not_restore_template(service: Service) -> None:
     async with client:
         templates = TemplateRepository(database)
         publisher = Publisher(KafkaConnection(service.servers.kafka))
-        consumer = StoreConsumer(Services(database, publisher, TopicNames(service.prefix)))
+        consumer = StoreConsumer(Services(database, publisher, TopicNames(service.prefix), files_in_memory()))
         inbox = Inbox(Topic.STORE_UPDATES, consumer, publisher.publish, is_slow=True)
 
         async def subject() -> str | None:

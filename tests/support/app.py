@@ -17,13 +17,20 @@ from api.web.problems import ProblemError
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
-from storage.database import connect
+from storage.database import Database, connect
+from storage.images_files import files_in_memory
 
 from .facade import problem_of as problem_of
 from .service import Json
 
 NOWHERE: Final = "127.0.0.1:1"
+TOPICS: Final = TopicNames("test.")
 REVIEW: Final[Json] = {"EntityId": "1", "EntityType": "Product", "review": "Good", "rating": 4}
+
+
+def facade_services(database: Database, publisher: Publisher, topics: TopicNames = TOPICS, **options: Any) -> Services:
+    """The services of an application, with images in memory unless `options` of `Services` say otherwise."""
+    return Services(database, publisher, topics, **{"version": "1.2.3", "image_files": files_in_memory(), **options})
 
 
 @asynccontextmanager
@@ -31,7 +38,7 @@ async def app_without_servers(*, app: Json | None = None, **services: Any) -> As
     """The application. `app` are options of `create_app`, `services` those of `Services`."""
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0)
     publisher = Publisher(KafkaConnection(NOWHERE), timeout=0.1)
-    yield create_app(Services(database, publisher, TopicNames("test."), version="1.2.3", **services), **(app or {}))
+    yield create_app(facade_services(database, publisher, **services), **(app or {}))
     await publisher.stop()
     await client.close()
 

@@ -38,6 +38,7 @@ from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
 from messaging.verdicts import MODERATION_VERDICT
 from storage.database import Database
+from storage.images_files import files_in_memory
 
 from .app import NOWHERE
 from .facade import new_id, submission
@@ -190,4 +191,5 @@ async def opened_desk(servers: Servers) -> AsyncIterator[Desk]:
     """Consumers on a database of their own, which is dropped after the block."""
     async with own_database(servers) as database:
         kafka = RecordingKafka()
-        yield Desk(database, Services(database, kafka, TOPICS).with_patience(partial(retry, "outbox")), kafka)
+        services = Services(database, kafka, TOPICS, files_in_memory())
+        yield Desk(database, services.with_patience(partial(retry, "outbox")), kafka)

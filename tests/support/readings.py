@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from messaging.reading_shapes import Field, ObjectShape, Shape, folded_name
+from messaging.reading_shapes import MessageShape, ObjectField, ObjectShape, folded_name
 
 Place = tuple[str | int, ...]
 
@@ -16,7 +16,7 @@ class KnownField:
     """A field in a sample: its path, its shape, the object it belongs to, and the names it could have."""
 
     place: Place
-    known: Field
+    known: ObjectField
     parent: ObjectShape
     siblings: tuple[str, ...]
 
@@ -31,7 +31,7 @@ class Twice(dict[str, Any]):
     more: tuple[str, Any]
 
 
-def fields_in(sample: Any, shape: Shape, place: Place = ()) -> Iterator[KnownField]:
+def fields_in(sample: Any, shape: MessageShape, place: Place = ()) -> Iterator[KnownField]:
     """Every field of a sample at every depth."""
     if isinstance(sample, list) and shape.items:
         for index, item in enumerate(sample):
@@ -48,7 +48,7 @@ def fields_in(sample: Any, shape: Shape, place: Place = ()) -> Iterator[KnownFie
             yield from fields_in(value, known.shape, (*place, name))
 
 
-def objects_in(shape: Shape) -> Iterator[ObjectShape]:
+def objects_in(shape: MessageShape) -> Iterator[ObjectShape]:
     """Every object shape that a value of the type can contain."""
     for each in shape.objects:
         yield each

@@ -24,7 +24,7 @@ from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from messaging.decoding import mark_in
 from messaging.envelope import of_command
-from storage.outcomes import Answer
+from storage.outcomes import ItemOutcome
 from storefront.app import ROUTERS as STOREFRONT
 
 GOOD = (Outcome.APPLIED, Outcome.UNCHANGED)
@@ -107,25 +107,25 @@ class _EmptyQueue:
 
 
 class _Outcomes:
-    def __init__(self, answers: Sequence[Answer]) -> None:
+    def __init__(self, answers: Sequence[ItemOutcome]) -> None:
         self.known = {answer.key: answer for answer in answers}
 
-    async def answers(self, keys: Collection[Key]) -> dict[Key, Answer]:
+    async def answers(self, keys: Collection[Key]) -> dict[Key, ItemOutcome]:
         return {key: self.known[key] for key in keys if key in self.known}
 
 
 class _Services:
     """The parts of the facade's services that a wait needs."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: ItemOutcome) -> None:
         self.outcomes = _Outcomes(answers)
         self.waits = Waits(self.outcomes.answers, most=1, most_per_client=1)
         self.parked_moderation = self.returns = _EmptyQueue()
 
 
 async def test_key_reused_at_another_facade_is_reported() -> None:
-    taken = Answer("c1", "a", Outcome.APPLIED, mark=CommandMark(2, "aa"))
-    mine = Answer("c1", "b", Outcome.REFUSED, "status-changed", CommandMark(2, "bb"), "Approved", "anna")
+    taken = ItemOutcome("c1", "a", Outcome.APPLIED, mark=CommandMark(2, "aa"))
+    mine = ItemOutcome("c1", "b", Outcome.REFUSED, "status-changed", CommandMark(2, "bb"), "Approved", "anna")
     services = cast(Services, _Services(taken, mine))
     assert await results_within(services, "c1", CommandMark(2, "bb"), ["a", "b"], 5) == {
         "a": {"id": "a", "outcome": "refused", "reason": KEY_REUSED},
@@ -191,14 +191,14 @@ def test_bodies_are_read_before_the_command_id_is_computed() -> None:
 class _Facade:
     """The parts of the facade's services that publish commands; MongoDB can be made unavailable."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: ItemOutcome) -> None:
         self.stored = answers
         self.is_away = False
         self.published = 0
         self.outcomes = self.publisher = self
         self.recent_commands = RecentCommands()
 
-    async def of_command(self, command_id: str, limit: int) -> list[Answer]:
+    async def of_command(self, command_id: str, limit: int) -> list[ItemOutcome]:
         if self.is_away:
             raise AutoReconnect
         return [answer for answer in self.stored if answer.command_id == command_id][:limit]
@@ -216,7 +216,7 @@ class _Facade:
 
 
 async def test_refused_request_does_not_take_over_the_key() -> None:
-    facade = _Facade(Answer("c1", "a", Outcome.APPLIED, mark=CommandMark(1, "aa")))
+    facade = _Facade(ItemOutcome("c1", "a", Outcome.APPLIED, mark=CommandMark(1, "aa")))
     assert await facade.send("bb") == 422
     facade.is_away = True
     assert [await facade.send(content) for content in ("aa", "bb")] == [202, 422]
@@ -226,11 +226,11 @@ async def test_refused_request_does_not_take_over_the_key() -> None:
 async def test_only_outcomes_of_the_same_request_are_reused() -> None:
     mine = CommandMark(3, "aa", "cc")
     facade = _Facade(
-        Answer("c1", "mine", Outcome.APPLIED, mark=mine),
-        Answer("c1", "other-content", Outcome.APPLIED, mark=CommandMark(3, "bb", "cc")),
-        Answer("c1", "other-caller", Outcome.APPLIED, mark=CommandMark(3, "aa", "dd")),
-        Answer("c1", "no-mark", Outcome.APPLIED),
-        Answer("c2", "other-command", Outcome.APPLIED, mark=mine),
+        ItemOutcome("c1", "mine", Outcome.APPLIED, mark=mine),
+        ItemOutcome("c1", "other-content", Outcome.APPLIED, mark=CommandMark(3, "bb", "cc")),
+        ItemOutcome("c1", "other-caller", Outcome.APPLIED, mark=CommandMark(3, "aa", "dd")),
+        ItemOutcome("c1", "no-mark", Outcome.APPLIED),
+        ItemOutcome("c2", "other-command", Outcome.APPLIED, mark=mine),
     )
     services = cast(Services, facade)
     command = Command("c1", None, repeatable=True, client="", content="aa", caller="cc")

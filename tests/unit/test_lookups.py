@@ -5,21 +5,19 @@ import asyncio
 import pytest
 from pymongo.errors import AutoReconnect, ExecutionTimeout, NetworkTimeout, PyMongoError
 
-from api.services import Services
 from domain.feed import MOST_BYTES, feed_bytes
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
-from messaging.topics import TopicNames
 from storage.database import connect
 from storage.reviews_extents import Extent, Extents
 from storage.reviews_search import ReviewSearch
-from tests.support.app import NOWHERE
+from tests.support.app import NOWHERE, facade_services
 
 
 @pytest.mark.parametrize("error", [ExecutionTimeout("slow"), NetworkTimeout("slow"), AutoReconnect("away")], ids=repr)
 async def test_slow_feed_count_does_not_fail_others(monkeypatch: pytest.MonkeyPatch, error: PyMongoError) -> None:
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0)
-    services = Services(database, Publisher(KafkaConnection(NOWHERE)), TopicNames("test."), version="1.2.3")
+    services = facade_services(database, Publisher(KafkaConnection(NOWHERE)))
 
     async def extent(_: Extents, search: ReviewSearch) -> Extent:
         if search.store_id == "slow":

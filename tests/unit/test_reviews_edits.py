@@ -88,6 +88,29 @@ def test_status_is_kept(right: EditRight, keeps: bool) -> None:
     assert (result.outcome, result.fields, result.before, result.after) == expected
 
 
+@pytest.mark.parametrize("right", EditRight)
+@pytest.mark.parametrize(
+    ("content", "fields"),
+    [
+        (Content(None, None, "Corrected"), ("title",)),
+        (Content("Better", None), ("review",)),
+        (Content(None, 200), ("rating",)),
+        (Content(None, 400), ()),
+        (Content(None, None), ()),
+    ],
+)
+def test_omitted_text_and_rating_are_kept(right: EditRight, content: Content, fields: tuple[str, ...]) -> None:
+    whole = Content(content.text or "Good", content.rating or 400, content.title)
+    batches = [
+        edit_reviews([an_edit(content=each, right=right)], {"r": REVIEW}, (), {"shop"}) for each in (content, whole)
+    ]
+    assert batches[0] == batches[1]
+    (result,) = batches[0].results
+    assert (result.outcome, result.fields) == (Outcome.APPLIED if fields else Outcome.UNCHANGED, fields)
+    tallies = {IDENTITY.key: RatingTally.of([200]) - RatingTally.of([400])} if "rating" in fields else {}
+    assert batches[0].tallies == tallies
+
+
 def test_names_of_changed_fields() -> None:
     _, result = edited(content=Content("a", 100, "b", "c", "d"))
     assert result.fields == ("review", "rating", "title", "userName", "entityName")

@@ -4,15 +4,13 @@ import pytest
 
 from api.commands import Earlier
 from api.reviews.edits import wanted_by
-from api.services import Services
 from api.web.problems import ProblemError
 from domain.permissions import ANYBODY, Caller, Permission
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.reviews import SubmittedReview
-from messaging.topics import TopicNames
 from storage.database import connect
-from tests.support.app import NOWHERE, REVIEW
+from tests.support.app import NOWHERE, REVIEW, facade_services
 
 CREATE, OTHERS, MODERATE = (
     Permission.CREATE_REVIEWS,
@@ -26,7 +24,7 @@ async def status_of(caller: Caller, id: str | None = "r") -> int:
     review = SubmittedReview.model_validate({**REVIEW, "id": id, "userId": "anna"})
     client, database = connect(f"mongodb://{NOWHERE}", "nothing", timeout=0.001)
     async with client:
-        services = Services(database, Publisher(KafkaConnection(NOWHERE)), TopicNames("test."), version="1.2.3")
+        services = facade_services(database, Publisher(KafkaConnection(NOWHERE)))
         try:
             await wanted_by(services, caller, {id or "new": review}, Earlier())
         except ProblemError as problem:

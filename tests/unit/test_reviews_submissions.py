@@ -6,16 +6,19 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from consumers.reviews_submissions import Key, Submission, submissions_of
+from consumers.reviews_rules import with_nothing_to_edit
+from consumers.reviews_submissions import ID_TAKEN, REPEATED, Key, Submission, submissions_of
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from domain.reviews_edits import apply_edit
 from domain.reviews_refusals import Refusal
 from messaging.decoding import Received
 from messaging.reviews import SubmittedReview, submissions_in
+from storage.reviews_ids import IdHolder
 from tests.support.records import Record
 
 REVIEW = {"id": "r", "EntityType": "Product", "EntityId": "camera", "userId": "anna", "review": "A", "rating": 4}
@@ -105,7 +108,7 @@ def test_newest_replay_is_applied() -> None:
 
 
 SOME_REVIEWS = st.lists(
-    st.fixed_dictionaries({"id": st.sampled_from("rs"), "review": st.sampled_from("ABC")}), min_size=1
+    st.fixed_dictionaries({"id": st.sampled_from("rs"), "review": st.sampled_from("ABC") | st.none()}), min_size=1
 )
 
 
@@ -128,6 +131,48 @@ def test_last_submission_in_a_record_counts_and_inherits_omitted_fields() -> Non
     # A command counts once, at its first occurrence.
     (submission,) = submissions(received(0, [first, {**last, "commandId": "c"}]))
     assert (submission.review.review, submission.review.title) == ("B", "Title")
+
+
+def partial(offset: int, **fields: Any) -> Received[Sequence[SubmittedReview]]:
+    """A record with a submission that omits text and rating."""
+    return received(offset, [{"review": None, "rating": None, **fields}])
+
+
+def test_submissions_of_one_id_in_a_record_complete_each_other() -> None:
+    edit = {"review": None, "rating": None, "title": "Corrected"}
+    for reviews in ([{}, edit], [edit, {}]):
+        (submission,) = submissions(received(0, reviews))
+        content = submission.review.content
+        assert (content.text, content.rating, content.title) == ("A", 400, "Corrected")
+    # The message is the same only if what it adds up to is the same.
+    others = [submissions(received(0, [{"review": text}, edit]))[0].key for text in "ABA"]
+    assert others[0] == others[2] != others[1]
+
+
+def test_incomplete_submission_without_a_complete_one_before_it_has_nothing_to_edit() -> None:
+    batch = submissions(
+        partial(0, title="early"),
+        received(1, [{}]),
+        partial(2, title="late"),
+        partial(3, id="s", title="other"),
+    )
+
+    def found(*refused: Submission) -> list[str | None]:
+        return [each.review.title for each in with_nothing_to_edit(batch, [other.key for other in refused])]
+
+    assert found() == ["early", "other"]
+    assert found(batch[1]) == ["early", "late", "other"]
+    assert found(batch[0]) == ["other"]
+
+
+def test_incomplete_submission_is_never_the_stored_one() -> None:
+    """Its record can have the time of the stored one."""
+    (stored,), (edit,) = submissions(received(5, [{}])), submissions(partial(5, title="Corrected"))
+    assert edit.decide_at(stored.holder(None)) in (None, REPEATED)
+    assert edit.decide_at(IdHolder(stored.created)) == ID_TAKEN
+    assert edit.edit(Refusal.INCOMPLETE).refusal is None
+    with pytest.raises(ValueError, match="review and rating"):
+        edit.accepted()
 
 
 def test_last_submission_in_a_record_inherits_images_unless_it_names_them() -> None:

@@ -77,12 +77,13 @@ def test_each_reason_occurs_and_has_a_helpful_message() -> None:
     }
     of_tokens = {reason for reason in Refusal if reason.value.startswith("token-")}
     of_images = {reason for reason in Refusal if "image" in reason.value}
-    assert found == set(Refusal) - {Refusal.ID_TAKEN} - of_tokens - of_images
+    assert found == set(Refusal) - {Refusal.ID_TAKEN, Refusal.INCOMPLETE} - of_tokens - of_images
     assert Refusal.REVIEWS_DISABLED.message.startswith("Reviews are disabled")
     others = found - {Refusal.UNKNOWN_STORE, Refusal.REVIEWS_DISABLED}
     assert all(reason.message.startswith("The store accepts ") for reason in others)
     assert Refusal.UNKNOWN_STORE.message.startswith("No store is registered")
     assert Refusal.ID_TAKEN.message.startswith("The id is taken")
+    assert Refusal.INCOMPLETE.message.startswith("No review has this id")
     assert all(reason.message.startswith("The review token ") for reason in of_tokens)
     assert len({reason.message for reason in Refusal}) == len(Refusal)
 

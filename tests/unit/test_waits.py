@@ -9,7 +9,7 @@ from pymongo.errors import AutoReconnect
 from api.waits import LOOKS_PER_SECOND, Key, Waits
 from api.web.limits import Slots
 from domain.commands import Outcome
-from storage.outcomes import Answer
+from storage.outcomes import ItemOutcome
 from tests.support.waiting import eventually
 
 PATIENCE_S = 300.0
@@ -20,18 +20,18 @@ class Outcomes:
     """A source of outcomes that records the queries."""
 
     def __init__(self) -> None:
-        self.known: dict[Key, Answer] = {}
+        self.known: dict[Key, ItemOutcome] = {}
         self.queries: list[set[Key]] = []
         self.failures: list[Exception] = []
 
-    async def __call__(self, keys: Collection[Key]) -> dict[Key, Answer]:
+    async def __call__(self, keys: Collection[Key]) -> dict[Key, ItemOutcome]:
         self.queries.append(set(keys))
         if self.failures:
             raise self.failures.pop(0)
         return {key: self.known[key] for key in keys if key in self.known}
 
     def add(self, command_id: str, item_id: str) -> None:
-        answer = Answer(command_id, item_id, Outcome.APPLIED)
+        answer = ItemOutcome(command_id, item_id, Outcome.APPLIED)
         self.known[answer.key] = answer
 
 

@@ -10,6 +10,7 @@ from uuid import UUID, uuid5
 
 from pydantic import ValidationError
 
+from domain.reviews_facts import Source
 from domain.timestamps import moment_in
 from messaging.reviews import ONE_SUBMISSION, SubmittedReview
 from plaudit.errors import UsageError
@@ -123,7 +124,7 @@ class ColumnMapping:
                 raise BadRowError(f"/{name}: Given by several columns")
             values[name] = _parsed(name, value, is_text=is_text)
         try:
-            review = ONE_SUBMISSION.validate_python({**self.defaults, **values})
+            review = ONE_SUBMISSION.validate_python({**self.defaults, **values, "source": Source.IMPORT})
         except ValidationError as error:
             raise BadRowError(faults_of(error)) from None
         if review.written_date and review.written_date > datetime.now(UTC) + _CLOCK_SKEW:

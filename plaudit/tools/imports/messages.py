@@ -128,7 +128,7 @@ class RowReader:
         topic, key = self.topics.name(Topic.REVIEW_SUBMISSIONS), entity_key(review.entity)
         submission = self.envelope.wrap(topic, key, "review.submission", data, id=submission_identity(review))
         followers = [self._upload(image) for image in images]
-        text = text_hash(review.title, review.review)
+        text = text_hash(review.title, review.review or "")  # an import has one
         counts = review.id is not None and not self.is_text and self.latest.note(review.id, text)
         if past and review.id is not None:
             moderation, command = self.topics.name(Topic.MODERATION_COMMANDS), past.restoration()
