@@ -150,6 +150,7 @@ async def test_one_batch_has_the_result_of_several(desk: Desk) -> None:
     assert len(desk.events()) == before
 
 
+@pytest.mark.long
 async def test_edits_of_a_review_that_was_not_stored_are_refused(desk: Desk) -> None:
     store = await desk.open_store(oneReviewPerCustomer=True)
     first, second = desk.review(storeId=store), desk.review(storeId=store)
