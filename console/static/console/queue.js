@@ -112,7 +112,7 @@ export class Queue {
       else this.offerToGoOn();
       return;
     }
-    try { sessionStorage.goesOn = "1"; } catch { /* then read from the top */ }
+    try { sessionStorage.goesOn = "1"; } catch { /* then screen readers start at the top */ }
     location.assign(fromTheTop());
   }
 

@@ -36,7 +36,7 @@ export class Row {
     this.echoes = [];
     // The last decision of others since our last one.
     this.others = null;
-    // News of a changed text, heard during work.
+    // News of a changed text, heard while a decision is under way.
     this.edit = null;
     // News that were heard, and the time of the latest.
     this.heard = new Set();
