@@ -1,4 +1,4 @@
-// What starts on which page. Without these scripts every page works by its links and forms.
+// Starts what a page needs. Without scripts every page works by its links and forms.
 
 import { Deciding } from "./console/deciding.js";
 import { keep, live } from "./console/forms.js";
@@ -7,15 +7,18 @@ import { News } from "./console/news.js";
 import { all, create, one } from "./console/page.js";
 import { Queue } from "./console/queue.js";
 
-/** Moments in the visitor's own time, each with UTC beside it. */
+/** Show times in the visitor's time zone, and in UTC as tooltips. */
 function localize() {
   const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
   const place = one("#zone");
   if (!timeZone || timeZone === "UTC" || !place) return;
   place.textContent = `Times are in ${timeZone.replaceAll("_", " ")}.`;
-  const form = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+  const form = new Intl.DateTimeFormat("en-GB", {
+    day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit",
+  });
   for (const time of all("time.at:not([title])")) {
-    const part = Object.fromEntries(form.formatToParts(new Date(time.dateTime)).map(({ type, value }) => [type, value]));
+    const parts = form.formatToParts(new Date(time.dateTime));
+    const part = Object.fromEntries(parts.map(({ type, value }) => [type, value]));
     time.title = `${time.textContent} UTC`;
     time.textContent = `${part.day} ${part.month.slice(0, 3)} ${part.year}, ${part.hour}:${part.minute}`;
   }
@@ -28,12 +31,13 @@ document.addEventListener("htmx:after:swap", ({ target }) => {
 document.addEventListener("htmx:error", ({ target }) => {
   if (target.id !== "context") return;
   target.ariaBusy = null;
-  target.replaceChildren(create("p", { className: "hint", role: "alert", textContent: "The details can't be loaded." }));
+  const textContent = "The details can't be loaded.";
+  target.replaceChildren(create("p", { className: "hint", role: "alert", textContent }));
 });
 
-// What is wrong with a form that came back: there one goes on.
+// After a refused form: focus the first wrong field, else the message.
 (one("main [aria-invalid=true]") ?? one("main .errors"))?.focus();
-// Where the navigation is a line that scrolls, the place of this page may be beyond its end.
+// On phones the navigation scrolls sideways: bring this page's entry into view.
 one("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
 localize();
 
@@ -44,11 +48,13 @@ const news = one("#news");
 if (news && window.EventSource) new News(news, queue);
 if (one("#list, #help, #decide, form.notice")) listenToKeys(queue, deciding);
 
-// Not when somebody comes back to the page, or loads it anew: that is no wish to go on.
+// A bulk decision continues by itself, but not after a reload or a step back.
 if (performance.getEntriesByType("navigation")[0]?.type === "navigate") one("#continue")?.requestSubmit();
 
 for (const button of all("button[data-live]")) live(button);
-for (const form of all("main form[method=post]:not([data-decide], [action='/console/sign-in']):has(textarea, input:not([type=hidden]))")) keep(form);
+for (const form of all(
+  "main form[method=post]:not([data-decide], [action='/console/sign-in']):has(textarea, input:not([type=hidden]))",
+)) keep(form);
 
-// At the end: where these scripts can't run, the forms that they stand in for stay.
+// At the end: where these scripts can't run, the forms that they replace stay visible.
 document.documentElement.classList.add("scripted");

@@ -1,4 +1,4 @@
-/** The dialogs of `<plaudit-reviews>`: photos at large, and reports. */
+/** The dialogs of `<plaudit-reviews>`: photos in full size, and reports. */
 
 import { h, sheet } from './plaudit-stars.js';
 
@@ -8,7 +8,8 @@ import { h, sheet } from './plaudit-stars.js';
 const REASONS = ['spam', 'offensive', 'personal-data', 'off-topic', 'illegal', 'other'];
 
 const SHEET = sheet(`
-dialog{color:var(--ink);background:var(--paper);border:1px solid var(--line);border-radius:var(--round);max-width:min(40em,94vw);padding:1.25em}
+dialog{color:var(--ink);background:var(--paper);border:1px solid var(--line);border-radius:var(--round);
+max-width:min(40em,94vw);padding:1.25em}
 dialog.large{max-width:94vw;text-align:center}
 .large .row{justify-content:center;margin-block-start:.75em}
 form{max-width:44em}
@@ -26,16 +27,22 @@ textarea{min-height:7em;resize:vertical}
 .rate label{position:relative;padding:.1em;border-radius:4px;cursor:pointer}
 .rate :has(:focus-visible){outline:2px solid var(--accent)}
 .rate svg{height:2em;fill:none;stroke:var(--soft)}
-.rate label:has(:checked) svg,.rate label:has(~ label :checked) svg{fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
+.rate label:has(:checked) svg,
+.rate label:has(~ label :checked) svg{fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
 [aria-invalid=true]{border:2px solid}`);
 
-/** Style what is only there once it is opened. @param {Shop} shop */
+/** Add the styles of what is opened later: the form and the dialogs. @param {Shop} shop */
 export function dress(shop) {
   const root = /** @type {ShadowRoot} */ (shop.box.getRootNode());
   if (!root.adoptedStyleSheets.includes(SHEET)) root.adoptedStyleSheets.push(SHEET);
 }
 
-/** A dialog that is gone once it is closed; focus returns by itself. @param {Shop} shop @param {string} label @param {string} [kind] */
+/**
+ * A dialog, which is removed when it is closed. The browser returns the focus.
+ * @param {Shop} shop
+ * @param {string} label
+ * @param {string} [kind]
+ */
 function dialogOf(shop, label, kind) {
   dress(shop);
   const dialog = h('dialog', { class: kind, 'aria-label': label, close: () => dialog.remove() });
@@ -43,7 +50,12 @@ function dialogOf(shop, label, kind) {
   return dialog;
 }
 
-/** Photos of a review, by arrow keys; Esc closes. @param {Shop} shop @param {Review} review @param {number} index */
+/**
+ * Show a photo of a review in full size. Arrow keys show the others, Esc closes the dialog.
+ * @param {Shop} shop
+ * @param {Review} review
+ * @param {number} index
+ */
 export function lightbox(shop, review, index) {
   const { say } = shop;
   const count = review.images.length;
@@ -55,11 +67,16 @@ export function lightbox(shop, review, index) {
     picture.src = shop.service + review.images[index].large;
     picture.alt = caption.textContent = say('photo', { n: index + 1, count });
   };
-  const button = /** @param {string} word @param {() => void} click */ (word, click) => h('button', { click }, say(word));
+  /** @param {string} word @param {() => void} click */
+  const button = (word, click) => h('button', { click }, say(word));
   const steps = count > 1;
   dialog.append(
     picture,
-    h('div', { class: 'row' }, steps && button('previous', () => go(-1)), caption, steps && button('next', () => go(1)), button('close', () => dialog.close())),
+    h('div', { class: 'row' },
+      steps && button('previous', () => go(-1)),
+      caption,
+      steps && button('next', () => go(1)),
+      button('close', () => dialog.close())),
   );
   dialog.addEventListener('keydown', ({ key }) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
@@ -74,7 +91,8 @@ export function report(shop, review) {
   const { say } = shop;
   const dialog = dialogOf(shop, say('reportTitle'));
   const problem = h('p', { class: 'wrong', role: 'alert' });
-  const select = h('select', { name: 'reason' }, ...REASONS.map((each) => h('option', { value: each }, say('reason.' + each))));
+  const select = h('select', { name: 'reason' },
+    ...REASONS.map((each) => h('option', { value: each }, say('reason.' + each))));
   let attempt = { body: '', key: '' };
   let isSending = false;
   const form = h('form', { submit: send },
@@ -83,7 +101,8 @@ export function report(shop, review) {
     h('label', {}, say('explanation'), h('textarea', { name: 'explanation', required: true, maxlength: 5000 })),
     h('div', { class: 'two stack' },
       h('label', {}, say('nameOptional'), h('input', { name: 'name', maxlength: 128, autocomplete: 'name' })),
-      h('label', {}, say('mailOptional'), h('input', { name: 'email', type: 'email', maxlength: 254, autocomplete: 'email' }))),
+      h('label', {}, say('mailOptional'),
+        h('input', { name: 'email', type: 'email', maxlength: 254, autocomplete: 'email' }))),
     h('label', {}, h('input', { type: 'checkbox', required: true }), say('goodFaith')),
     problem,
     h('div', { class: 'row' },

@@ -10,12 +10,16 @@ const WAIT = { Prefer: 'wait=10' };
 const PREVIEW = 176;
 const DRAFT = 'plaudit:draft/';
 
-/** The form of each place that was opened last: the draft is its own. @type {Record<string, HTMLElement>} */
+/** The form that was opened last for each object: it owns the draft. @type {Record<string, HTMLElement>} */
 const latest = {};
 
 const sleep = /** @param {number} ms */ (ms) => new Promise((done) => setTimeout(done, ms));
 
-/** The words that wait in this tab to be sent, by their fields, the photos that are there, and the last attempt. @param {Shop} shop @returns {Record<string, any>} */
+/**
+ * The draft that this tab stores: the texts by their fields, the uploaded photos, and the last attempt to send it.
+ * @param {Shop} shop
+ * @returns {Record<string, any>}
+ */
 function kept({ place }) {
   try {
     return JSON.parse(sessionStorage[DRAFT + place]);
@@ -24,14 +28,17 @@ function kept({ place }) {
   }
 }
 
-/** Keep them where that is allowed. @param {Shop} shop @param {Record<string, any>} words */
+/** Store the draft, if the browser allows that. @param {Shop} shop @param {Record<string, any>} words */
 function keep({ place }, words) {
   try {
     sessionStorage[DRAFT + place] = JSON.stringify(words);
   } catch {}
 }
 
-/** The proof that a number was searched for, as the service reads it; nothing where none is asked for, or none is found. @param {import('./types').Check | null} check */
+/**
+ * The proof of work, as the service expects it; undefined if none is required, or no solution is found.
+ * @param {import('./types').Check | null} check
+ */
 async function solve(check) {
   if (!check) return;
   const { algorithm, challenge, salt, maxnumber, signature } = check;
@@ -47,10 +54,19 @@ async function solve(check) {
   }
 }
 
-/** The photos of a review that is being written. @param {Shop} shop @param {() => import('./types').Form} current @param {() => void} changed @param {() => boolean} isSending */
+/**
+ * The photos of a review that is being written.
+ * @param {Shop} shop
+ * @param {() => import('./types').Form} current
+ * @param {() => void} changed
+ * @param {() => boolean} isSending
+ */
 function photosOf(shop, current, changed, isSending) {
   const { say } = shop;
-  /** By the row, whose id is that of the photo once it is there. @type {Map<Element, { name: string, upload: () => Promise<void> }>} */
+  /**
+   * By the row in the list, whose id is that of the photo once it is uploaded.
+   * @type {Map<Element, { name: string, upload: () => Promise<void> }>}
+   */
   const uploads = new Map();
   let turn = Promise.resolve();
   const list = h('ul', { class: 'stack' });
@@ -62,7 +78,7 @@ function photosOf(shop, current, changed, isSending) {
     input.value = '';
   }
 
-  /** What has an `id` was uploaded before the page was loaded again. @param {any} file @param {string} [id] */
+  /** Add a photo; one with an `id` was uploaded before a reload of the page. @param {any} file @param {string} [id] */
   function add(file, id) {
     const { name } = file;
     const canvas = h('canvas', { 'aria-hidden': true });
@@ -77,7 +93,8 @@ function photosOf(shop, current, changed, isSending) {
       input.focus();
     };
     const row = h('li', { class: 'row', id }, canvas, h('bdi', { class: 'text' }, name), state,
-      h('button', { type: 'button', class: 'plain', 'aria-label': say('removeName', { name }), click: remove }, say('remove')));
+      h('button', { type: 'button', class: 'plain', 'aria-label': say('removeName', { name }), click: remove },
+        say('remove')));
     list.append(row);
     preview(file, canvas);
     const tell = /** @param {string} text @param {string} [kind] */ (text, kind = 'soft') => {
@@ -99,38 +116,43 @@ function photosOf(shop, current, changed, isSending) {
         tell(say('uploaded'));
         changed();
       } catch (error) {
-        /** Others stay refused until the photo is removed. */
-        if (![409, 413, 415].includes(/** @type {import('./types').Problem} */ (error).status ?? 0)) sent = undefined;
+        const { status = 0 } = /** @type {import('./types').Problem} */ (error);
+        /** With these statuses a retry would fail, too: the visitor has to remove the photo. */
+        if (![409, 413, 415].includes(status)) sent = undefined;
         tell(isTooLarge ? say('tooLarge', { n: mostImageBytes / 1e6 }) : shop.problems(error).join(' '), 'wrong');
         throw error;
       }
     }
     /** @type {Promise<void> | undefined} */
     let sent;
-    /** Sent once, and anew with the review where that was cut off; one after the other, for slow connections. */
+    /** Upload the photo once, and again with the review if that failed. One at a time, for slow connections. */
     const upload = () => (sent ??= turn = turn.catch(() => {}).then(send));
     uploads.set(row, { name, upload });
     upload().catch(() => {});
     limit();
   }
 
-  /** None is added to a review that is being sent: it would be lost. */
+  /** No photo can be added while the review is being sent: it would be lost. */
   function limit() {
     input.disabled = isSending() || uploads.size >= most;
   }
 
   const field = h('label', {}, say('addPhotos', { n: most }), input);
-  /** The photos' ids, once all are there. Throws what is wrong with one of them that hasn't been removed. */
+  /** The photos' ids, once all are uploaded. Throws the error of a photo that hasn't been removed. */
   const ids = async () => {
     for (const [row, { upload }] of uploads) await upload().catch((error) => uploads.has(row) && Promise.reject(error));
     return [...uploads.keys()].map(({ id }) => id);
   };
-  /** Those that are there, to be added again. */
+  /** The uploaded photos, for the draft. */
   const kept = () => [...uploads].map(([{ id }, { name }]) => ({ id, name })).filter(({ id }) => id);
   return { part: most > 0 && h('div', { class: 'stack' }, field, list), ids, add, kept, limit };
 }
 
-/** The file as a small picture; none of what the browser can't read. @param {File} file @param {HTMLCanvasElement} canvas */
+/**
+ * Draw the file as a small picture. The canvas is removed if the browser can't read the file.
+ * @param {File} file
+ * @param {HTMLCanvasElement} canvas
+ */
 async function preview(file, canvas) {
   try {
     const picture = await createImageBitmap(file, { resizeWidth: PREVIEW });
@@ -145,7 +167,8 @@ async function preview(file, canvas) {
 /** Five stars to choose from: a radio group. @param {Shop} shop */
 function rating({ say }) {
   const choices = [1, 2, 3, 4, 5].map((n) => {
-    const input = h('input', { class: 'gone', type: 'radio', name: 'rating', value: n, required: true, 'aria-label': say('stars', { n }) });
+    const input = h('input',
+      { class: 'gone', type: 'radio', name: 'rating', value: n, required: true, 'aria-label': say('stars', { n }) });
     const star = stars(0);
     star.setAttribute('viewBox', '0 0 24 24');
     return h('label', { title: say('stars', { n }) }, input, star);
@@ -153,7 +176,12 @@ function rating({ say }) {
   return h('fieldset', {}, h('legend', {}, say('rating')), h('div', { class: 'rate' }, ...choices));
 }
 
-/** Show the form in this place, once the service has said what it takes. @param {Shop} shop @param {HTMLElement} place @param {number} failures of modules */
+/**
+ * Show the form in this place, with the fields that the service accepts.
+ * @param {Shop} shop
+ * @param {HTMLElement} place
+ * @param {number} failures How often a module couldn't be loaded.
+ */
 export async function open(shop, place, failures) {
   const { say } = shop;
   (await import('./plaudit-dialogs.js' + '#' + failures)).dress(shop);
@@ -167,7 +195,7 @@ export async function open(shop, place, failures) {
   let opened = Date.now();
   /** @type {Promise<string | undefined> | undefined} */
   let solving;
-  /** Sent again as it was, it is the same review: also by the page that is loaded again. */
+  /** An unchanged review is sent again with the same key, also after a reload of the page: it is stored once. */
   let { attempt = {}, photos: before = [], ...words } = kept(shop);
   let isSending = false;
 
@@ -186,23 +214,27 @@ export async function open(shop, place, failures) {
     problems,
     h('div', { class: 'row' }, h('button', { class: 'main' }, say('send')), state));
 
-  /** The solved challenge, searched for once. */
+  /** The proof of work, computed once. */
   const proof = () => (solving ??= solve(form.check));
 
-  /** A form that is gone keeps nothing once another one may have other words, or the review is sent. */
+  /** Store the draft. A form that was replaced by another one doesn't overwrite its draft. */
   function save() {
     if (isOurs()) keep(shop, { ...written(), attempt, photos: photos.kept() });
   }
   const isOurs = () => fields.isConnected || latest[shop.place] == fields;
   const written = () => Object.fromEntries([...new FormData(fields)].filter(([, value]) => value));
 
-  /** A page that is loaded again, or a phone that needs its memory, takes no words away. */
+  /** Store the draft after each input: it outlives a reload, or a phone that frees memory. */
   function write() {
     save();
     proof().catch(() => {});
   }
 
-  /** Send it; a stamp or a check that has become too old is renewed once. @param {boolean} [isAgain] @returns {Promise<any>} */
+  /**
+   * Send the review. An expired stamp or proof of work is renewed once.
+   * @param {boolean} [isAgain]
+   * @returns {Promise<any>}
+   */
   async function deliver(isAgain) {
     try {
       const words = written();
@@ -210,7 +242,7 @@ export async function open(shop, place, failures) {
       const images = await photos.ids();
       const said = { ...words, rating: +words.rating, images, token: shop.token || null };
       await sleep(opened + form.leastSeconds * 1000 - Date.now());
-      /** Its words are a draft, which another form may send by now. */
+      /** By now another form may have the draft, and send it. */
       if (!isOurs()) throw Error();
       const body = JSON.stringify(said);
       if (body != attempt.body) attempt = { body, key: shop.random() };
@@ -245,14 +277,17 @@ export async function open(shop, place, failures) {
     } catch (error) {
       state.textContent = '';
       problems.append(...shop.problems(error).map((text) => h('p', {}, text)));
-      const wrong = /** @type {import('./types').Problem} */ (error).errors?.map(({ pointer }) => pointer?.slice(1)) ?? [];
-      for (const each of fields.querySelectorAll('[name]')) each.ariaInvalid = wrong.includes(each.getAttribute('name') ?? '') ? 'true' : null;
+      const { errors = [] } = /** @type {import('./types').Problem} */ (error);
+      const wrong = errors.map(({ pointer }) => pointer?.slice(1));
+      for (const each of fields.querySelectorAll('[name]')) {
+        each.ariaInvalid = wrong.includes(each.getAttribute('name') ?? '') ? 'true' : null;
+      }
     }
     isSending = false;
     photos.limit();
   }
 
-  for (const [name, text] of Object.entries(words)) Object.assign(fields.elements.namedItem(name) ?? {}, { value: text });
+  for (const [name, value] of Object.entries(words)) Object.assign(fields.elements.namedItem(name) ?? {}, { value });
   for (const photo of before) photos.add(photo, photo.id);
   latest[shop.place] = fields;
   place.replaceChildren(fields);

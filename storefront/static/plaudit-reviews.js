@@ -16,11 +16,12 @@ const LINES = 7;
 const VOTES = 'plaudit:votes';
 const VOTER = 'plaudit:voter';
 
-/** Some browsers keep by its address that a module could not be loaded: the next try has another address. */
+/** Some browsers remember an address from which a module couldn't be loaded, so the next try has another one. */
 let failures = 0;
 
 const SHEET = sheet(`
-:host(:not([hidden])){--accent:var(--plaudit-accent,light-dark(#2f5bea,#8fa8ff));--ink:var(--plaudit-text,light-dark(#14181f,#e8eaed));
+:host(:not([hidden])){
+--accent:var(--plaudit-accent,light-dark(#2f5bea,#8fa8ff));--ink:var(--plaudit-text,light-dark(#14181f,#e8eaed));
 --soft:var(--plaudit-muted,light-dark(#4a5361,#a9b1bc));--line:var(--plaudit-line,light-dark(#cfd5dd,#454d5a));
 --paper:var(--plaudit-background,Canvas);--round:var(--plaudit-radius,8px);
 display:block;container-type:inline-size;font-family:var(--plaudit-font,inherit)}
@@ -28,8 +29,9 @@ display:block;container-type:inline-size;font-family:var(--plaudit-font,inherit)
 h2,h3,p,ol,ul,fieldset{margin:0;padding:0;border:0;list-style:none;min-width:0}
 h2{font-size:1.4em;line-height:1.2}
 h3{font-size:1em;display:inline}
-/** No style of the page but fonts and schemes, and that it is hidden or out of reach. */
-section{all:initial;font:inherit;color-scheme:inherit;visibility:inherit;pointer-events:inherit;color:var(--ink);line-height:1.5}
+/** Styles of the page don't apply, except fonts, the colour scheme, and that it is hidden or can't be clicked. */
+section{all:initial;font:inherit;color-scheme:inherit;visibility:inherit;pointer-events:inherit;color:var(--ink);
+line-height:1.5}
 section,form,.stack{display:grid;gap:1em;grid-template-columns:minmax(0,1fr)}
 section{gap:1.5em}
 .stack[hidden]{display:none}
@@ -51,11 +53,14 @@ button:hover:enabled{border-color:var(--accent)}
 button:disabled{cursor:default;opacity:.6}
 .plain{border:0;padding:.25em .4em;background:none}
 .plain:not(.bar){text-decoration:underline;text-underline-offset:.2em}
-.bar{display:grid;grid-template-columns:5.5em 1fr 2.5em;gap:.75em;align-items:center;width:100%;text-align:start;padding:.15em .4em}
-.bar svg{width:100%;height:.6em;border-radius:1em;background:var(--line);fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
+.bar{display:grid;grid-template-columns:5.5em 1fr 2.5em;gap:.75em;align-items:center;width:100%;text-align:start;
+padding:.15em .4em}
+.bar svg{width:100%;height:.6em;
+border-radius:1em;background:var(--line);fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
 .bar svg:dir(rtl){transform:scaleX(-1)}
 .bar :last-child{text-align:end;font-variant-numeric:tabular-nums}
-li.one{border-block-start:1px solid var(--line);padding-block:1.25em;gap:.6em;justify-items:start;overflow:clip;overflow-clip-margin:6px}
+li.one{border-block-start:1px solid var(--line);
+padding-block:1.25em;gap:.6em;justify-items:start;overflow:clip;overflow-clip-margin:6px}
 .mark{color:light-dark(#137a43,#5fd39a);font-size:.9em}
 .photos button{padding:0;overflow:hidden;line-height:0}
 .photos img{width:5.5em;height:5.5em;object-fit:cover}
@@ -71,10 +76,10 @@ li.one{border-block-start:1px solid var(--line);padding-block:1.25em;gap:.6em;ju
 .wrong{color:light-dark(#b3261e,#ff9a92)}
 @container(min-width:38em){.top{grid-template-columns:auto minmax(0,26em);justify-content:start}}`);
 
-/** @type {Record<string, any>} What a browser that keeps nothing knows until the page is gone. */
+/** @type {Record<string, any>} Values for this page alone, for browsers that store nothing. */
 const here = {};
 
-/** What this browser has kept. @param {string} key @returns {any} */
+/** A value that this browser has stored. @param {string} key @returns {any} */
 function kept(key) {
   try {
     return JSON.parse(localStorage.getItem(key) ?? 'null') ?? here[key];
@@ -83,7 +88,7 @@ function kept(key) {
   }
 }
 
-/** Keep it where that is allowed; else it is forgotten with the page. @param {string} key @param {any} value */
+/** Store a value; where the browser doesn't allow that, for this page alone. @param {string} key @param {any} value */
 function keep(key, value) {
   here[key] = value;
   try {
@@ -94,7 +99,8 @@ function keep(key, value) {
 /** @param {HTMLElement} element @param {HTMLElement} box @returns {Shop} */
 function shopOf(element, box) {
   const service = serviceOf(element);
-  const place = ['store', 'type', 'entity'].map((name) => encodeURIComponent(element.getAttribute(name) ?? '')).join('/');
+  const place = ['store', 'type', 'entity'].map((name) =>
+    encodeURIComponent(element.getAttribute(name) ?? '')).join('/');
   const number = new Intl.NumberFormat(box.lang, { maximumFractionDigits: 1 });
   const plural = new Intl.PluralRules(box.lang);
   const status = h('p', { class: 'gone', role: 'status' });
@@ -105,8 +111,9 @@ function shopOf(element, box) {
     box,
     status,
     words: SERVICE_AWAY,
-    /** Links of mails are about products alone. */
-    token: element.getAttribute('token') ?? new URLSearchParams(place.includes('/Product/') ? location.search : '').get('token'),
+    /** Links in mails have tokens for products alone. */
+    token: element.getAttribute('token') ??
+      new URLSearchParams(place.includes('/Product/') ? location.search : '').get('token'),
     async ask(path, options) {
       const address = path[0] == '/' ? `/${place}${path}` : '/' + path;
       const signal = AbortSignal.timeout(PATIENCE_MS);
@@ -121,19 +128,20 @@ function shopOf(element, box) {
     say(key, values = {}) {
       const text = shop.words[key] ?? key;
       const form = typeof text == 'string' ? text : text[plural.select(+values.n)] ?? text.other;
-      return form.replace(/{(\w+)}/g, (_, name) => {
-        const value = values[name];
-        return typeof value == 'number' ? number.format(value) : value;
-      });
+      return form.replace(/{(\w+)}/g, (_, name) =>
+        typeof values[name] == 'number' ? number.format(values[name]) : values[name]);
     },
     tell(text) {
       status.textContent = text;
     },
     problems({ errors = [], results = [], status = 0 }) {
-      const known = [...errors, ...results].map(({ code, reason }) => 'refused.' + (code ?? reason)).filter((key) => key in shop.words);
-      return (known.length ? known : [[404, 415, 429, 503].includes(status) ? 'status.' + status : 'problem']).map((key) => shop.say(key));
+      const known = [...errors, ...results].map(({ code, reason }) =>
+        'refused.' + (code ?? reason)).filter((key) => key in shop.words);
+      const other = 'status.' + status;
+      return (known.length ? known : [other in shop.words ? other : 'problem']).map((key) => shop.say(key));
     },
-    random: () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join(''),
+    random: () =>
+      [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join(''),
     fire(name, detail) {
       element.dispatchEvent(new CustomEvent('plaudit:' + name, { bubbles: true, composed: true, detail }));
     },
@@ -148,7 +156,7 @@ function day(shop, iso) {
 
 /** @param {Shop} shop @param {Review} review @param {(text: string) => void} complain */
 function votes(shop, review, complain) {
-  /** By what was chosen: nobody looks at those of nothing. @type {Record<string, number>} */
+  /** The number of each vote; that of no vote isn't used. @type {Record<string, number>} */
   const counts = { true: review.helpful, false: review.notHelpful, undefined: 0 };
   /** @type {boolean | undefined} */
   let chosen = kept(VOTES)?.[review.id];
@@ -164,7 +172,7 @@ function votes(shop, review, complain) {
       button.textContent = shop.say(helpful ? 'yes' : 'no') + (n ? shop.say(' ({n})', { n }) : '');
     }
   };
-  /** A second click takes the vote back. @param {boolean} choice */
+  /** Vote; a second click withdraws the vote. @param {boolean} choice */
   const vote = async (choice) => {
     const before = chosen;
     const helpful = before === choice ? undefined : choice;
@@ -173,7 +181,8 @@ function votes(shop, review, complain) {
     const voter = kept(VOTER) ?? shop.random();
     keep(VOTER, voter);
     try {
-      await shop.send('/votes', JSON.stringify({ reviewId: review.id, helpful, voter }), {}, before === choice ? 'DELETE' : 'POST');
+      await shop.send('/votes', JSON.stringify({ reviewId: review.id, helpful, voter }), {},
+        before === choice ? 'DELETE' : 'POST');
       keep(VOTES, { ...kept(VOTES), [review.id]: helpful });
       shop.tell(shop.say(before === choice ? 'unvoted' : 'voted'));
     } catch (error) {
@@ -183,16 +192,24 @@ function votes(shop, review, complain) {
   };
   const buttons = [true, false].map((helpful) => ({
     helpful,
-    /** One after the other; a double click is one. */
-    button: h('button', { class: 'plain', click: /** @param {MouseEvent} event */ ({ detail }) => detail > 1 || (turn = turn.then(() => vote(helpful))) }),
+    /** Votes are sent one after the other. The second click of a double click is ignored. */
+    button: h('button', { class: 'plain', click: /** @param {MouseEvent} event */
+      ({ detail }) => detail > 1 || (turn = turn.then(() => vote(helpful))) }),
   }));
   choose(chosen);
   const question = shop.say('wasHelpful');
-  return h('div', { class: 'row soft', role: 'group', 'aria-label': question }, question, ...buttons.map((each) => each.button));
+  return h('div', { class: 'row soft', role: 'group', 'aria-label': question },
+    question, ...buttons.map((each) => each.button));
 }
 
-/** A text that a person wrote, in whatever direction: that of the page is no guess at its language. @param {'p' | 'span'} name @param {string | null} text @param {string | null} [lang] */
-const written = (name, text, lang) => Object.assign(h(name, { dir: 'auto', class: 'text' }, text), { lang: lang ?? '' });
+/**
+ * An element with a text that a person wrote. Its direction and language are its own, not those of the page.
+ * @param {'p' | 'span'} name
+ * @param {string | null} text
+ * @param {string | null} [lang]
+ */
+const written = (name, text, lang) =>
+  Object.assign(h(name, { dir: 'auto', class: 'text' }, text), { lang: lang ?? '' });
 
 /** @param {Shop} shop @param {Review} review */
 function body(shop, review) {
@@ -214,7 +231,8 @@ function photos(shop, review, open) {
   const count = review.images.length;
   const small = review.images.map((image, index) => {
     const alt = shop.say('photo', { n: index + 1, count });
-    return h('button', { click: () => open(index) }, h('img', { src: shop.service + image.small, alt, loading: 'lazy' }));
+    return h('button', { click: () => open(index) },
+      h('img', { src: shop.service + image.small, alt, loading: 'lazy' }));
   });
   return count > 0 && h('div', { class: 'row photos' }, ...small);
 }
@@ -222,7 +240,8 @@ function photos(shop, review, open) {
 /** @param {Shop} shop @param {Review} review */
 function item(shop, review) {
   const { reply } = review;
-  const rating = h('span', { role: 'img', 'aria-label': shop.say('rated', { value: review.rating }) }, stars(review.rating));
+  const rating = h('span', { role: 'img', 'aria-label': shop.say('rated', { value: review.rating }) },
+    stars(review.rating));
   const wrong = h('span', { class: 'wrong', role: 'status' });
   const complain = /** @param {string} text */ (text) => (wrong.textContent = text);
   /** @param {(they: typeof import('./plaudit-dialogs.js')) => void} use */
@@ -245,12 +264,14 @@ function item(shop, review) {
     ...body(shop, review),
     photos(shop, review, (index) => dialog((they) => they.lightbox(shop, review, index))),
     reply && h('div', { class: 'reply stack' },
-      h('p', { class: 'row soft' }, h('b', {}, shop.say('replyOf', { name: reply.author || shop.say('shop') })), day(shop, reply.date)),
+      h('p', { class: 'row soft' },
+        h('b', {}, shop.say('replyOf', { name: reply.author || shop.say('shop') })), day(shop, reply.date)),
       written('p', reply.text)),
-    h('div', { class: 'row' }, votes(shop, review, complain), h('button', { class: 'plain soft', click: report }, shop.say('report')), wrong));
+    h('div', { class: 'row' },
+      votes(shop, review, complain), h('button', { class: 'plain soft', click: report }, shop.say('report')), wrong));
 }
 
-/** Reviews page by page, filtered and sorted, with what narrows them. @param {Shop} shop */
+/** The list of reviews, page by page, with its filters and its order. @param {Shop} shop */
 function listOf(shop) {
   const { say } = shop;
   /** @type {Record<string, string>} */
@@ -277,18 +298,18 @@ function listOf(shop) {
       items.replaceChildren();
       shown = new Set();
     }
-    /** What moved in the meantime, by votes, comes again. */
+    /** Reviews that votes have moved come twice: those that are shown are left out. */
     const rows = found.results.filter(({ id }) => !shown.has(id) && shown.add(id)).map((review) => item(shop, review));
     items.append(...rows);
     more.hidden = !after;
-    /** Who pressed a button that goes now reads on from the top of the list. */
+    /** The focused button is about to be removed: the focus moves to the top of the list. */
     if (note.querySelector(':focus')) order.focus();
     note.replaceChildren();
     if (!items.firstChild) note.append(say('none'), ' ', h('button', { class: 'plain', click: clear }, say('showAll')));
     if (isMore) rows[0]?.focus();
   }
 
-  /** The reviews behind `after`; where that is null, the list from its beginning. */
+  /** Load the reviews that follow the cursor `after`, or the first ones if it is null. */
   async function load() {
     const mine = ++turn;
     more.hidden = !after;
@@ -322,14 +343,21 @@ function listOf(shop) {
 
   function narrow() {
     for (const each of toggles) each.ariaPressed = `${wanted[each.dataset.name ?? ''] == each.dataset.value}`;
-    /** A place in one list is none in another. */
+    /** The cursor belongs to the list before. */
     after = null;
     load();
   }
 
-  /** A button that narrows the list. @param {string} name @param {string} value @param {Record<string, any>} attributes @param {any[]} children */
+  /**
+   * A button that switches a filter on and off.
+   * @param {string} name
+   * @param {string} value
+   * @param {Record<string, any>} attributes
+   * @param {any[]} children
+   */
   function toggle(name, value, attributes, ...children) {
-    const button = h('button', { 'data-name': name, 'data-value': value, 'aria-pressed': 'false', ...attributes }, ...children);
+    const button = h('button', { 'data-name': name, 'data-value': value, 'aria-pressed': 'false', ...attributes },
+      ...children);
     button.addEventListener('click', () => want(name, value));
     toggles.push(button);
     return button;
@@ -349,17 +377,24 @@ function listOf(shop) {
   return { page, show, toggle };
 }
 
-/** The value with its stars, and how many there are of each. @param {Shop} shop @param {Summary} summary @param {ReturnType<typeof listOf>} list */
+/**
+ * The rating with its stars, and a bar with the number of reviews for each number of stars.
+ * @param {Shop} shop
+ * @param {Summary} summary
+ * @param {ReturnType<typeof listOf>} list
+ */
 function top(shop, { value, reviewCount, histogram }, list) {
   const { say } = shop;
   const rated = say('rated', { value });
   const reviews = say('reviews', { n: reviewCount });
   const bar = /** @param {number} n */ (n) => {
     const count = histogram?.[n] ?? 0;
-    const label = { class: 'plain bar', disabled: !count, 'aria-label': say('pair', { a: say('stars', { n }), b: say('reviews', { n: count }) }) };
+    const a = say('stars', { n });
+    const b = say('reviews', { n: count });
+    const label = { class: 'plain bar', disabled: !count, 'aria-label': say('pair', { a, b }) };
     const width = `${(100 * count) / reviewCount}%`;
     return list.toggle('stars', `${n}`, label,
-      h('span', {}, say('stars', { n })),
+      h('span', {}, a),
       h('svg', { 'aria-hidden': true }, h('rect', { width, height: '100%' })),
       h('span', {}, say('{n}', { n: count })));
   };
@@ -398,11 +433,12 @@ class PlauditReviews extends HTMLElement {
   #box;
   #shown = '';
 
-  /** Show it, unless that is what is shown: pages move elements and set attributes anew, while somebody writes. */
+  /** Show the reviews, unless they are shown: pages move the element, or set its attributes, while somebody writes. */
   connectedCallback() {
     const language = languageOf(this);
     const dir = closest(this, '[dir]') ? getComputedStyle(this).direction : language.startsWith('ar') ? 'rtl' : 'ltr';
-    const wanted = JSON.stringify([language, dir, ...PlauditReviews.observedAttributes.map((name) => this.getAttribute(name))]);
+    const wanted = JSON.stringify([language, dir,
+      ...PlauditReviews.observedAttributes.map((name) => this.getAttribute(name))]);
     if (wanted == this.#shown) return;
     this.#shown = wanted;
     this.#show(language, dir);
@@ -415,7 +451,7 @@ class PlauditReviews extends HTMLElement {
     this.#root.adoptedStyleSheets = [SHEET];
     this.#root.replaceChildren(box);
     this.#box = box;
-    /** Several attributes that change together are one change. */
+    /** Attributes that are changed together cause one request. */
     queueMicrotask(() => this.#box == box && this.#fill(box));
   }
 

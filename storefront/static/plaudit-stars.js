@@ -1,6 +1,9 @@
-/** Ratings as stars, for lists: `<plaudit-stars store type entity>`. All of a page ask together, 100 at a time. */
+/** Ratings as stars, for lists: `<plaudit-stars store type entity>`. Those of a page are loaded 100 at a time. */
 
-/** @type {Record<string, [outOf: string, reviews: Record<string, string>]>} Between the value and the reviews, and those by plural category. */
+/**
+ * For each language the words between the value and the number of reviews, and that number by plural category.
+ * @type {Record<string, [outOf: string, reviews: Record<string, string>]>}
+ */
 const WORDS = {
   en: [' out of 5, ', { one: '# review', other: '# reviews' }],
   de: [' von 5, ', { one: '# Bewertung', other: '# Bewertungen' }],
@@ -20,7 +23,8 @@ const FIVE = 'M12 2' + 'l3 6.2 6.8.9-5 4.7 1.3 6.7-6.1-3.3-6.1 3.3 1.3-6.7-5-4.7
  */
 export function h(name, attributes = {}, ...children) {
   const space = /svg|path|rect/.test(name) ? '2000/svg' : '1999/xhtml';
-  const element = /** @type {HTMLElementTagNameMap[K]} */ (document.createElementNS(`http://www.w3.org/${space}`, name));
+  const element = /** @type {HTMLElementTagNameMap[K]} */ (
+    document.createElementNS(`http://www.w3.org/${space}`, name));
   for (const [key, value] of Object.entries(attributes)) {
     if (typeof value == 'function') element.addEventListener(key, value);
     else if (value) element.setAttribute(key, value);
@@ -36,16 +40,19 @@ export function stars(value) {
     h('svg', { width: `${value * 24}`, height: 24 }, h('path', { class: 'full', d: FIVE })));
 }
 
-/** The service: of the attribute `src`, else where this script is from. @param {Element} element */
+/** The address of the service: the attribute `src`, else where this script is from. @param {Element} element */
 export function serviceOf(element) {
   return (element.getAttribute('src') ?? new URL('../..', import.meta.url).href).replace(/\/+$/, '');
 }
 
-/** The closest element around it, also outside of shadow roots. @type {(element: Element | undefined, selector: string) => Element | undefined} */
+/**
+ * The closest matching element: itself, or one around it, also outside of its shadow root.
+ * @type {(element: Element | undefined, selector: string) => Element | undefined}
+ */
 export const closest = (element, selector) =>
   element && (element.closest(selector) ?? closest(/** @type {ShadowRoot} */ (element.getRootNode()).host, selector));
 
-/** A language that there are words in, as the page has it: `de-AT`. @param {Element} element */
+/** The language of the page, like `de-AT`, if there are words in it, else `en`. @param {Element} element */
 export function languageOf(element) {
   let tag = closest(element, '[lang]')?.getAttribute('lang') || navigator.language;
   try {
@@ -66,20 +73,25 @@ export function sheet(css) {
   return made;
 }
 
-/** Once, and where colours can be had: others would show all stars as full. @param {string} name @param {CustomElementConstructor} element */
+/**
+ * Define an element, once. Browsers without its colours would show all stars as full: there it stays undefined.
+ * @param {string} name
+ * @param {CustomElementConstructor} element
+ */
 export const define = (name, element) =>
   customElements.get(name) || (CSS.supports('color', 'light-dark(red,red)') && customElements.define(name, element));
 
-/** Stars without a rating keep its place: to be seen, they would say that it is zero. */
-const SHEET = sheet('*{display:inline-block;white-space:nowrap;font-family:var(--plaudit-font,inherit)}:host>svg{visibility:hidden}');
+/** Until a rating is loaded, stars keep its place. They are hidden: they would show a rating of zero. */
+const SHEET = sheet(
+  '*{display:inline-block;white-space:nowrap;font-family:var(--plaudit-font,inherit)}:host>svg{visibility:hidden}');
 
-/** @type {Set<PlauditStars>} Those that wait. */
+/** @type {Set<PlauditStars>} Elements whose rating is still to be requested. */
 const waiting = new Set();
 
 function flush() {
   /** @type {Record<string, PlauditStars[]>} */
   const asking = {};
-  /** An id that no object has would take the stars of all others along. */
+  /** The service refuses a request with an invalid id, so those are left out. */
   for (const each of waiting) if (/^[^,]{1,128}$/u.test(each.entity)) (asking[each.address] ??= []).push(each);
   waiting.clear();
   for (const [address, elements] of Object.entries(asking)) {
@@ -94,7 +106,7 @@ function flush() {
       } catch {}
     };
     for (const id of new Set(elements.map((each) => encodeURIComponent(each.entity)))) {
-      /** The service takes 100, and proxies take addresses of 8,000 characters. */
+      /** The service accepts 100 ids, and proxies accept addresses of 8,000 characters. */
       if (ids.length == 100 || ids.join().length > 4000) {
         ask();
         ids = [];
@@ -113,7 +125,7 @@ class PlauditStars extends HTMLElement {
     return this.getAttribute('entity') ?? '';
   }
 
-  /** Of the request for its rating, without the ids. */
+  /** The address of the request for its rating, without the ids. */
   get address() {
     const [store, type] = ['store', 'type'].map((name) => encodeURIComponent(this.getAttribute(name) ?? ''));
     return `${serviceOf(this)}/storefront/v1/${store}/summaries?entityType=${type}&ids=`;
@@ -138,7 +150,8 @@ class PlauditStars extends HTMLElement {
     const count = format(reviewCount);
     const form = reviews[new Intl.PluralRules(language).select(reviewCount)] ?? reviews.other;
     const name = (reviewCount ? format(value) + outOf : '') + form.replace('#', count);
-    this.#root.replaceChildren(h('span', { role: 'img', 'aria-label': name }, stars(value), reviewCount > 0 && ` (${count})`));
+    this.#root.replaceChildren(
+      h('span', { role: 'img', 'aria-label': name }, stars(value), reviewCount > 0 && ` (${count})`));
   }
 }
 

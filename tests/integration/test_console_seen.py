@@ -320,7 +320,7 @@ async def test_lines_changed_by_others_are_shown_beside_typed_values(http: httpx
     assert [line["quantity"] for line in (await returns.existing(id))["lineItems"]] == [3, 1]
     await returns.change(id, lineItems=theirs[1:])
     late = await send(http, place, {**form, "quantity": ["7", "1"]})
-    assert re.search(r'value="7" aria-label="Quantity of a".*?>Now 0<', late.text, re.DOTALL)
+    assert re.search(r'value="7"\s+aria-label="Quantity of a".*?>Now 0<', late.text, re.DOTALL)
 
 
 async def test_values_typed_for_line_added_by_others_are_kept(http: httpx.AsyncClient, returns: Returns) -> None:
@@ -335,9 +335,9 @@ async def test_values_typed_for_line_added_by_others_are_kept(http: httpx.AsyncC
     form |= {"line": ["a", "x", "y"], "own": [first["id"], "", ""]}
     late = await send(http, place, {**form, "quantity": ["1", "2", "0"], "reason": ["", "scratch", ""]})
     assert (late.status_code, LATE in late.text) == (409, True), late.text
-    assert re.search(r'value="2" aria-label="Quantity of x".*?>Now 1<', late.text, re.DOTALL), late.text
+    assert re.search(r'value="2"\s+aria-label="Quantity of x".*?>Now 1<', late.text, re.DOTALL), late.text
     assert 'value="scratch"' in late.text
-    assert re.search(r'value="3" aria-label="Quantity of y"', late.text), late.text
+    assert re.search(r'value="3"\s+aria-label="Quantity of y"', late.text), late.text
     assert "Now 3" not in late.text
     again: dict[str, Any] = next(each.fields for each in forms(late.text) if each.action == place)
     own = [line["id"] for line in (await returns.existing(id))["lineItems"]]

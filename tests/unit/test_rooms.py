@@ -140,6 +140,7 @@ def test_leaking_document_is_found(leaky: object) -> None:
 MOST_LINES_OF_A_FILE = 300
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_HANDLER = 25
+MOST_CHARACTERS_OF_A_LINE = 120
 # Shops embed it, and everything shown at once comes in one file; parts loaded later have their own modules.
 LONGER_SCRIPTS = {"storefront/static/plaudit-reviews.js"}
 
@@ -174,14 +175,31 @@ def test_no_part_of_a_text_is_a_statement_of_its_own() -> None:
     assert not lost
 
 
-def test_own_scripts_stay_short() -> None:
-    """Vendored scripts are excluded."""
+def own_files(*suffixes: str) -> dict[str, list[str]]:
+    """The lines of each file of the product with one of these suffixes, by its path; without vendored files."""
     vendored = {name for path in ROOT.glob("*/static/vendored.json") for name in json.loads(path.read_text())}
-    own = {
-        path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines())
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text().splitlines()
         for room in PRODUCT
-        for path in (ROOT / room).rglob("*.js")
-        if path.name not in vendored
+        for path in sorted((ROOT / room).rglob("*"))
+        if path.suffix in suffixes and path.name not in vendored
     }
+
+
+def test_own_scripts_stay_short() -> None:
+    own = own_files(".js")
     assert "console/static/console.js" in own
-    assert {path for path, lines in own.items() if lines > MOST_LINES_OF_A_FILE} == LONGER_SCRIPTS
+    assert {path for path, lines in own.items() if len(lines) > MOST_LINES_OF_A_FILE} == LONGER_SCRIPTS
+
+
+def test_lines_of_pages_stay_short() -> None:
+    """Those of templates, scripts and style sheets; ruff checks those of Python."""
+    own = own_files(".html", ".js", ".ts", ".css")
+    assert {"console/templates/queue.html", "console/static/console.css", "storefront/static/types.d.ts"} <= own.keys()
+    too_long = [
+        f"{path}:{number}: {len(line)}"
+        for path, lines in own.items()
+        for number, line in enumerate(lines, 1)
+        if len(line) > MOST_CHARACTERS_OF_A_LINE
+    ]
+    assert not too_long

@@ -1,4 +1,4 @@
-// Decisions that are made here. row.js tells their life.
+// Decisions made on this page. row.js lists their states.
 
 import { one, random, send } from "./page.js";
 
@@ -14,15 +14,15 @@ function decisionOf(row, action, expected, reasonCode, isUndoing = false) {
   return {
     row, action, expected, reasonCode, isUndoing, status,
     why: reasonCode && `: ${reasonCode}`,
-    // Otherwise no news tell of it, and there is nothing to undo.
+    // If not, there are no news of it, and nothing to undo.
     isChange: status !== expected,
-    // What undoing it brings back.
+    // What an undo restores.
     back: BACK[expected], reasonBefore: row.data.reason, wasSettled: row.isSettled,
   };
 }
 
-/** Those that can be undone, in the order of the keys: answers have another one. Of one that `isLost` nobody knows if it
- *  was made; others have decided since one that `isOvertaken`; one that `isTakenBack` is being undone. */
+/** Decisions that can be undone, oldest first. `isLost`: without an answer, perhaps not made. `isOvertaken`: others
+ *  have decided since. `isTakenBack`: its undo is under way. */
 export class Decisions {
   constructor(me) {
     this.me = me;
@@ -34,28 +34,29 @@ export class Decisions {
 
   drop(decision) { this.all = this.all.filter((each) => each !== decision); }
 
-  /** One whose answer was lost has been made after all. Returns false without one. */
+  /** Mark a lost decision as made. Returns false if there is none. */
   recover(row, by, status) {
     const found = this.of(row).find((each) => each.isLost && each.status === status && by === this.me);
     if (found) found.isLost = false;
     return found !== undefined;
   }
 
-  /** Others have decided, perhaps the same: no undoing of ours may take that back. */
+  /** Others have decided, perhaps the same: no undo of ours may reverse that. */
   overtake(row) {
     for (const each of this.of(row)) each.isOvertaken = true;
   }
 }
 
-/** Decisions on their way. A browser opens six connections to one host, and each decision is waited for: those that are
- *  made while REQUESTS are out go together with the next one. */
+/** Decisions to be sent. Browsers open at most six connections to a host: while REQUESTS are under way, decisions wait,
+ *  and are sent together. */
 let waiting = [];
 let out = 0;
 
 function sendTogether({ row, action, expected, reasonCode, isUndoing }) {
   const { fields, data: { id } } = row;
   return new Promise((resolve, reject) => {
-    const like = JSON.stringify({ action, expected, reasonCode: reasonCode || undefined, undoing: isUndoing ? "1" : undefined });
+    const undoing = isUndoing ? "1" : undefined;
+    const like = JSON.stringify({ action, expected, reasonCode: reasonCode || undefined, undoing });
     waiting.push({ id, fields, like, resolve, reject });
     go();
   });
@@ -68,8 +69,9 @@ async function go() {
   waiting = waiting.filter((each) => !together.includes(each));
   out += 1;
   try {
+    const about = [...Object.entries(JSON.parse(like)), ["key", random()]];
     const fields = together.flatMap((each) => each.fields);
-    const { results } = await send("/console/queue/decisions", [...Object.entries(JSON.parse(like)), ["key", random()], ...fields]);
+    const { results } = await send("/console/queue/decisions", [...about, ...fields]);
     for (const { id, resolve } of together) resolve(results.find((each) => each.id === id) ?? { outcome: "accepted" });
   } catch (error) {
     for (const { reject } of together) reject(error);
@@ -95,7 +97,7 @@ export class Deciding {
 
   decide(row, action, reasonCode = "") {
     if (!row || row.work) return;
-    // Somebody has decided already, perhaps in this moment: a key goes on, and never overwrites it.
+    // Decided already, perhaps by others just now: go on, and never overwrite that.
     if (row.isSettled && action !== "reset") {
       this.queue.advance();
       return;
@@ -115,7 +117,7 @@ export class Deciding {
       if (action === "reset") row.isSettled = false;
     } catch (error) {
       if (error.isFinal) this.decisions.drop(decision);
-      // It may have been taken all the same: then its news are to come.
+      // It may have been made nevertheless: then its news will come.
       else decision.isLost = true;
     }
   }
@@ -126,7 +128,7 @@ export class Deciding {
     try {
       row.answered(await sendTogether(decision), decision);
     } catch (error) {
-      // The answer alone was lost.
+      // Only the answer was lost.
       if (!error.isFinal && row.hasEchoed(decision)) {
         row.take(status);
         return;
@@ -150,7 +152,7 @@ export class Deciding {
     last.row.hold(this.takeBack(last, last.row.work));
   }
 
-  /** Undo a decision once it has been made; of one that failed there is nothing to undo. */
+  /** Undo a decision once it is answered. If it failed, there is nothing to undo. */
   async takeBack(last, making) {
     const { row, back, status, reasonBefore, wasSettled } = last;
     await making;

@@ -2,20 +2,19 @@ import { asked, create, one, signIn } from "./page.js";
 
 const LIVE_MS = 400;
 
-/** Those with something typed that wasn't sent. */
+/** Forms with unsent input. */
 const unsent = new Set();
 window.addEventListener("beforeunload", (event) => {
   if (unsent.size) event.preventDefault();
 });
 
-/** Before a form with something typed goes: is the visitor still signed in? Otherwise it stays as it is, and says what to
- *  do. */
+/** Before a form is sent, check that the visitor is still signed in. If not, the page stays, and says what to do. */
 export function keep(form) {
   let isIn = false;
   let asking = null;
   let told = null;
   const tell = (isPreview, ...words) => {
-    // While somebody types, once is enough.
+    // Previews come while somebody types: one message is enough.
     if (isPreview && told) return;
     told?.remove();
     told = create("p", { className: "errors", role: "alert" });
@@ -32,7 +31,7 @@ export function keep(form) {
       return;
     }
     event.preventDefault();
-    // A double click sends it once; what is to be sent waits for no preview.
+    // A double click sends once. A submission doesn't wait for a preview.
     if (asking && (isPreview || !asking.isPreview)) return;
     const own = asking = { isPreview };
     const response = await asked();
@@ -52,14 +51,14 @@ export function keep(form) {
   });
 }
 
-/** What a new frame shows first is no step that the browser's back button would take. */
+/** Replace the frame: the first page of a new one adds no step to the browser's history. */
 function renew(frame) {
   const fresh = frame.cloneNode();
   fresh.removeAttribute("src");
   frame.replaceWith(fresh);
 }
 
-/** Press a button a moment after its form was typed in. */
+/** Press a button a moment after input into its form. */
 export function live(button) {
   let waiting;
   button.form.addEventListener("input", () => {

@@ -1,8 +1,8 @@
-// On a page of one review, keys press the buttons that are there.
+// Shortcuts. On the page of one review they press its buttons.
 
 import { one } from "./page.js";
 
-/** Kept by this browser where it may, else for this page. */
+/** On or off: stored by the browser if it allows that, else for this page. */
 const setting = {
   get() { try { return this.here ?? localStorage.getItem("shortcuts"); } catch { return null; } },
   set(value) { try { localStorage.setItem("shortcuts", value); } catch { this.here = value; } },
@@ -35,14 +35,14 @@ const onReview = {
   z: () => press("form.notice [name=action]"),
 };
 
-/** Keyboards of other scripts have Latin letters behind their own. */
+/** The key; on keyboards of other scripts, the Latin letter in its place. */
 function meant({ key, code, shiftKey }) {
   const letter = /^Key([A-Z])$/.exec(code)?.[1];
   if (!letter || /^[ -~]+$|\p{Script=Latin}/u.test(key)) return key;
   return shiftKey ? letter : letter.toLowerCase();
 }
 
-/** Some keyboards have their digits behind Shift. */
+/** On some keyboards digits need Shift. */
 const digitOf = ({ key, code }) => Number(key) || Number(/^(?:Digit|Numpad)(\d)$/.exec(code)?.[1]);
 
 export function listenToKeys(queue, deciding) {
@@ -53,7 +53,7 @@ export function listenToKeys(queue, deciding) {
     shortcuts.addEventListener("change", () => setting.set(shortcuts.checked ? "on" : "off"));
     one(".keys button").addEventListener("click", () => help.showModal());
   }
-  // The next key is the reason for its rejection.
+  // The row for which the next key chooses the reason.
   let rejecting = null;
   const actions = !queue ? onReview : onQueue(queue, deciding, (row) => {
     rejecting = row;
@@ -61,8 +61,11 @@ export function listenToKeys(queue, deciding) {
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-    // Arabic keyboards have their own.
-    if (["?", "؟"].includes(event.key) && help && !event.target.closest("input, textarea")) { help.showModal(); return; }
+    // Arabic keyboards have their own question mark.
+    if (["?", "؟"].includes(event.key) && help && !event.target.closest("input, textarea")) {
+      help.showModal();
+      return;
+    }
     if (setting.get() === "off" || help?.open) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
     if (["Shift", "CapsLock", "AltGraph"].includes(event.key)) return;
@@ -71,7 +74,7 @@ export function listenToKeys(queue, deciding) {
       const row = rejecting;
       rejecting = null;
       const reason = queue.reasons[digitOf(event) - 1];
-      // Another row came into focus meanwhile: the digit wasn't meant for that.
+      // If another row is in focus by now, the digit isn't for that.
       if (reason && row === queue.current) deciding.decide(row, "reject", reason);
       else row.say("");
       event.preventDefault();

@@ -1,4 +1,4 @@
-// The news of an open queue.
+// Server-sent events about the reviews of the queue: news.
 
 import { all, asked, create, fromTheTop, one, send, signIn } from "./page.js";
 import { SKEW_MS } from "./row.js";
@@ -8,7 +8,7 @@ const AGAIN_MS = 15_000;
 const RARELY_MS = 240_000;
 const MOST_HEARD = 500;
 
-/** "12 new reviews": a link, so that no row is moved under the cursor. */
+/** "12 new reviews": a link, so that no row moves under the cursor. */
 class Fresh {
   constructor(place, queue, news) {
     this.place = place;
@@ -16,7 +16,7 @@ class Fresh {
     this.news = news;
     this.query = new URL(location.href).searchParams;
     this.isNarrowed = this.query.has("only") || this.query.has("q");
-    // What was heard of and may be new here, and of that what is.
+    // Ids that may belong to this list, and those of them that do.
     this.heard = new Set();
     this.fresh = new Set();
     this.drawn = 0;
@@ -45,7 +45,7 @@ class Fresh {
     if (this.fresh.delete(id)) this.draw();
   }
 
-  /** It came, or came back. */
+  /** A review arrived, or waits again. */
   come({ id, store }) {
     const wanted = this.query.get("store");
     if (this.queue?.row(id) || (wanted && store !== wanted)) return;
@@ -54,7 +54,7 @@ class Fresh {
     else this.tell([id]);
   }
 
-  /** Also the first time: reviews come between the page and its news. False where there is no answer. */
+  /** Ask which reviews are new: some come between the page and its first news. False without an answer. */
   async ask(hasMissed) {
     const known = [...this.heard].slice(-MOST_HEARD);
     const fields = [["since", this.place.dataset.since], ...known.map((id) => ["ids", id])];
@@ -66,7 +66,7 @@ class Fresh {
     return true;
   }
 
-  /** Only the service knows what a filter finds: it is asked, once for all that come in a moment. */
+  /** Only the service knows what a filter finds: ask it once for all reviews of a moment. */
   askIn(pause) {
     const at = Date.now() + pause;
     if (this.asking && this.askingAt <= at) return;
@@ -87,7 +87,7 @@ export class News {
     this.fresh = new Fresh(place, queue, this);
     this.isReported = this.fresh.query.get("only") === "reported";
     this.openings = 0;
-    // Away until now: some may have been missed.
+    // News may have been missed until the next connection.
     this.isBack = document.hidden;
     document.addEventListener("visibilitychange", () => {
       this.isBack ||= document.hidden;
@@ -100,7 +100,7 @@ export class News {
 
   get isOpen() { return this.source.readyState === EventSource.OPEN; }
 
-  /** A browser has six connections to one host: hidden pages leave them to the one that is looked at. */
+  /** Only visible pages connect: browsers open at most six connections to a host. */
   connect() {
     if (document.hidden || (this.source && this.source.readyState !== EventSource.CLOSED)) return;
     this.source = new EventSource("/console/queue/news");
@@ -120,28 +120,32 @@ export class News {
     this.isBack = true;
   }
 
-  /** Until it is answered, or the news have ended: once they come again, all is asked anew. */
+  /** Repeat a question until it is answered, or the connection ends: the next one asks again. */
   async insist(question) {
     const opening = this.openings;
-    for (let pause = AGAIN_MS; opening === this.openings && this.isOpen && !(await question()); pause = Math.min(2 * pause, RARELY_MS)) {
+    let pause = AGAIN_MS;
+    while (opening === this.openings && this.isOpen && !(await question())) {
       await new Promise((resolve) => setTimeout(resolve, pause));
+      pause = Math.min(2 * pause, RARELY_MS);
     }
   }
 
   hear(kind, told) {
     if (kind !== "claimed") htmx.trigger(document.body, "changed");
-    // What is older stands in the page: the news of a process that has just begun tell it again.
+    // The page shows what is older: a process that has just started repeats it.
     const since = Date.parse(this.place.dataset.since);
     const isSince = told.at >= since;
     const isBackHere = told.status === "New" && isSince;
     if (kind === "new" || isBackHere || (kind === "reported" && this.isReported && isSince)) this.fresh.come(told);
-    // What is decided isn't new any more.
+    // A decided review isn't new any more.
     else if (kind === "decided" && told.status !== "New") this.fresh.forget(told.id);
-    // The clock of a worker may be behind that of the facade. What a row says already does no harm.
-    if (kind === "claimed" || kind === "decided" || (kind === "edited" && isSince)) this.queue?.hear(kind, told, told.at >= since - SKEW_MS);
+    // The clock of a worker may be behind that of the API. Repeated news of a row do no harm.
+    if (kind === "claimed" || kind === "decided" || (kind === "edited" && isSince)) {
+      this.queue?.hear(kind, told, told.at >= since - SKEW_MS);
+    }
   }
 
-  /** A browser connects again by itself, unless it was answered by something else. */
+  /** Browsers reconnect by themselves, unless the answer was something else. */
   async failed(source) {
     if (source.readyState !== EventSource.CLOSED) return;
     setTimeout(() => this.connect(), AGAIN_MS);

@@ -1,4 +1,4 @@
-// Parts of a page, and requests to the service.
+// Elements of a page, and requests to the service.
 
 const PATIENCE_MS = 60_000;
 
@@ -6,13 +6,14 @@ export const one = (selector, within = document) => within.querySelector(selecto
 export const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 export const create = (name, fields) => Object.assign(document.createElement(name), fields);
 
-/** Pages that came by plain HTTP have no crypto.randomUUID. */
-export const random = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+/** A random id. Pages loaded over plain HTTP have no crypto.randomUUID. */
+export const random = () =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 const ask = (address, options) =>
   fetch(address, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(PATIENCE_MS), ...options });
 
-/** Returns what the service answers, or throws an Error with its message. */
+/** Post a form. Returns the JSON answer, or throws an Error with a message to show. */
 export async function send(address, fields) {
   let response;
   try {
@@ -20,19 +21,22 @@ export async function send(address, fields) {
   } catch {
     throw new Error("The service is unavailable. Decide again later.");
   }
-  if (!response.headers.get("content-type")?.includes("json")) throw new Error("The response can't be read. Reload this page.");
+  if (!response.headers.get("content-type")?.includes("json")) {
+    throw new Error("The response can't be read. Reload this page.");
+  }
   const told = await response.json();
   if (!response.ok) throw new Error(told.message);
   return told;
 }
 
-/** Is the visitor still signed in? 401 if not, null where the service can't be reached. */
+/** Is the visitor still signed in? A response of status 401 if not, null if the service is unreachable. */
 export const asked = () => ask("/console", { redirect: "manual" }).catch(() => null);
 
-/** The way to sign in that leaves the page as it is. */
-export const signIn = () => create("a", { href: "/console/sign-in", target: "_blank", textContent: "Sign in in another tab" });
+/** A link to sign in that leaves the page open. */
+export const signIn = () =>
+  create("a", { href: "/console/sign-in", target: "_blank", textContent: "Sign in in another tab" });
 
-/** The address of this list from its beginning, without what was told once. */
+/** The address of this list from its beginning, without confirmations. */
 export function fromTheTop() {
   const here = new URL(location.href);
   for (const name of ["after", "focus", "done"]) here.searchParams.delete(name);

@@ -1,14 +1,14 @@
-// The list of the queue: which row is in focus, which are selected, and what others do with them.
+// The list of the queue: the row in focus, the selected rows, and what other moderators do.
 
 import { Decisions } from "./deciding.js";
 import { all, create, fromTheTop, one, random, send } from "./page.js";
 import { Row } from "./row.js";
 
-/** This tab, for others who look at the queue. */
+/** The id of this tab, for other moderators. */
 let desk = random();
-try { desk = sessionStorage.desk ??= desk; } catch { /* a new one on each page */ }
+try { desk = sessionStorage.desk ??= desk; } catch { /* then each page has its own */ }
 
-/** If a page before left this word for the next one, which takes it away. */
+/** True if the page before set this flag; clears it. */
 function took(name) {
   try {
     const isThere = name in sessionStorage;
@@ -36,8 +36,9 @@ export class Queue {
     this.count();
     if (!this.current) return;
     this.claim(this.current);
-    // Who comes from a page that is done, or back, hears the row that keys decide about.
-    if (took("goesOn") || performance.getEntriesByType("navigation")[0]?.type === "back_forward") this.goTo(this.current);
+    // After a finished page, or a step back: screen readers read the row that keys decide about.
+    const { type } = performance.getEntriesByType("navigation")[0] ?? {};
+    if (took("goesOn") || type === "back_forward") this.goTo(this.current);
   }
 
   row(id) { return this.rows.find((row) => row.data.id === id); }
@@ -61,35 +62,35 @@ export class Queue {
     }, 150);
   }
 
-  /** Put the row in focus into the address: a way back leads there. */
+  /** Put the row in focus into the address: going back leads to it. */
   remember() {
     const here = new URL(location.href);
     here.searchParams.set("focus", this.current.data.id);
     history.replaceState(history.state, "", here);
   }
 
-  /** Bring a row into focus and into view, also for those who hear the page. */
+  /** Bring a row into focus and into view, also for screen readers. */
   goTo(row) {
     this.focus(row);
     row?.element.scrollIntoView({ block: "nearest", behavior: "instant" });
     row?.element.focus({ preventScroll: true });
   }
 
-  /** Tell others which row is in focus; one request at a time, the last row wins. */
+  /** Tell other moderators which row is in focus; one request at a time, the last row wins. */
   async claim(row) {
     this.claimed = row;
     if (this.isClaiming) return;
     this.isClaiming = true;
     for (let told = null; told !== this.claimed;) {
       told = this.claimed;
-      await send("/console/queue/claims", { id: told.data.id, desk }).catch(() => { /* advice alone */ });
+      await send("/console/queue/claims", { id: told.data.id, desk }).catch(() => { /* only a hint */ });
     }
     this.isClaiming = false;
   }
 
   move(by) { this.goTo(this.rows[this.rows.indexOf(this.current) + by]); }
 
-  /** The next row that waits, below the one in focus, else from the top. */
+  /** Go to the next undecided row: below the one in focus, else from the top. */
   advance() {
     const at = this.rows.indexOf(this.current);
     const next = [...this.rows.slice(at + 1), ...this.rows.slice(0, at)].find((row) => !row.isSettled);
@@ -97,9 +98,9 @@ export class Queue {
     else this.finish();
   }
 
-  /** All rows of the page are decided: the next ones, as soon as the decisions have taken effect. */
+  /** All rows are decided: load the next ones once the decisions are answered. */
   async finish() {
-    // Once: going to the same place again would begin anew, as often as a key is pressed.
+    // Only once: each further key would restart the loading.
     if (this.isFinishing) return;
     this.isFinishing = true;
     for (const row of this.rows) row.isUnread = false;
@@ -111,21 +112,22 @@ export class Queue {
       else this.offerToGoOn();
       return;
     }
-    try { sessionStorage.goesOn = "1"; } catch { /* heard from the top */ }
+    try { sessionStorage.goesOn = "1"; } catch { /* then screen readers start at the top */ }
     location.assign(fromTheTop());
   }
 
-  /** Have the next page of the queue offer to undo the last decision of this one; one that is under way is none yet. */
+  /** Let the next page offer to undo the last decision, if that is answered. */
   offerUndo() {
     const last = this.decisions.made.at(-1);
-    // As on one page: what others have decided since is none of ours to undo.
+    // What others have decided since isn't ours to undo.
     if (!last || last.isOvertaken || last.row.work) return;
     const { id, seen } = last.row.data;
     const undo = { id, seen, action: last.back, expected: last.status, reasonCode: last.reasonBefore };
-    document.cookie = `plaudit-undo=${encodeURIComponent(JSON.stringify(undo))}; path=/console/queue; max-age=300; samesite=strict`;
+    const value = encodeURIComponent(JSON.stringify(undo));
+    document.cookie = `plaudit-undo=${value}; path=/console/queue; max-age=300; samesite=strict`;
   }
 
-  /** Not before somebody can have read that one of the last decisions failed; the next key goes on, too. */
+  /** Some decisions failed: go on only after a click or key, so that the messages can be read. */
   offerToGoOn() {
     if (one("#go-on")) return;
     const told = create("p", { id: "go-on", className: "notice plain", role: "alert" });
@@ -155,13 +157,13 @@ export class Queue {
     one("#bulk").classList.toggle("has-selected", number > 0);
   }
 
-  /** What others do. `isSince`: it isn't older than the page, where it would stand already. */
+  /** News of others. `isSince`: newer than the page, which shows what is older. */
   hear(kind, told, isSince) {
     const row = this.row(told.id);
     if (!row) return;
     if (kind === "claimed") {
       if (told.desk === desk) return;
-      // Whoever looks at another review has left the one before.
+      // A tab looks at one review at a time.
       for (const other of this.rows) if (other.claim?.desk === told.desk) other.unclaim();
       row.hearClaim(told);
     } else if (kind === "edited") {
@@ -172,7 +174,7 @@ export class Queue {
     }
   }
 
-  /** What others did while this page heard no news. Returns false where there is no answer, or none about some rows. */
+  /** Load what others did while there were no news. Returns false unless there is an answer about all rows. */
   async catchUp() {
     const isWhole = !this.isBusy;
     const rows = this.rows.filter((row) => !row.work);
@@ -180,12 +182,12 @@ export class Queue {
     const told = await send("/console/queue/rows", rows.flatMap(({ fields }) => fields)).catch(() => null);
     for (const each of told?.results ?? []) {
       const row = this.row(each.id);
-      // It was decided meanwhile, or before and that hasn't taken effect: the answer is older.
+      // The answer is older than a decision made meanwhile, or one that hasn't taken effect.
       if (!row || row.turn !== turns.get(row) || (row.awaited && row.awaited === each.status)) continue;
       row.awaited = null;
       if (each.status === row.data.status) row.hasTaken(each.status);
       const isDecided = each.status !== (row.data.status || null);
-      // Somebody else's that comes to the same as one that was made here.
+      // Somebody else has decided the same as this page.
       const isAgain = each.by !== this.decisions.me && this.decisions.of(row).length > 0;
       if ((isDecided || isAgain) && !(each.isChanged && each.status === "New")) {
         row.unclaim();

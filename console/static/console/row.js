@@ -1,14 +1,14 @@
 // One row of the queue: a review, and what is known of it.
 //
-// The life of a decision that is made here:
-//   it is shown at once, and sent, alone or with others. The news that tell of it are to come: its echo;
-//   its answer: it is applied, or accepted, and then it takes effect in a moment;
-//   its echo comes, before its answer or behind it: what others did before is older.
-// Otherwise it is
-//   overtaken: others have decided before it, and it is void;
-//   failed: it can be made again;
-//   lost: no answer came. If its echo is here, or comes, it was made after all;
-//   undone, by a second decision with a life of its own.
+// A decision made here is in one of these states:
+//   sent       shown as made; waits for its answer
+//   applied    the answer: it has taken effect
+//   accepted   the answer: it takes effect in a moment
+//   overtaken  the answer: void, since others have decided before
+//   failed     not made; can be made again
+//   lost       no answer came; made, if its echo comes
+//   undone     reversed by a second decision with states of its own
+// Its echo is the news of it, before or after its answer. What others did before the echo is older.
 
 import { one } from "./page.js";
 
@@ -17,33 +17,33 @@ const CLAIM_MS = 120_000;
 const CHANGED = "It was changed in the meantime: reload the page.";
 const ACCEPTED = "Accepted; it takes effect in a moment.";
 
-/** The error of a decision that somebody else's has made void. */
+/** The error of a decision that can't be made any more. */
 const final = (message) => Object.assign(new Error(message), { isFinal: true });
 
 export class Row {
   constructor(element, decisions) {
     this.element = element;
-    // Kept in the page: id, status, seen, reason.
+    // In the page: id, status, seen, reason.
     this.data = element.dataset;
     this.decisions = decisions;
-    // What is under way: nobody decides meanwhile.
+    // The promise of a decision under way: no other is made meanwhile.
     this.work = null;
-    // Counts decisions, here and of others: what was asked in another turn is older.
+    // Counts decisions, ours and those of others: answers to earlier questions are outdated.
     this.turn = 0;
-    // The status until what was accepted takes effect.
+    // The status until an accepted decision takes effect.
     this.awaited = null;
-    // The statuses whose echo is to come, in their order.
+    // The statuses of decisions without an echo yet, oldest first.
     this.echoes = [];
-    // The last decision of others since the last of ours.
+    // The last decision of others since our last one.
     this.others = null;
-    // The change of its text that was heard while work was under way.
+    // News of a changed text, heard while a decision is under way.
     this.edit = null;
-    // News that were heard, and when the latest happened.
+    // News that were heard, and the time of the latest.
     this.heard = new Set();
     this.latest = 0;
-    // Who else looks at it.
+    // The other tab that looks at it.
     this.claim = null;
-    // It says why a decision wasn't made, and nobody has gone on since.
+    // The row shows why a decision failed, and the moderator hasn't gone on since.
     this.isUnread = false;
   }
 
@@ -52,13 +52,13 @@ export class Row {
     this.element.classList.toggle("settled", is);
     const box = one("input[type=checkbox]:checked", this.element);
     if (!is || !box) return;
-    // Selected with others it would be decided about once more. The list counts them.
+    // If it stayed selected, a bulk decision would include it. The event updates the count.
     box.checked = false;
     box.dispatchEvent(new Event("change", { bubbles: true }));
   }
   set hasFailed(is) { this.element.classList.toggle("failed", is); }
 
-  /** What names it in a request. */
+  /** Its fields in a request. */
   get fields() {
     const { id, seen } = this.data;
     return [["ids", id], [`seen-${id}`, seen]];
@@ -70,7 +70,7 @@ export class Row {
     outcome.classList.toggle("bad-text", isBad);
   }
 
-  /** What is heard until this work is over is told then. */
+  /** News that are heard during this work are shown after it. */
   hold(work) {
     this.work = work;
     work.finally(() => {
@@ -81,7 +81,7 @@ export class Row {
     });
   }
 
-  /** A decision, here or of others: nothing that was decided before is awaited. */
+  /** A new decision, ours or of others: earlier ones aren't awaited any more. */
   begin() {
     this.turn += 1;
     this.awaited = null;
@@ -103,25 +103,26 @@ export class Row {
 
   hasEchoed({ status, isChange }) { return isChange && !this.echoes.includes(status); }
 
-  /** Throws an Error where the decision wasn't made. */
+  /** Take the answer. Throws an Error if the decision wasn't made. */
   answered(told, decision) {
     const { expected, status, why, isChange } = decision;
     const hasEchoed = this.hasEchoed(decision);
     const isAccepted = told.outcome === "accepted" && !hasEchoed;
-    if (told.reason === "status-changed" || (isAccepted && this.others && this.others.status !== status)) throw this.overtaken(told);
+    const isLate = isAccepted && this.others && this.others.status !== status;
+    if (told.reason === "status-changed" || isLate) throw this.overtaken(told);
     if (told.reason === "text-changed") throw final(CHANGED);
     if (told.reason === "kept") throw final("Somebody has kept it in the meantime: reload the page.");
     if (told.outcome === "not-found") throw final("It no longer exists.");
     if (told.outcome === "refused") throw new Error(`Nothing was changed: ${told.reason}.`);
     if (isAccepted && isChange) this.awaited = expected;
-    // What others did before this one took effect: its own news are to come behind theirs.
+    // Others decided before this one took effect: its echo comes after their news.
     if (isChange && !hasEchoed && !isAccepted) this.others = null;
     this.take(status, isAccepted ? ACCEPTED : `${status}${why}.`);
   }
 
   take(status, text = `${status}.`) {
     this.data.status = status;
-    // The sign of open reports: this decision has settled them.
+    // `!` stands for open reports: this decision has settled them.
     this.data.seen = this.data.seen.replace("!", "");
     this.say(text);
   }
@@ -176,7 +177,7 @@ export class Row {
   }
 
   hearEdit(told) {
-    // Its author brings a decided one back.
+    // An edit by the author makes a decided review wait again.
     const isBack = told.status === "New" && this.data.status !== "New";
     this.edit = this.work && told;
     if (this.edit || (this.isSettled && !isBack)) return;
@@ -188,8 +189,8 @@ export class Row {
     this.say(CHANGED);
   }
 
-  /** True for news of a decision that was made here, for news that were heard before, and for older ones than those: a
-   *  process that begins tells those of the last minutes again. */
+  /** True for echoes, and for news that were heard before or are older: a process that starts repeats the news of the
+   *  last minutes. */
   isKnown(told) {
     const name = `${told.at} ${told.status}`;
     if (this.heard.has(name) || told.at < this.latest - SKEW_MS) return true;
@@ -198,16 +199,16 @@ export class Row {
     this.begin();
     const at = told.by === this.decisions.me ? this.echoes.indexOf(told.status) : -1;
     if (at < 0) return false;
-    // News of one review come in their order: those before this one were missed, and others decided before it.
+    // News of one review are in order: earlier echoes were missed, and what others did is older.
     this.echoes.splice(0, at + 1);
     this.others = null;
-    // Where nobody signs in, it may be somebody else's: the last one that was made here is as the row says.
+    // Without sign-in it may be of somebody else: our last decision has the status of the row.
     const isOurs = this.data.status === told.status;
     if (isOurs) this.hasTaken(told.status);
     return this.echoes.length > 0 || this.work !== null || isOurs;
   }
 
-  /** What was accepted has taken effect. */
+  /** An accepted decision has taken effect. */
   hasTaken(status) {
     if (one(".outcome", this.element).textContent === ACCEPTED) this.say(`${status}.`);
   }
@@ -232,7 +233,7 @@ export class Row {
       return;
     }
     this.isOfOthers(told.status ?? "");
-    // Theirs has taken effect: whether ours will is unknown.
+    // Theirs has taken effect; it is unknown if an accepted one of ours will.
     if (isSame && one(".outcome", this.element).textContent !== ACCEPTED) return;
     this.isSettled = told.status !== "New";
     this.say(`${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);
