@@ -373,7 +373,8 @@ async def test_interrupted_erasure_is_recorded_and_resumed(own_service: Service,
         assert anna in await everything_in(own_service)
         # A check of the mark finds the erasure.
         await database["erasedLetters"].delete_many({})
-        assert "Left out 1 dead letter with data of people who have been erased" in await replay(own_service, "--dry-run")
+        replayed = await replay(own_service, "--dry-run")
+        assert "Left out 1 dead letter with data of people who have been erased" in replayed
 
         await database["returns"].replace_one({"_id": given_back}, stored)
         assert "1 order, 1 return" in await erase(own_service, anna)
