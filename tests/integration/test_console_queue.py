@@ -177,7 +177,7 @@ async def test_actions_of_others_appear(browser: Browser, place: Service, api: F
         await one.locator(f"#r-{ids[2]}.settled", has_text="It was changed in the meantime").wait_for()
         rows = await one.locator("#list > li").count()
         await api.submit(submission(new_id(), 3))
-        await one.get_by_text("1 new review").wait_for()
+        await one.get_by_role("link", name="1 new review").wait_for()
         assert await one.locator("#list > li").count() == rows
         assert await one.locator("#list > li.focus").get_attribute("data-id") == ids[0]
 
@@ -408,7 +408,7 @@ async def test_review_submitted_while_api_is_down_is_announced(browser: Browser,
         await eventually(lambda: place.find("reviews", id))
         place.start("api")
         await place.until_ready()
-        await page.get_by_text("1 new review").wait_for()
+        await page.get_by_role("link", name="1 new review").wait_for()
 
 
 async def test_failed_catching_up_is_retried(browser: Browser, place: Service, api: Facade) -> None:
