@@ -85,6 +85,7 @@ async def edit(visit: Visit) -> Response:
     """Edit a review as a moderator; its status stays."""
     form, id = await visit.form(), visit.segment("id")
     row = await visit.facade.ask("GET", f"/api/customerReviews/{id}")
+    rating = str(form.get("rating", ""))
     body = {
         "id": row["id"],
         "entityId": row["entityId"],
@@ -93,7 +94,8 @@ async def edit(visit: Visit) -> Response:
         # No author: where nobody signs in, it would count as the author's own edit.
         "title": _new_text(form, "title", row),
         "review": row["review"] if (text := _new_text(form, "review", row)) is None else text,
-        "rating": number(str(form.get("rating", ""))),
+        # A blank one is sent as it is, and refused: omitted, it would stay.
+        "rating": rating if (value := number(rating)) is None else value,
         "userName": _new_text(form, "userName", row),
     }
     # Also true for a form that is sent twice.
