@@ -12,7 +12,7 @@ from tests.support.up_command import Up
 from tests.support.waiting import eventually
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_demo_and_doctor_on_tansu(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "tansu")
     async with up.started() as process:
@@ -30,7 +30,7 @@ async def test_demo_and_doctor_on_tansu(tmp_path: Path, marked: Marked) -> None:
     await up.nothing_is_left()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_demo_after_tansu_crash(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "tansu")
     async with up.started() as process:

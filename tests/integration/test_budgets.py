@@ -124,7 +124,7 @@ async def others_are_answered_while_many_wait(small: Service) -> bool:
     return True
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_stalled_bodies_make_room(small: Service) -> None:
     async with AsyncExitStack() as stack:
         stalled = [await stack.enter_async_context(connection(small.port)) for _ in range(12)]

@@ -229,7 +229,7 @@ async def test_export_survives_import(servers: Servers, tmp_path: Path) -> None:
     sys.stdout.write(f"{REVIEWS} reviews: {took}\n")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_empty_texts_survive_import(
     servers: Servers, own_service: Service, own_facade: Facade, product: str, tmp_path: Path
 ) -> None:

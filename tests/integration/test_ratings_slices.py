@@ -112,7 +112,7 @@ async def test_every_object_of_a_store_is_recounted_once(
     assert (len(found), set(found)) == (len(set(found)), in_a | {Entity("Odd", "1"), Entity("Odd", "2")})
 
 
-@pytest.mark.long
+@pytest.mark.slow
 async def test_comparison_is_exact_during_moderation(own_facade: Facade, own_service: Service) -> None:
     chance = random.Random(5)
     ids = await own_facade.submit(*(submission(f"p{n % 40}", 1 + n % 5) for n in range(400)))
