@@ -1,4 +1,4 @@
-"""What all subjects use: the same servers, write concern and document."""
+"""Servers, write concern and document, the same for all subjects."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping
