@@ -57,8 +57,9 @@ class _Parking(Generic[T]):
 
 
 def parked_now(value: Mapping[str, Any]) -> list[Document]:
-    """The update that parks a value with the server's time, if nothing is parked yet."""
-    return [{"$replaceWith": {"$mergeObjects": [{"$literal": value}, {"parkedAt": "$$NOW"}, "$$ROOT"]}}]
+    """The update that parks a value with the server's time; what is parked already stays as it is."""
+    new = {"$mergeObjects": [{"$literal": value}, {"parkedAt": "$$NOW"}, "$$ROOT"]}
+    return [{"$replaceWith": {"$cond": [{"$lte": ["$parkedAt", None]}, new, "$$ROOT"]}}]
 
 
 def _id(command: Parkable) -> str:

@@ -68,3 +68,18 @@ async def test_last_verdict_counts_regardless_of_time(
         await service.publish("moderation-verdicts", *verdicts)
     await eventually(partial(facade.review, id), lambda found: found["reviewStatus"] == "Approved")
     assert (await facade.review(id))["flags"] == []
+
+
+@pytest.mark.kafka
+async def test_first_of_two_changes_from_one_record_counts(facade: Facade, service: Service, product: str) -> None:
+    """No router publishes such changes, but anybody who may write to the topic can."""
+    id, key = new_id("review"), f"Product:{product}"
+    rejection = {"kind": "moderation", "reviewId": id, "source": [0, 0, NOW_MS], "action": "reject"}
+    past = {"status": "Approved", "modifiedDate": "2026-01-01T00:00:00Z"}
+    restoration = {**rejection, "action": "restore", "restored": past}
+    await service.publish("review-changes", message(rejection, key), message(restoration, key))
+    await until_parked(service, id, 1)
+    await service.idle()
+    await facade.submit(submission(product, 5, id=id))
+    await until_parked(service, id, 0)
+    assert (await facade.review(id))["reviewStatus"] == "Rejected"
