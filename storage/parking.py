@@ -59,7 +59,7 @@ class _Parking(Generic[T]):
 def parked_now(value: Mapping[str, Any]) -> list[Document]:
     """The update that parks a value with the server's time; what is parked already stays as it is."""
     new = {"$mergeObjects": [{"$literal": value}, {"parkedAt": "$$NOW"}, "$$ROOT"]}
-    return [{"$replaceWith": {"$cond": [{"$lte": ["$parkedAt", None]}, new, "$$ROOT"]}}]
+    return [{"$replaceWith": {"$cond": ["$parkedAt", "$$ROOT", new]}}]
 
 
 def _id(command: Parkable) -> str:
