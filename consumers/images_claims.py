@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -10,12 +9,17 @@ import structlog
 
 from consumers.images_mark import check_store
 from consumers.services import Services
-from domain.images import holders_after, ready_among, stands_without_unknown, with_claims, with_readiness, without_lost
+from domain.images import (
+    ClaimableImages,
+    holders_after,
+    ready_among,
+    stands_without_unknown,
+    with_readiness,
+    without_lost,
+)
 from domain.reviews import Review
-from domain.reviews_edits import Edit
 from domain.reviews_facts import Source
 from domain.reviews_refusals import Refusal
-from domain.timestamps import from_milliseconds
 from storage.images_files import is_store_away
 from storage.unit_of_work import UnitOfWork
 
@@ -85,56 +89,21 @@ async def image_refusals(
     return refusals
 
 
-async def claim_images(reviews: Sequence[Review], uploaded: Collection[str], work: UnitOfWork) -> dict[str, Refusal]:
-    """Give new reviews the images that they name, except lost ones that a review may do without. Returns the refusals,
-    by id, of reviews that can't have their images."""
-    wanted = {image.id for review in reviews for image in review.images}
-    if not wanted:
-        return {}
-    now, images = datetime.now(UTC), work.repositories.images
-    stored = await images.of_ids(wanted, work.session)
-    given: dict[str, str] = {}
-    refused: dict[str, Refusal] = {}
-    for review in reviews:
-        named = [image.id for image in review.images]
-        ids = without_lost(stored, uploaded, named, review.id, review.user_id, review.facts.source)
-        review.images = tuple(image for image in review.images if image.id in ids)
-        holders = holders_after(stored, uploaded, ids, review.id, review.user_id)
-        if isinstance(holders, Refusal):
-            refused[review.id] = holders
-            continue
-        review.images = with_readiness(review.images, ready_among(stored))
-        stored, given = with_claims(stored, holders, now), given | holders
-    await images.give(given, now, work.session)
-    return refused
+async def claimable_images(
+    ids: Collection[str], uploaded: Collection[str], at: datetime, work: UnitOfWork
+) -> ClaimableImages:
+    """The images with these ids that reviews may claim."""
+    return ClaimableImages(await work.repositories.images.of_ids(ids, work.session) if ids else {}, uploaded, at)
 
 
-async def checked_edits(
-    edits: Sequence[Edit], reviews: Mapping[str, Review], uploaded: Collection[str], work: UnitOfWork
-) -> Sequence[Edit]:
-    """Edits, completed with the refusal or the readiness of the images that they name."""
-    wanted = {id for edit in edits for id in edit.content.images or ()}
-    if not wanted:
-        return edits
-    now = await work.now()
-    stored = await work.repositories.images.of_ids(wanted, work.session)
-    checked = []
-    for edit in edits:
-        review = reviews.get(edit.review_id)
-        if review is not None and edit.content.images:
-            author = review.identity.user_id
-            holders = holders_after(stored, uploaded, edit.content.images, edit.review_id, author)
-            if isinstance(holders, Refusal):
-                edit = replace(edit, image_refusal=holders)
-            else:
-                # The later of two clocks: an approval sent before the edit must not cover its images.
-                effective = max(now, from_milliseconds(edit.position.timestamp))
-                stored, edit = (
-                    with_claims(stored, holders, now),
-                    replace(edit, ready=ready_among(stored), effective=effective),
-                )
-        checked.append(edit)
-    return checked
+def with_images(review: Review, images: ClaimableImages) -> Refusal | None:
+    """Leave a new review the images that it can have, with their readiness. Returns the refusal if it can't do without
+    one of the others."""
+    named = [image.id for image in review.images]
+    ids = without_lost(images.stored, images.uploaded, named, review.id, review.user_id, review.facts.source)
+    kept = (image for image in review.images if image.id in ids)
+    review.images = with_readiness(kept, ready_among(images.stored))
+    return images.refusal(ids, review.id, review.user_id)
 
 
 async def save_images(before: Mapping[str, Review], after: Mapping[str, Review], work: UnitOfWork) -> None:

@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
-from typing import Final
-
-from uuid_utils import UUID, uuid5
 
 from consumers.languages import detect_languages
 from consumers.moderation_rules import Ruled, apply_ruling, count_rulings, rulings_about
@@ -26,13 +23,16 @@ from consumers.reviews_decisions import (
     count_decisions,
     decide_beside,
     decision_of_edit,
+    edits_beside,
     first_to_store,
     settled_entities,
 )
 from consumers.reviews_edits import ReviewEditor
+from consumers.reviews_events import SubmissionEvents
 from consumers.reviews_rules import (
     BatchRules,
     StoredWith,
+    decidable,
     insert_whole,
     release_tokens,
     replace_whole,
@@ -43,18 +43,14 @@ from consumers.reviews_submissions import Decision, Key, Submission, known_submi
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
-from domain.places import entity_key
 from domain.ratings import Entity
 from domain.reviews import Review
 from domain.reviews_refusals import Refusal
 from messaging.decoding import Received
-from messaging.events import review_submitted, submission_refused
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
 from storage.outcomes import ItemOutcome
 from storage.reviews_ids import IdHolder, RefusedSubmission
-
-_EVENTS: Final = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +68,25 @@ class SubmissionConsumer:
     parked: ParkedCommands
     names: KnownNames
 
+    @property
+    def _events(self) -> SubmissionEvents:
+        return SubmissionEvents(self.services)
+
     async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
         """Store a batch."""
-        submissions, rules = await self._read(batch)
-        # The rules may have changed since a record was decided: no event may say that a stored review is refused.
-        holders = await self.services.reviews.holders({key.id for key in rules.reasons})
-        undecided = ((submissions[k].undecided_part(holders.get(k.id)), why) for k, why in rules.reasons.items())
-        # Published before anything is stored: a stored refusal is not published again.
-        await self._publish_refusals((part, why) for part, why in undecided if part is not None)
+        token_keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
+        waiting = await known_submissions(
+            batch, token_keys, self.services.reviews, has_places=self.services.publisher.has_places
+        )
+        while waiting:
+            rules = await rules_about(self.services, waiting.values(), token_keys)
+            submissions = await self._detected(decidable(waiting, rules.contested), rules)
+            await self._apply(submissions, rules)
+            # A submission that was refused has released its token for the next one.
+            waiting = {key: each for key, each in waiting.items() if key not in submissions}
+
+    async def _apply(self, submissions: Mapping[Key, Submission], rules: BatchRules) -> None:
+        """Store reviews, apply edits, and tell everyone."""
         decisions = await self._store(submissions.values(), rules)
         stored, edited_ids = self._stored_events(submissions, decisions), {each.id for each in decisions.edits}
         # The event for a stored review precedes those for its edits.
@@ -88,26 +95,19 @@ class SubmissionConsumer:
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
         decided = decisions.decided | {s.key: decision_of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
         await release_tokens(self.services, rules, {key for key, v in decided.items() if v.reason})
-        await self._publish_rivals(submissions, decided)
+        await self._events.publish_rivals(submissions, decided)
         count_decisions(decided.values())
         await asyncio.gather(
             self._finish(submissions, decided),
             self._release_parked([event for id, event in stored if id not in edited_ids], settled_entities(decided)),
         )
 
-    async def _read(
-        self, batch: Sequence[Received[Sequence[SubmittedReview]]]
-    ) -> tuple[dict[Key, Submission], BatchRules]:
-        """The submissions of a batch, and the refusals and data that the rules give."""
-        token_keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
-        submissions = await known_submissions(
-            batch, token_keys, self.services.reviews, has_places=self.services.publisher.has_places
-        )
-        rules = await rules_about(self.services, submissions.values(), token_keys)
+    async def _detected(self, submissions: Mapping[Key, Submission], rules: BatchRules) -> dict[Key, Submission]:
+        """The submissions with what the rules and their texts tell about them."""
         wanted = [each for key, each in submissions.items() if key not in rules.reasons]
         languages = await detect_languages([each.language_sample for each in wanted])
         detected = {each.key: language for each, language in zip(wanted, languages, strict=True)}
-        ruled = {
+        return {
             key: each._replace(
                 object_name=rules.names.get(key),
                 is_bought=key in rules.bought,
@@ -116,7 +116,6 @@ class SubmissionConsumer:
             )
             for key, each in submissions.items()
         }
-        return ruled, rules
 
     async def _store(self, submissions: Iterable[Submission], rules: BatchRules) -> SubmissionDecisions:
         """Store reviews and refused submissions, and decide on each submission as if it had arrived alone."""
@@ -126,18 +125,24 @@ class SubmissionConsumer:
         while waiting:
             # A submission that lost a claim leaves its edits nothing to edit.
             orphans = with_nothing_to_edit(chain(*waiting.values()), decisions.rules.reasons)
-            await self._publish_refusals((each, Refusal.INCOMPLETE) for each in orphans)
             decisions.refuse({each.key: Refusal.INCOMPLETE for each in orphans})
             firsts = {id: first_to_store(each, decisions.rules) for id, each in waiting.items()}
+            edits = {edit.key for each in waiting.values() for edit in edits_beside(each, decisions.rules)}
+            # Published before anything is stored: a stored refusal is not published again.
+            await self._events.publish_undecided(decisions.unpublished(chain(*waiting.values()), edits))
             inserted = await self._insert(firsts.values(), decisions.rules)
             decisions.reviews |= inserted.reviews
-            decisions.refuse(inserted.lost)
+            decisions.refuse(inserted.lost, is_published=True)
             for id in firsts.keys() - inserted.taken:
-                decisions.decide((s, decide_beside(s, firsts[id], decisions.rules, inserted)) for s in waiting.pop(id))
+                of_id = waiting.pop(id)
+                decisions.decide(
+                    (s, None if s.key in edits else decide_beside(s, firsts[id], decisions.rules, inserted))
+                    for s in of_id
+                )
             for id, holder in (await self.services.reviews.holders(inserted.taken)).items():
                 decided = await self._decide(waiting[id], holder, decisions.rules)
                 decisions.decide(decided.decisions)
-                decisions.refuse(decided.lost)
+                decisions.refuse(decided.lost, is_published=True)
                 if decided.is_complete:
                     del waiting[id]
         return decisions
@@ -163,7 +168,7 @@ class SubmissionConsumer:
         taken_too, lost = await self.services.transactions.run(insert)
         announced = ruled.keys() - taken_too - lost.keys()
         count_rulings(ruled[id].ruling for id in announced)
-        await self._publish_refusals((accepted[id], reason) for id, reason in lost.items())
+        await self._events.publish_refusals((accepted[id], reason) for id, reason in lost.items())
         refusals = {accepted[id].key: reason for id, reason in lost.items()}
         return Inserted(taken | taken_too | lost.keys(), unruled, announced, refusals)
 
@@ -176,7 +181,7 @@ class SubmissionConsumer:
         for id, ruling in (await rulings_about(self.services, reviews.values(), rules.stores)).items():
             review, submission = reviews[id], accepted[id]
             apply_ruling(ruling, review)
-            event = self._submitted_event(submission, review)
+            event = self._events.submitted(submission, review)
             trace = cause_of(submission.positions[0])
             ruled[id] = Ruled(review, ruling, event, submission.review.command_id, trace)
         return reviews, ruled
@@ -204,7 +209,7 @@ class SubmissionConsumer:
                 if reason is None and fresh.is_incomplete:
                     # The complete one that it follows has been refused before.
                     reason = lost[fresh.key] = Refusal.INCOMPLETE
-                    await self._publish_refusals([(fresh, reason)])
+                    await self._events.publish_refusals([(fresh, reason)])
                 after = fresh.refused(reason, holder.refused.seen) if reason else None
                 replaced = await self._replace(holder.refused, after, fresh, rules)
                 if not isinstance(replaced, Decision):
@@ -232,7 +237,7 @@ class SubmissionConsumer:
         if is_done:
             count_rulings(each.ruling for each in ruled.values())
             return stored_before(fresh.created, is_announced=bool(ruled))
-        await self._publish_refusals([(fresh, lost)] if lost else [])
+        await self._events.publish_refusals([(fresh, lost)] if lost else [])
         return lost
 
     def _stored_events(
@@ -243,38 +248,9 @@ class SubmissionConsumer:
         for key in decisions.unannounced():
             created = decisions.decided[key].created
             review = None if created else decisions.reviews.get(key)
-            event = self._submitted_event(submissions[key].without_earlier_records(created), review)
+            event = self._events.submitted(submissions[key].without_earlier_records(created), review)
             events.append((key.id, event))
         return events
-
-    async def _publish_rivals(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
-        """Publish the refusals of submissions whose ids were taken; those of edits are emitted by their transaction."""
-        rivals = [submissions[k] for k, v in decided.items() if v.reason is Refusal.ID_TAKEN and not v.is_edit]
-        # A command with an answer is a repeat: its review was stored, and has been deleted since.
-        answered = await self.services.outcomes.answers([s.answer_key for s in rivals if s.review.command_id])
-        await self._publish_refusals((s, Refusal.ID_TAKEN) for s in rivals if s.answer_key not in answered)
-
-    async def _publish_refusals(self, refused: Iterable[tuple[Submission, Refusal]]) -> None:
-        """Publish that submissions were refused: at least once, with the same event id on a repeat."""
-        events = []
-        for submission, reason in refused:
-            key = submission.review.identity.key
-            data = submission_refused(submission.id, key, reason)
-            # With its key: an array can hold several rivals for one id.
-            id = str(uuid5(_EVENTS, f"{submission.positions[0]}/{submission.key}"))
-            events.append(self.services.event(entity_key(key.entity), "SubmissionRefused", data, id=id))
-        await self.services.publisher.publish(events)
-
-    def _submitted_event(self, submission: Submission, review: Review | None) -> OutgoingMessage:
-        """The event for a stored review; a redelivery gives it the same id."""
-        review = review or submission.accepted()
-        return self.services.event(
-            entity_key(review.entity),
-            "ReviewSubmitted",
-            review_submitted(review),
-            id=str(uuid5(_EVENTS, f"{submission.id}/{submission.positions[0].timestamp}")),
-            cause=cause_of(submission.positions[0]),
-        )
 
     async def _release_parked(self, stored: Sequence[OutgoingMessage], settled: Mapping[str, Entity]) -> None:
         """Publish that reviews were stored, then release the commands parked for the reviews that have the ids."""

@@ -12,11 +12,12 @@ Each depends on the holder of the id, and on the records and the `Key` of the su
 
 A submission without text or rating is never stored: unless a review has its id by its turn, it is REFUSED, INCOMPLETE.
 A redelivered stored record is APPLIED, so that interrupted work is finished: the event, the answer. A submission that
-the rules refuse is REFUSED if its id is free or held by a refused submission; an edit carries the reason along.
+the rules refuse is REFUSED if its id is free or held by a refused submission; an edit carries the reason along, also
+one of a review that is stored from the same batch.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -66,6 +67,8 @@ class SubmissionDecisions:
     edits: list[Submission] = field(default_factory=list)
     reviews: dict[Key, Review] = field(default_factory=dict)
     """New reviews for which no moderation rule fired."""
+    published: set[Key] = field(default_factory=set)
+    """Submissions whose refusals are published."""
 
     def decide(self, decisions: Iterable[tuple[Submission, Decision | None]]) -> None:
         """Add decisions about submissions; None: it is an edit. An earlier decision stays."""
@@ -75,9 +78,24 @@ class SubmissionDecisions:
             else:
                 self.decided.setdefault(submission.key, decision)
 
-    def refuse(self, lost: Mapping[Key, Refusal]) -> None:
+    def refuse(self, lost: Mapping[Key, Refusal], *, is_published: bool = False) -> None:
         """Add refusals of submissions that the rules allowed."""
         self.rules = replace(self.rules, reasons={**self.rules.reasons, **lost})
+        self.published |= lost.keys() if is_published else set()
+
+    def unpublished(
+        self, submissions: Iterable[Submission], edits: Collection[Key]
+    ) -> dict[Key, tuple[Submission, Refusal]]:
+        """The submissions whose refusals have to be published, which counts as done. Those of edits are emitted by the
+        transaction of the edits."""
+        reasons = self.rules.reasons
+        found = {
+            each.key: (each, reasons[each.key])
+            for each in submissions
+            if each.key in reasons and each.key not in self.published and each.key not in edits
+        }
+        self.published |= found.keys()
+        return found
 
     def unannounced(self) -> list[Key]:
         """Submissions whose reviews are stored, and whose events may still have to be published."""
@@ -91,15 +109,22 @@ def first_to_store(of_one_id: Sequence[Submission], rules: BatchRules) -> Submis
     return accepted or of_one_id[0]._replace(positions=tuple(p for each in of_one_id for p in each.positions))
 
 
-def decide_beside(submission: Submission, first: Submission, rules: BatchRules, inserted: Inserted) -> Decision | None:
-    """The decision about a submission whose id has just been given to the first one; None for an edit of that one."""
+def edits_beside(of_one_id: Sequence[Submission], rules: BatchRules) -> Iterator[Submission]:
+    """The submissions that edit the one of their id that is to be stored. One that the rules refuse is an edit all the
+    same, which carries the reason along: where the edit is refused, the review remembers its record."""
+    first: Submission | None = None
+    for each in of_one_id:
+        if first and is_same_review(each.key.identity, first.key.identity, each.right):
+            yield each
+        elif first is None and each.key not in rules.reasons:
+            first = each
+
+
+def decide_beside(submission: Submission, first: Submission, rules: BatchRules, inserted: Inserted) -> Decision:
+    """The decision about a submission whose id has just been given to the first one, and that is no edit of that."""
     if reason := rules.reasons.get(submission.key):
         return Decision(Outcome.REFUSED, reason)
-    if submission is first:
-        return STORED._replace(is_announced=submission.id in inserted.announced)
-    if is_same_review(submission.key.identity, first.key.identity, submission.right):
-        return None
-    return ID_TAKEN
+    return STORED._replace(is_announced=submission.id in inserted.announced) if submission is first else ID_TAKEN
 
 
 def decision_of_edit(edited: Edited) -> Decision:

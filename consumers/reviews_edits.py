@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from consumers.images_claims import checked_edits, save_images
+from consumers.images_claims import claimable_images, save_images
 from consumers.languages import detect_languages
 from consumers.moderation_rules import (
     approval_event,
@@ -65,7 +65,7 @@ class ReviewEditor:
 
     async def _edit(
         self,
-        wanted: Sequence[Edit],
+        edits: Sequence[Edit],
         uploaded: Collection[str],
         stores: Mapping[str, Store],
         rules: Mapping[str | None, RuleSet],
@@ -76,15 +76,18 @@ class ReviewEditor:
             work.repositories.ratings,
             work.repositories.outcomes,
         )
-        present = await reviews.load({edit.review_id for edit in wanted}, work.session)
-        edits = await checked_edits(wanted, present, uploaded, work)
+        present = await reviews.load({edit.review_id for edit in edits}, work.session)
+        named = {id for edit in edits for id in edit.content.images or ()}
+        images = await claimable_images(named, uploaded, await work.now(), work) if named else None
         answered = await outcomes.answers([edit.answer_key for edit in edits if edit.answer_key], work.session)
         keeping = {id for id, store in stores.items() if store.settings.edits_keep_status}
-        drafts = _drafts(edits, present, answered, keeping)
+        # The reviews with their new texts, before rules and languages are applied: both depend on the texts of the
+        # edits that count, and only a first pass finds these.
+        drafts = edit_reviews(edits, present, answered, keeping, images=images).reviews
         languages = await _languages(present, drafts)
         judge = await self._judge(edits, present, rules, drafts)
         # In a thread: rules may take long, and heartbeats to Kafka must not wait for them.
-        editing = partial(edit_reviews, edits, present, answered, keeping, judge, languages)
+        editing = partial(edit_reviews, edits, present, answered, keeping, judge, languages, images)
         edited = await asyncio.to_thread(editing)
         await reviews.save(edited.reviews, work.session)
         await save_images(present, edited.reviews, work)
@@ -185,17 +188,6 @@ def _duplicate_keys(
             text = review.text if edit.content.text is None else edit.content.text
             keys[edit.review_id, text] = text_keys(review.identity, text)
     return keys
-
-
-def _drafts(
-    edits: Sequence[Edit],
-    present: Mapping[str, Review],
-    answered: Collection[tuple[str, str]],
-    keeping: Collection[str],
-) -> Mapping[str, Review]:
-    """The reviews with their new texts, before rules and languages are applied: both depend on the texts of the edits
-    that count, and only a first pass finds these."""
-    return edit_reviews(edits, present, answered, keeping).reviews
 
 
 async def _languages(before: Mapping[str, Review], edited: Mapping[str, Review]) -> dict[str, str | None]:

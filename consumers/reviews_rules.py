@@ -3,14 +3,16 @@
 import asyncio
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
-from consumers.images_claims import WantedImages, claim_images, image_refusals, uploaded_among
+from consumers.images_claims import WantedImages, claimable_images, image_refusals, uploaded_among, with_images
 from consumers.moderation_rules import Ruled, write_consequences
 from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
-from domain.claims import Claim, only_review
+from domain.claims import Claim, lost_claim, only_review
 from domain.moderation_rules import RuleKind
 from domain.objects import ObjectKey, is_closed, object_name
 from domain.orders import Purchase
@@ -45,6 +47,8 @@ class BatchRules:
     """Submissions for which an order was looked up and found."""
     proven: Collection[Key] = frozenset()
     """Submissions with a valid token that is used for them alone."""
+    contested: Collection[Key] = frozenset()
+    """Those of the refused ones whose token is used for another submission of the batch, which may yet be refused."""
     stores: Mapping[str, Store] = field(default_factory=dict)
     """Registered stores, by id."""
     uploaded: Collection[str] = ()
@@ -99,6 +103,19 @@ def with_nothing_to_edit(submissions: Iterable[Submission], refused: Container[K
     return found
 
 
+def decidable(submissions: Mapping[Key, Submission], contested: Collection[Key]) -> Mapping[Key, Submission]:
+    """The submissions that can be decided now: contested ones wait, and with them the later ones with their ids. If all
+    would wait, all of them."""
+    ids: set[str] = set()
+    found = {}
+    for key, each in submissions.items():
+        if key in contested:
+            ids.add(each.id)
+        if each.id not in ids:
+            found[key] = each
+    return found or submissions
+
+
 async def _with_images(services: Services, submissions: Collection[Submission], rules: BatchRules) -> BatchRules:
     """The rules with refusals because of images. Reviews with images get an entry in `claims`, and so a transaction."""
     if not submissions:
@@ -135,10 +152,16 @@ async def _with_tokens(services: Services, proofs: Proofs, rules: BatchRules) ->
     fresh, holders = await services.review_tokens.use(wanted.values())
     proven = {key for key, used in wanted.items() if holders[used.token.line] == used.review_id}
     used = {key: each for key, each in wanted.items() if key in proven and each.token.line in fresh}
+    held = {(each.token.line, each.review_id) for each in wanted.values()}
     return replace(
         rules,
         reasons={**rules.reasons, **{key: Refusal.USED_PROOF for key in wanted if key not in proven}},
         proven=proven,
+        contested={
+            key
+            for key, each in wanted.items()
+            if key not in proven and (line := each.token.line, holders[line]) in held
+        },
         used=used,
         used_before={key: token for key, token in valid.items() if key not in used},
     )
@@ -201,14 +224,7 @@ async def insert_whole(
     repositories = work.repositories
     taken = set(await repositories.reviews.holders([review.id for review in reviews], work.session))
     free = [review for review in reviews if review.id not in taken]
-    wanted = {review.id: stored_with.claims[review.id] for review in free if review.id in stored_with.claims}
-    refused = await repositories.claims.take(wanted, work.session)
-    refused_images = await claim_images(
-        [review for review in free if review.id not in refused], stored_with.uploaded, work
-    )
-    if refused_images:
-        await repositories.claims.free(refused_images.keys(), work.session)
-        refused |= refused_images
+    refused = await _claim(free, stored_with, work)
     stored = [review for review in free if review.id not in refused]
     await repositories.reviews.insert_free(stored, work.session)
     await write_consequences(
@@ -226,13 +242,31 @@ async def replace_whole(
     holder = (await repositories.reviews.holders([before.id], work.session)).get(before.id)
     if holder is None or holder.refused is None or holder.refused.seen != before.seen:
         return False, None
-    refused = await repositories.claims.take(stored_with.claims, work.session)
-    if refused:
-        return False, refused[review.id]
-    if refused_images := await claim_images([review], stored_with.uploaded, work):
-        await repositories.claims.free([review.id], work.session)
-        return False, refused_images[review.id]
+    if reason := (await _claim([review], stored_with, work)).get(review.id):
+        return False, reason
     if not await repositories.reviews.replace_refused(before, review, work.session):
         return False, None
     await write_consequences(services, list(stored_with.ruled.values()), work)
     return True, None
+
+
+async def _claim(reviews: Sequence[Review], stored_with: StoredWith, work: UnitOfWork) -> dict[str, Refusal]:
+    """Give new reviews their claims and images, one review after the other, so that a refused one takes nothing from
+    the next. Returns the refusals, by id, of reviews that can't have all."""
+    repositories, now = work.repositories, datetime.now(UTC)
+    claims = {review.id: stored_with.claims.get(review.id, ()) for review in reviews}
+    holders = await repositories.claims.holders(chain(*claims.values()), work.session)
+    named = {image.id for review in reviews for image in review.images}
+    images = await claimable_images(named, stored_with.uploaded, now, work)
+    refused, given, given_images = dict[str, Refusal](), dict[str, str](), dict[str, str]()
+    for review in reviews:
+        if reason := lost_claim(claims[review.id], review.id, holders) or with_images(review, images):
+            refused[review.id] = reason
+            continue
+        own = dict.fromkeys((claim.id for claim in claims[review.id]), review.id)
+        own_images = dict.fromkeys((image.id for image in review.images), review.id)
+        holders, images = holders | own, images.claimed(own_images, review.id)
+        given, given_images = given | own, given_images | own_images
+    await repositories.claims.give(given, work.session)
+    await repositories.images.give(given_images, now, work.session)
+    return refused

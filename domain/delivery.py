@@ -105,7 +105,11 @@ class Written(NamedTuple):
     def after(self, position: RecordPosition, message: int) -> "Written":
         """The state after this record and message have written the review."""
         messages = (*self.messages[:1], *self.messages[1:][2 - REMEMBERED_MESSAGES :], message)
-        return Written(self.position.after(position), messages)
+        return self.past(position)._replace(messages=messages)
+
+    def past(self, position: RecordPosition) -> "Written":
+        """The state after this record was refused: its message may come again in another one."""
+        return self._replace(position=self.position.after(position))
 
 
 NEVER_WRITTEN: Final = Written(RecordPosition(-1, -1, 0))

@@ -247,6 +247,25 @@ def _claimed(image: StoredImage | None, id: str, review_id: str, at: datetime) -
     return replace(image or StoredImage(id, ImageState.AWAITED, at), review_id=review_id)
 
 
+class ClaimableImages(NamedTuple):
+    """The images that reviews may claim, one review after the other."""
+
+    stored: Mapping[str, StoredImage]
+    """Known images by id."""
+    uploaded: Collection[str]
+    """Ids of others whose files exist."""
+    at: datetime
+
+    def refusal(self, ids: Collection[str], review_id: str, author: str | None) -> Refusal | None:
+        """The first reason against one of these images in a review by this author."""
+        holders = holders_after(self.stored, self.uploaded, ids, review_id, author)
+        return holders if isinstance(holders, Refusal) else None
+
+    def claimed(self, ids: Iterable[str], review_id: str) -> "ClaimableImages":
+        """The images after a review has claimed some of them."""
+        return self._replace(stored=with_claims(self.stored, dict.fromkeys(ids, review_id), self.at))
+
+
 def may_come(image: StoredImage | None) -> bool:
     """True if a review may yet get an image that it doesn't have: the image is unknown so far, or unclaimed."""
     is_free = image is not None and image.review_id is None

@@ -9,13 +9,14 @@ from typing import Final, NamedTuple
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, content_digest
-from domain.images import images_after_edit, with_pending
+from domain.images import ClaimableImages, images_after_edit, ready_among, with_pending
 from domain.moderation_rules import Ruling
 from domain.permissions import Caller, Permission, is_within
 from domain.ratings import RatingTally, TallyKey
 from domain.reviews import Content, Review, ReviewIdentity, ReviewStatus, counted
 from domain.reviews_facts import ReviewImage, verdict_flags
 from domain.reviews_refusals import Refusal
+from domain.timestamps import from_milliseconds
 
 
 class EditRight(StrEnum):
@@ -142,12 +143,14 @@ def edit_reviews(
     keeping_status: Collection[str] = (),
     judge: Judge = lambda *_: None,
     languages: Languages = NO_LANGUAGES,
+    images: ClaimableImages | None = None,
 ) -> EditedReviews:
     """Apply edits in order; moderation rules judge the edits of authors.
 
     `reviews` holds the current states by id; a missing review has been deleted. `answered` holds pairs of command id
     and review id that have an outcome: a command never edits twice. `keeping_status` are the stores in which an
-    author's edit leaves the status unchanged. `languages` holds the languages of reviews whose text changes.
+    author's edit leaves the status unchanged. `languages` holds the languages of reviews whose text changes, and
+    `images` the images that edits name, None if they name none.
     """
     present, repeats = dict(reviews), set(answered)
     touched: dict[str, Review] = {}
@@ -168,11 +171,14 @@ def edit_reviews(
         gone = dropped.setdefault(each.review_id, set())
         # As across batches: an image that a review has dropped is gone, so that it can't come back unhidden.
         is_known = gone.isdisjoint(each.content.images or ())
-        wanted = each if is_known else replace(each, image_refusal=Refusal.UNKNOWN_IMAGE)
+        wanted = _with_images(each, review, images) if images else each
+        wanted = wanted if is_known else replace(wanted, image_refusal=Refusal.UNKNOWN_IMAGE)
         after, result = apply_edit(review, wanted, keeps_status=keeps_status, judge=judge, languages=languages)
         results.append(result)
         if after is review:
             continue
+        if images and result.outcome is Outcome.APPLIED:
+            images = images.claimed(each.content.images or (), each.review_id)
         gone |= {image.id for image in review.images} - {image.id for image in after.images}
         present[each.review_id] = touched[each.review_id] = after
         change = counted(after.status, after.rating) - counted(review.status, review.rating)
@@ -180,6 +186,17 @@ def edit_reviews(
             key = review.identity.key
             tallies[key] = tallies.get(key, RatingTally()) + change
     return EditedReviews(touched, results, tallies)
+
+
+def _with_images(edit: Edit, review: Review, images: ClaimableImages) -> Edit:
+    """The edit with the readiness of the images that it names, or with the objection to them."""
+    named = edit.content.images
+    if not named:
+        return edit
+    # The later of two clocks: an approval sent before the edit must not cover its images.
+    effective = max(images.at, from_milliseconds(edit.position.timestamp))
+    objection = images.refusal(named, edit.review_id, review.identity.user_id)
+    return replace(edit, image_refusal=objection, ready=ready_among(images.stored), effective=effective)
 
 
 def apply_edit(
@@ -205,14 +222,14 @@ def apply_edit(
     fields = tuple(name for name, old, new in zip(_FIELDS, stored, content, strict=True) if old != new)
     if wanted.right is None:
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN) if fields else Edited(Outcome.UNCHANGED)
+    refusal = (wanted.refusal if wanted.right is EditRight.AUTHOR else None) or wanted.image_refusal
+    if fields and refusal:
+        # The record alone: a redelivery isn't accepted once the rules allow it, but the message is if it is sent again.
+        return replace(review, written=review.written.past(wanted.position)), Edited(Outcome.REFUSED, refusal)
     written = review.written.after(wanted.position, wanted.message)
     if not fields:
         # Recorded, so that a redelivery of this message can't overwrite later edits.
         return replace(review, written=written), Edited(Outcome.UNCHANGED)
-    refusal = (wanted.refusal if wanted.right is EditRight.AUTHOR else None) or wanted.image_refusal
-    if refusal:
-        # Recorded, so that a redelivery isn't accepted once the store allows it.
-        return replace(review, written=written), Edited(Outcome.REFUSED, refusal)
     images = images_after_edit(content.images or (), review.images, wanted.ready, wanted.effective)
     facts = review.facts._replace(language=languages.get(wanted.review_id, review.facts.language))
     changes = content._asdict() | {"images": images}

@@ -1,12 +1,11 @@
 """Claims of reviews: one review holds each, by the claim's `_id`, so that two reviews that want it conflict."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.claims import Claim
-from domain.reviews_refusals import Refusal
 from storage.database import Database, Session, write_all
 
 COLLECTION: Final = "claims"
@@ -20,32 +19,22 @@ class ClaimRepository:
     def __init__(self, database: Database) -> None:
         self._claims = database[COLLECTION]
 
-    async def take(self, wanted: Mapping[str, Sequence[Claim]], session: Session) -> dict[str, Refusal]:
-        """Assign claims to reviews, by review id. Returns the refusals of reviews that want a claim of another review.
-
-        If two reviews want the same claim, the first gets it. A refused review gets none.
-        """
-        ids = {claim.id for claims in wanted.values() for claim in claims}
+    async def holders(self, claims: Iterable[Claim], session: Session) -> dict[str, str]:
+        """The id of the review that holds each of these claims, by the claim's id."""
+        ids = [claim.id for claim in claims]
         if not ids:
             return {}
-        found = self._claims.find({"_id": {"$in": list(ids)}}, session=session)
-        holders: dict[str, str] = {document["_id"]: document["reviewId"] async for document in found}
-        refused: dict[str, Refusal] = {}
-        given: dict[Claim, str] = {}
-        for review_id, claims in wanted.items():
-            lost = next((claim for claim in claims if holders.get(claim.id, review_id) != review_id), None)
-            if lost:
-                refused[review_id] = lost.refusal
-                continue
-            holders |= dict.fromkeys((claim.id for claim in claims), review_id)
-            given |= dict.fromkeys(claims, review_id)
+        found = self._claims.find({"_id": {"$in": ids}}, session=session)
+        return {document["_id"]: document["reviewId"] async for document in found}
+
+    async def give(self, holders: Mapping[str, str], session: Session) -> None:
+        """Give claims to reviews: the id of the review by the claim's id."""
         writes = [
             # The previous version frees only claims with `isKept` false.
-            UpdateOne({"_id": claim.id}, {"$set": {"reviewId": id, "isKept": False}}, upsert=True)
-            for claim, id in given.items()
+            UpdateOne({"_id": id}, {"$set": {"reviewId": review_id, "isKept": False}}, upsert=True)
+            for id, review_id in holders.items()
         ]
         await write_all(self._claims, writes, session)
-        return refused
 
     async def free(self, review_ids: Collection[str], session: Session) -> None:
         """Free the claims of deleted reviews."""

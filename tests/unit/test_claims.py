@@ -35,4 +35,4 @@ def test_different_reviews_have_different_claims(other: ReviewIdentity) -> None:
 
 async def test_no_query_without_claims() -> None:
     database = cast(Any, {COLLECTION: None})
-    assert await ClaimRepository(database).take({"a": ()}, cast(Any, None)) == {}
+    assert await ClaimRepository(database).holders((), cast(Any, None)) == {}

@@ -472,7 +472,7 @@ def test_edit_selects_images() -> None:
 def test_invalid_images_are_refused_for_any_editor(right: EditRight) -> None:
     after, result = edited(right=right, image_refusal=Refusal.UNKNOWN_IMAGE)
     assert result == Edited(Outcome.REFUSED, Refusal.UNKNOWN_IMAGE)
-    assert after == replace(REVIEW, written=Written(RecordPosition(0, 6, 200), (1, 2)))
+    assert after == replace(REVIEW, written=Written(RecordPosition(0, 6, 200), (1,)))
     both = edited(right=AUTHOR, refusal=Refusal.REVIEWS_DISABLED, image_refusal=Refusal.UNKNOWN_IMAGE)[1]
     assert both.reason is Refusal.REVIEWS_DISABLED
 

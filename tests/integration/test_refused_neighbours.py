@@ -1,0 +1,121 @@
+"""Submissions in one batch: one that is refused in the end takes nothing from its neighbours.
+
+Each test delivers the same submissions one by one, or in one batch, and expects the same.
+"""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from domain.commands import Outcome
+from domain.review_tokens import ReviewToken, sign_token
+from storage.reviews_facts import images_from
+from tests.support.consumers import Desk, opened_desk
+from tests.support.facade import new_id
+from tests.support.images import picture
+from tests.support.service import Json, Servers
+
+together = pytest.mark.parametrize("is_together", [False, True], ids=["one by one", "together"])
+
+
+@pytest.fixture
+async def desk(servers: Servers) -> AsyncIterator[Desk]:
+    async with opened_desk(servers) as desk:
+        yield desk
+
+
+async def submit(desk: Desk, *reviews: Json, is_together: bool) -> None:
+    """Submit reviews in one batch, or each in a batch of its own."""
+    records = desk.records(*reviews)
+    for batch in [records] if is_together else [[record] for record in records]:
+        await desk.submit(batch)
+
+
+async def refusals(desk: Desk, *reviews: Json) -> list[str | None]:
+    """The codes of the events by which these submissions were refused, None without one."""
+    codes = {data["reviewId"]: data["code"] for kind, data in desk.events() if kind == "SubmissionRefused"}
+    return [codes.get(each["id"]) for each in reviews]
+
+
+@together
+async def test_review_refused_for_image_leaves_only_review_to_another(desk: Desk, is_together: bool) -> None:
+    store = await desk.open_store(oneReviewPerCustomer=True)
+    image, author = await desk.upload(picture()), new_id("author")
+    others = desk.review(images=[image], storeId=store, userId=new_id("author"))
+    refused = desk.review(images=[image], storeId=store, userId=author)
+    plain = desk.review(storeId=store, userId=author)
+    late = desk.review(storeId=store, userId=author)
+    await submit(desk, others, refused, plain, late, is_together=is_together)
+    expected = [None, "image-of-another", None, "duplicate-review"]
+    assert await refusals(desk, others, refused, plain, late) == expected
+    assert (await desk.stored(plain["id"])).get("review") == plain["review"]
+
+
+@together
+async def test_review_refused_as_duplicate_leaves_image_to_another(desk: Desk, is_together: bool) -> None:
+    store = await desk.open_store(oneReviewPerCustomer=True)
+    image, author = await desk.upload(picture()), new_id("author")
+    first = desk.review(storeId=store, userId=author)
+    refused = desk.review(images=[image], storeId=store, userId=author)
+    others = desk.review(images=[image], storeId=store, userId=new_id("author"))
+    await submit(desk, first, refused, others, is_together=is_together)
+    assert await refusals(desk, first, refused, others) == [None, "duplicate-review", None]
+    assert [each.id for each in images_from(await desk.stored(others["id"]))] == [image]
+
+
+@together
+async def test_review_refused_for_id_leaves_token_to_another(desk: Desk, is_together: bool) -> None:
+    store, now = await desk.open_store(purchaseRequired=True), datetime.now(UTC)
+    token = ReviewToken(store, new_id("order"), "1", desk.product, new_id("author"), now + timedelta(days=1))
+    signed = sign_token(token, await desk.services.review_tokens.signing_key())
+    taken = desk.review(EntityId=new_id("other"))
+    await submit(desk, taken, is_together=True)
+    rival = desk.review(id=taken["id"], storeId=store, userId=None, token=signed)
+    valid, late = (desk.review(storeId=store, userId=None, token=signed) for _ in range(2))
+    await submit(desk, rival, valid, late, {**late, "review": "Once more."}, is_together=is_together)
+    assert await refusals(desk, rival, valid, late) == ["id-taken", None, "token-used"]
+    (used,) = await desk.services.review_tokens.of_customer(token.customer_id)
+    assert used.review_id == valid["id"]
+
+
+@together
+async def test_refused_edit_leaves_image_to_another_review(desk: Desk, is_together: bool) -> None:
+    closing, image = await desk.open_store(), await desk.upload(picture())
+    # Edits are applied in the order of their reviews' ids.
+    closed, open_ = desk.review(id=new_id("a"), storeId=closing), desk.review(id=new_id("b"))
+    await submit(desk, closed, open_, is_together=True)
+    await desk.open_store(closing, reviewsEnabled=False)
+    edits = [{**each, "images": [image]} for each in (closed, open_)]
+    await submit(desk, *edits, is_together=is_together)
+    assert await refusals(desk, closed, open_) == ["reviews-disabled", None]
+    assert [each.id for each in images_from(await desk.stored(open_["id"]))] == [image]
+
+
+@together
+async def test_refused_edit_is_not_accepted_when_redelivered(desk: Desk, is_together: bool) -> None:
+    image = str(uuid4())
+    first = desk.review()
+    records = desk.records(first, {**first, "review": "With a photo.", "images": [image]})
+    batches = [records] if is_together else [[record] for record in records]
+    for batch in batches:
+        await desk.submit(batch)
+    await desk.upload(picture(), id=image)
+    for batch in batches:
+        await desk.submit(batch)
+    assert (await desk.stored(first["id"]))["review"] == first["review"]
+    assert desk.event_kinds(first["id"]) == ["ReviewSubmitted", "SubmissionRefused"]
+
+
+@together
+async def test_refused_edit_is_accepted_when_sent_again(desk: Desk, is_together: bool) -> None:
+    image, command = str(uuid4()), new_id("command")
+    first = desk.review()
+    edit = {**first, "review": "With a photo.", "images": [image]}
+    await submit(desk, first, edit, is_together=is_together)
+    await desk.upload(picture(), id=image)
+    await submit(desk, {**edit, "commandId": command}, is_together=True)
+    assert (await desk.stored(first["id"]))["review"] == edit["review"]
+    (answer,) = await desk.services.outcomes.of_command(command, limit=2)
+    assert answer.outcome is Outcome.APPLIED
