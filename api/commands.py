@@ -95,8 +95,8 @@ class Command:
     """True for a command about one item, whose id is also the `id` of the answer."""
 
     @property
-    def marks(self) -> dict[str, str]:
-        """The fields that its messages carry so that their outcomes are stored."""
+    def id_field(self) -> dict[str, str]:
+        """The field that its messages carry so that their outcomes are stored."""
         return {"commandId": self.id}
 
     def bound_to(self, content: bytes) -> "Command":

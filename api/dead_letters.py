@@ -35,6 +35,7 @@ from messaging.dead_letters_replays import (
     text_of,
 )
 from messaging.decoding import MAX_MESSAGE_BYTES, InvalidMessageError, refusal_of
+from messaging.json_values import present
 from messaging.kafka.dead_letters import DeadLetterTopics, LetterPreview, OpenedLetters, Search, preview_of
 from messaging.readers import READERS
 from messaging.schemas import ClosedMessage, ShownMoment, usable
@@ -201,7 +202,7 @@ def _messages(
     """The commands, one for each letter, in replay order. Raises ProblemError if the value doesn't fit into a
     message."""
     fields = {"value": mended, "moderator": caller.subject}
-    value = {name: each for name, each in fields.items() if each is not None} | command.marks
+    value = present(fields) | command.id_field
     topic, kind = Topic.DEAD_LETTER_COMMANDS, "dead-letter.replay"
     ordered = sorted(places, key=lambda place: place_in(place).turn)
     messages = [services.message(topic, REPLAYS_KEY, kind, {"place": place, **value}) for place in ordered]

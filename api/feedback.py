@@ -23,6 +23,7 @@ from domain.feedback import FeedbackAction, ReportReason
 from domain.permissions import Caller
 from domain.reviews import ModerationAction, ReviewStatus
 from messaging.feedback import REPLY, REPORT, VOTE, VOTER, GivenReply, GivenReport, GivenVote
+from messaging.json_values import present
 from messaging.schemas import Id, OptionalId
 from messaging.topics import Topic
 
@@ -230,8 +231,8 @@ async def send_feedback(
 ) -> Response:
     """Publish feedback on a review, keyed by its id, and answer as `carry_out` does. `fields` are those of the
     action."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    value = {"action": action, "reviewId": id, **given, **stores_of(caller), **command.marks}
+    given = present(fields)
+    value = {"action": action, "reviewId": id, **given, **stores_of(caller), **command.id_field}
     message = services.message(Topic.REVIEW_FEEDBACK, id, "review.feedback", value)
     is_decided = earlier is not None and id in earlier.decided
     return await carry_out(services, command, [id], [] if is_decided else [message], earlier=earlier)

@@ -19,6 +19,7 @@ from api.web.uploads import Upload
 from domain.images import ImageFormat, ImageState, format_of, upload_digest
 from domain.permissions import Caller, Permission
 from domain.reviews import ReviewStatus
+from messaging.json_values import present
 from messaging.schemas import Id, ImageId, OptionalId
 from messaging.topics import Topic
 
@@ -68,8 +69,8 @@ async def take_upload(services: Services, command: Command, content: bytes, uplo
     id, digest = command.item_id(0), upload_digest(content)
     earlier = await begin_command(services, command, 1)
     await services.image_files.put_upload(id, digest, content)
-    fields = {"id": id, "digest": digest, "uploader": uploader, **command.marks}
-    value = {name: each for name, each in fields.items() if each is not None}
+    fields = {"id": id, "digest": digest, "uploader": uploader, **command.id_field}
+    value = present(fields)
     message = services.message(Topic.IMAGE_UPLOADS, id, "image.uploaded", value)
     return await carry_out(services, replace(command, names_id=True), [id], [message], earlier=earlier)
 
@@ -166,6 +167,6 @@ async def _set_visibility(
         "moderator": caller.subject,
         "reason": reason or None,
     }
-    value = {name: each for name, each in fields.items() if each is not None} | stores_of(caller) | command.marks
+    value = present(fields) | stores_of(caller) | command.id_field
     message = services.message(Topic.IMAGE_COMMANDS, image_id, "image.command", value)
     return await carry_out(services, command, [image_id], [message])

@@ -19,6 +19,7 @@ from domain.permissions import Caller
 from domain.places import bucket_in
 from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode
+from messaging.json_values import present
 from messaging.moderation import Status, routed_value, straight_value
 from messaging.topics import Topic
 
@@ -117,7 +118,7 @@ async def _moderate(
         "reasonCode": reason_code,
         "expectedStatus": status,
     }
-    value = {name: each for name, each in fields.items() if each is not None} | stores_of(caller) | command.marks
+    value = present(fields) | stores_of(caller) | command.id_field
     placed = {id for id in ids if bucket_in(id) is not None}
     straight = placed if placed and await services.moderation_ways.is_straight() else set()
     messages = [_message(services, id, texts.get(id), value, is_straight=id in straight) for id in ids]

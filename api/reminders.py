@@ -115,7 +115,7 @@ async def note_viewed(
     given = request.model_dump(by_alias=True, exclude_none=True)
     # A caller that may write only as itself affects only its own orders; the consumer knows whose they are.
     customer = {} if caller.may(Permission.CREATE_REVIEWS_FOR_OTHERS) else {"customerId": caller.subject}
-    value = {"action": "viewed", **given, **customer, **stores_of(caller), **command.marks}
+    value = {"action": "viewed", **given, **customer, **stores_of(caller), **command.id_field}
     id = request.customer_order_id
     message = services.message(Topic.REMINDER_COMMANDS, id, "reminder.command", value)
     return await carry_out(services, command, [id], [message])

@@ -188,7 +188,7 @@ def _message(
 ) -> OutgoingMessage:
     store_id, language = scope
     value = {"notificationTemplate": {"name": name, "storeId": store_id, "languageCode": language, **given}}
-    return services.message(Topic.STORE_UPDATES, store_id or GENERAL, kind, {**value, **by(caller), **command.marks})
+    return services.message(Topic.STORE_UPDATES, store_id or GENERAL, kind, {**value, **by(caller), **command.id_field})
 
 
 def _invalid(error: TemplateError) -> ProblemError:

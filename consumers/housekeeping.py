@@ -134,7 +134,7 @@ class _Tasks:
 
     def of_servers(self) -> Sequence[Task]:
         """Tasks that use only MongoDB and Kafka; those that other work waits for come first."""
-        awaited = (self.abort_abandoned, self.settle_outbox, self.publish_reviews)
+        awaited = (self.abort_abandoned, self.settle_outbox, self.approve_planned)
         return (*awaited, self.give_up_parked, self.name_rated_objects)
 
     async def give_up_parked(self, now: datetime) -> None:
@@ -170,10 +170,10 @@ class _Tasks:
         if reported := await self._give_up(self.commands, Topic.REVIEW_SUBMISSIONS, now):
             log.warning("gave up commands whose review never arrived", count=reported)
 
-    async def publish_reviews(self, now: datetime) -> None:
+    async def approve_planned(self, now: datetime) -> None:
         """Approve the reviews whose planned approval is due."""
-        if published := await approve_due(self.services, now, self.objections):
-            log.info("approved reviews whose planned approval was due", count=published)
+        if approved := await approve_due(self.services, now, self.objections):
+            log.info("approved reviews whose planned approval was due", count=approved)
 
     async def give_up_returns(self, now: datetime) -> None:
         """Give up returns whose order never came."""

@@ -20,7 +20,7 @@ from consumers.faststream_internals import build_consumers_by
 from consumers.inbox import Inbox
 from consumers.telemetry import observe_batch
 from messaging.decoding import RawRecord
-from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.connection import CLIENT_ID, KafkaConnection
 from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.kafka.record_batches import read_within_bounds
 from messaging.topics import Topic, TopicNames
@@ -99,7 +99,7 @@ def subscribed_broker(
     """
     broker = KafkaBroker(
         connection.bootstrap_servers.split(","),  # FastStream takes a string as one address
-        client_id=connection.client_id,
+        client_id=CLIENT_ID,
         security=_security(connection),
         sasl_oauth_token_provider=connection.client_options().get("sasl_oauth_token_provider"),
         consumer_only=True,

@@ -18,6 +18,7 @@ from domain.reviews_facts import Reply
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import Received, mark_in
 from messaging.envelope import cloud_event_identity
+from messaging.json_values import present
 from messaging.schemas import (
     NO_NULL,
     ClosedMessage,
@@ -238,7 +239,7 @@ def feedback_value(feedback: Feedback) -> dict[str, Any]:
         "textHash": feedback.text_hash,
         **_content(feedback),
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return present(fields)
 
 
 def _content(feedback: Feedback) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from domain.commands import mark_from
 from domain.delivery import RecordPosition
 from domain.feedback import Feedback, Origin
 from messaging.feedback import FEEDBACK_COMMAND, KIND, feedback_value
+from messaging.json_values import present
 from messaging.schemas import without_blank
 
 
@@ -26,7 +27,7 @@ def parked_feedback(feedback: Feedback) -> dict[str, Any]:
         "textHash": command.pop("textHash", None),
         "command": command,
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return present(fields)
 
 
 def feedback_from(value: Mapping[str, Any]) -> Feedback:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NoReturn
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -21,6 +21,11 @@ class ObjectWithDuplicates(dict[str, Any]):
 def without_bom(value: bytes) -> bytes:
     """The value without a byte order mark, which some systems write before UTF-8."""
     return value.removeprefix(_BYTE_ORDER_MARK)
+
+
+def present(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that have a value: omitted ones are None."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def parse_json(value: bytes) -> Any:

@@ -18,6 +18,7 @@ from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import Received
+from messaging.json_values import present
 from messaging.schemas import (
     MAX_ITEMS,
     ClosedMessage,
@@ -248,7 +249,7 @@ def parked_value(command: Moderation) -> dict[str, Any]:
     beside: dict[str, Any] = {_PARKED_TRACE: command.trace or None}
     if (at := command.arrived) is not None:
         beside |= {_ARRIVED: at.offset, _ARRIVED_BESIDE: [at.partition, at.timestamp]}
-    return moderation_of_review_value(command) | {name: each for name, each in beside.items() if each is not None}
+    return moderation_of_review_value(command) | present(beside)
 
 
 def restored_value(restored: Restored) -> dict[str, Any]:
@@ -275,4 +276,4 @@ def moderation_fields(command: Moderation) -> dict[str, Any]:
         "stores": None if command.stores is None else list(command.stores),
         "restored": command.restored and restored_value(command.restored),
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    return present(fields)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import pymongo
-from pymongo import AsyncMongoClient, ReplaceOne, UpdateMany, UpdateOne
+from pymongo import ASCENDING, AsyncMongoClient, IndexModel, ReplaceOne, UpdateMany, UpdateOne
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
@@ -223,6 +223,11 @@ def own_values(values: Mapping[Any, Document]) -> list[Document]:
     place = {"$indexOfArray": [{"$literal": list(values)}, "$_id"]}
     own = {"$arrayElemAt": [{"$literal": list(values.values())}, place]}
     return [{"$replaceWith": {"$mergeObjects": ["$$ROOT", own]}}]
+
+
+def expiry_index(field: str, days: int, *, name: str = "expiry", **options: Any) -> IndexModel:
+    """An index by which documents are removed this many days after the time in that field."""
+    return IndexModel([(field, ASCENDING)], name=name, expireAfterSeconds=days * 86_400, **options)
 
 
 async def write_all(

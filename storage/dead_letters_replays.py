@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
+from pymongo import DESCENDING, IndexModel, UpdateOne
 
 from messaging.dead_letters_replays import LetterState, ReplayObstacle, letter_id, replay_obstacle
 from messaging.decoding import RawRecord
-from storage.database import Database, Session, write_all
+from storage.database import Database, Session, expiry_index, write_all
 from storage.privacy_erasures import Erasures
 
 COLLECTION: Final = "replayedDeadLetters"
@@ -20,7 +20,7 @@ _AT_ONCE: Final = 10_000
 
 def indexes(remember_days: int) -> list[IndexModel]:
     """Indexes of the collection. Marks are kept for this many days: longer than Kafka keeps the letters."""
-    return [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * 86_400)]
+    return [expiry_index("at", remember_days)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pymongo import ASCENDING, IndexModel, ReplaceOne
 
 from domain.delivery import RecordPosition
 from domain.feedback import Vote, VoteKey
-from storage.database import Database, Document, Session, write_all
+from storage.database import Database, Document, Session, expiry_index, write_all
 
 COLLECTION: Final = "votes"
 
@@ -18,7 +18,7 @@ def indexes(remember_days: int) -> list[IndexModel]:
     """Indexes of the collection. Withdrawn votes are kept for this many days: longer than Kafka keeps the records."""
     return [
         IndexModel([("_id.userId", ASCENDING)], name="voter"),
-        IndexModel([("goneAt", ASCENDING)], name="expiry", sparse=True, expireAfterSeconds=remember_days * 86_400),
+        expiry_index("goneAt", remember_days, sparse=True),
     ]
 
 

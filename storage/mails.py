@@ -11,12 +11,10 @@ from pymongo import ASCENDING, IndexModel, ReturnDocument, UpdateOne
 
 from domain.delivery import RecordPosition
 from messaging.decoding import RawRecord, position_of
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, expiry_index
 
 COLLECTION: Final = "mails"
 _ERASED: Final = "erased"
-
-_DAY_S: Final = 86_400
 
 
 class MailState(StrEnum):
@@ -33,7 +31,7 @@ def indexes(remember_days: int) -> list[IndexModel]:
     commands that would send them again."""
     return [
         IndexModel([("dueAt", ASCENDING)], name="due", sparse=True),
-        IndexModel([("doneAt", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * _DAY_S),
+        expiry_index("doneAt", remember_days),
     ]
 
 

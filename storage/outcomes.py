@@ -8,6 +8,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 from pymongo.errors import BulkWriteError
 
 from domain.commands import CommandMark, Outcome, mark_from
+from messaging.json_values import present
 from storage.database import Database, Document, Session, is_duplicate
 
 COLLECTION: Final = "outcomes"
@@ -85,7 +86,7 @@ def _fields(answer: ItemOutcome) -> Document:
         "message": answer.message,
     }
     required = {"outcome": answer.outcome.value, "reason": answer.reason}
-    return required | {name: value for name, value in fields.items() if value is not None}
+    return required | present(fields)
 
 
 def _answer(command_id: str, item_id: str, document: Document) -> ItemOutcome:

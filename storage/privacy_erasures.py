@@ -14,7 +14,7 @@ from domain.privacy import (
 from domain.timestamps import from_milliseconds
 from messaging.dead_letters_replays import letter_id, people_of
 from messaging.decoding import RawRecord
-from storage.database import Database, write_all
+from storage.database import Database, expiry_index, write_all
 from storage.generated_keys import GeneratedKey
 
 ERASURES: Final = "erasures"
@@ -29,7 +29,7 @@ _KEY: Final = "erasureKey"
 
 def letter_indexes(remember_days: int) -> list[IndexModel]:
     """Indexes of the collection. Excluded letters are kept for this many days: longer than Kafka keeps them."""
-    return [IndexModel([("at", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * 86_400)]
+    return [expiry_index("at", remember_days)]
 
 
 class Erasures:

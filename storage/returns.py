@@ -11,7 +11,7 @@ from typing import Any, Final
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, UpdateOne
 
 from domain.returns import Return
-from storage.database import Database, Document, Session, write_all
+from storage.database import Database, Document, Session, expiry_index, write_all
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.keyset import position_of
 from storage.returns_documents import IS_RETURN, StoredReturn, document_of, shown_from, stored_from
@@ -42,10 +42,10 @@ def indexes(remember_days: int) -> list[IndexModel]:
         IndexModel([("status", ASCENDING), *_OLDEST], name="status_oldest"),
         IndexModel([("storeId", ASCENDING), ("status", ASCENDING), *_OLDEST], name="store_status_oldest"),
         IndexModel([("storeId", ASCENDING), *_OLDEST], name="store_oldest"),
-        IndexModel(
-            [("refusedAt", ASCENDING)],
+        expiry_index(
+            "refusedAt",
+            remember_days,
             name="refused_expiry",
-            expireAfterSeconds=remember_days * 86_400,
             partialFilterExpression={"refusedAt": {"$exists": True}},
         ),
     ]

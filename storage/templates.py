@@ -11,7 +11,7 @@ from pymongo import ASCENDING, IndexModel
 
 from domain.delivery import Seen
 from domain.templates import MailTemplate, TemplateScope, canonical_language, fallbacks, template_id
-from storage.database import Database, Document, Session, stored_bytes
+from storage.database import Database, Document, Session, expiry_index, stored_bytes
 from storage.seen import seen_document, seen_from
 from storage.shapes import (
     STRING,
@@ -28,7 +28,6 @@ from storage.shapes import (
 
 COLLECTION: Final = "notificationTemplates"
 
-_DAY_S: Final = 86_400
 _SAVED: Final = {"deletedAt": None}
 
 
@@ -55,7 +54,7 @@ def indexes(remember_days: int) -> list[IndexModel]:
     what could bring it back."""
     return [
         IndexModel([("name", ASCENDING)], name="name"),
-        IndexModel([("deletedAt", ASCENDING)], name="expiry", expireAfterSeconds=remember_days * _DAY_S),
+        expiry_index("deletedAt", remember_days),
     ]
 
 

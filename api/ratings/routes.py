@@ -59,6 +59,6 @@ async def calculate_store(
         Topic.REVIEW_CHANGES,
         store_id or "*",
         "rating.recount",
-        {"kind": "recount-store", "storeId": store_id, **command.marks},
+        {"kind": "recount-store", "storeId": store_id, **command.id_field},
     )
     return await carry_out(services, command, [store_id or ""], [message])

@@ -14,6 +14,7 @@ from domain.permissions import Caller, Permission
 from domain.reviews import Review, ReviewIdentity
 from domain.reviews_edits import EditRight, is_same_review, merged, right_to_edit
 from domain.reviews_refusals import Refusal
+from messaging.json_values import present
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
 from storage.database import result_or_default
@@ -128,4 +129,4 @@ def _with_store_and_author(review: SubmittedReview, stored: ReviewIdentity) -> S
 
 def _editor(caller: Caller, right: EditRight | None) -> Mapping[str, Any]:
     fields = {"right": right, "name": caller.subject}
-    return {name: each for name, each in fields.items() if each is not None} | stores_of(caller)
+    return present(fields) | stores_of(caller)

@@ -66,7 +66,7 @@ def _submission(services: Services, command: Command, index: int, wanted: Wanted
     )
     is_placed = review.id is None and bucket_in(wanted.id) is not None
     former = {"formerId": command.item_id(index)} if is_placed and command.repeatable else {}
-    value = {"id": wanted.id, **former, **given, **command.marks, "editor": wanted.editor, "via": via}
+    value = {"id": wanted.id, **former, **given, **command.id_field, "editor": wanted.editor, "via": via}
     return services.message(Topic.REVIEW_SUBMISSIONS, entity_key(review.entity), "review.submitted", value)
 
 

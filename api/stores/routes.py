@@ -98,7 +98,7 @@ async def change_settings(
 ) -> Response:
     """Change settings that apply to all stores; omitted fields keep their values. Not for callers bound to some."""
     check_unbound(caller)
-    value = {"generalSettings": _given(fields), **by(caller), **command.marks}
+    value = {"generalSettings": _given(fields), **by(caller), **command.id_field}
     message = services.message(Topic.STORE_UPDATES, GENERAL, "settings.update", value)
     return await carry_out(services, command, [GENERAL], [message], done=services.lookups.forget)
 
@@ -137,7 +137,7 @@ async def change_store(
     check_store(caller, store_id)
     if fields.id not in (None, store_id):
         raise invalid([{"pointer": "/id", "code": "other-id", "message": f"Must be {store_id}, the store in the path"}])
-    value = {**_given(fields), "id": store_id, **by(caller), **command.marks}
+    value = {**_given(fields), "id": store_id, **by(caller), **command.id_field}
     message = services.message(Topic.STORE_UPDATES, store_id, "store.update", value)
     return await carry_out(services, command, [store_id], [message], done=services.lookups.forget)
 

@@ -13,6 +13,7 @@ from api.web.budgets import Budget, NoRoomError, Share, StalledError
 from api.web.limits import Slots
 from api.web.problems import ProblemError
 from api.web.responses import JsonResponse
+from messaging.json_values import present
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ class PageBudget(Budget):
         """The response of a page: the fields of `about` that aren't None, and its pieces, each rendered as rows in its
         turn. The first one is rendered here, so that a problem can still become the response; a later one that can't be
         rendered closes the connection."""
-        about = {name: value for name, value in about.items() if value is not None}
+        about = present(about)
         if len(pieces) <= 1:
             return JsonResponse({**about, "results": await render(pieces[0]) if pieces else []})
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import structlog
-from tenacity import AsyncRetrying, retry_if_exception, wait_exponential_jitter
 
+from consumers.inbox import retry
 from consumers.mails.message import mail_message
 from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayError, SmtpConnection, SmtpServer
 from domain.mails import RetryPlan
@@ -155,19 +155,10 @@ class MailSender:
             log.error("mail failed", id=mail.id, attempts=mail.attempts, error=type(error).__name__)
             await self._delay(mail, type(error).__name__)
         else:
-            await self._note_sent(mail)
+            # However long it takes: an unrecorded mail is sent again when its claim expires.
+            await retry("mailer", lambda: self._mails.mark_sent(mail, datetime.now(UTC)))
             MAILS.labels("sent").inc()
             log.info("mail sent", id=mail.id, attempts=mail.attempts)
-
-    async def _note_sent(self, mail: ClaimedMail) -> None:
-        """Record a mail as sent, however long it takes: an unrecorded one is sent again when its claim expires."""
-        async for trial in AsyncRetrying(
-            retry=retry_if_exception(is_unavailable),
-            wait=wait_exponential_jitter(multiplier=0.1, max=5.0),
-            reraise=True,
-        ):
-            with trial:
-                await self._mails.mark_sent(mail, datetime.now(UTC))
 
     async def _delay(self, mail: ClaimedMail, code: str, *, is_answered: bool = True) -> None:
         """Reschedule the mail, or reject it if it was refused for too long; time without an answer doesn't count."""

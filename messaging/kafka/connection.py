@@ -166,6 +166,10 @@ class KafkaAccess(BaseModel):
         return context
 
 
+CLIENT_ID: Final = "plaudit"
+"""The name of all clients in the broker's logs and quotas."""
+
+
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
     """A cluster: its addresses and access to it. `idempotence` is off only for brokers without idempotent producers."""
@@ -173,7 +177,6 @@ class KafkaConnection:
     bootstrap_servers: str
     access: KafkaAccess = field(default_factory=KafkaAccess)
     idempotence: bool = True
-    client_id: str = "plaudit"
 
     def client_options(self) -> dict[str, Any]:
         """Keyword arguments that all aiokafka clients share. Raises UnusableConnectionError."""
@@ -181,7 +184,7 @@ class KafkaConnection:
 
         make_no_topics()
         self._check_addresses()
-        address = {"bootstrap_servers": self.bootstrap_servers, "client_id": self.client_id}
+        address = {"bootstrap_servers": self.bootstrap_servers, "client_id": CLIENT_ID}
         return address | self.access.client_options()
 
     def _check_addresses(self) -> None:

@@ -12,6 +12,7 @@ from domain.ratings import Entity
 from domain.reviews import ReviewStatus
 from domain.timestamps import timestamp
 from messaging.envelope import Envelope
+from messaging.json_values import present
 from messaging.topics import Topic, TopicNames
 from plaudit.tools.demo_shop.reviews import DemoReview
 from storefront.demo_products import ENTITY_TYPE, PRODUCTS, STORE_ID, STORE_NAME, Product
@@ -105,7 +106,7 @@ class DemoMessages:
             "commandId": command_id,
             "restored": restored,
         }
-        value = {name: each for name, each in fields.items() if each is not None}
+        value = present(fields)
         return self._message(Topic.MODERATION_COMMANDS, review.id, "review.moderation", value, f"{review.id}-decision")
 
     def _feedback(self, review: DemoReview, action: str, **fields: Any) -> OutgoingMessage:

@@ -16,6 +16,7 @@ from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from domain.timestamps import timestamp
 from messaging.feedback import FEEDBACK_LENGTH, FeedbackText, GivenSettlement
+from messaging.json_values import present
 from messaging.moderation import Status, restored_value
 from messaging.schemas import (
     NO_NULL,
@@ -94,7 +95,7 @@ class Past(Message):
             "reasonCode": self.reason_code,
             "restored": restored_value(restored),
         }
-        return {name: value for name, value in fields.items() if value is not None}
+        return present(fields)
 
     def feedback(self, review_id: str) -> Iterator[dict[str, Any]]:
         """The feedback commands that restore the store's reply."""
