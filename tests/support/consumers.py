@@ -28,6 +28,7 @@ from consumers.verdicts import VerdictConsumer
 from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE
 from domain.images import upload_digest
+from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
@@ -136,6 +137,11 @@ class Desk:
         """Deliver verdicts in one batch."""
         consumer = VerdictConsumer(self.services)
         await self._inbox(Topic.MODERATION_VERDICTS, MODERATION_VERDICT.validate_json, consumer).deliver(records)
+
+    async def give_feedback(self, records: Sequence[Record]) -> None:
+        """Deliver feedback in one batch."""
+        consumer = FeedbackConsumer(self.services)
+        await self._inbox(Topic.REVIEW_FEEDBACK, FEEDBACK_COMMAND.validate_json, consumer).deliver(records)
 
     async def order(self, order: Json) -> None:
         """Deliver an order event."""
