@@ -43,7 +43,8 @@ class UploadConsumer:
     """Rebuilds uploads from their pixels, and shows them with the reviews that have claimed them.
 
     Delivered at least once, effective once: an image is settled once, and its upload is removed afterwards. Files are
-    written before the document of their image; if the image is gone by then, they are removed again.
+    written before the document of their image; if the image is gone by then, they are removed again. The first outcome
+    of an upload counts: of an image that is gone by then it is "not-found".
     """
 
     services: Services
@@ -55,6 +56,9 @@ class UploadConsumer:
             known = await self.services.images.get(upload.id)
             if known is None or not known.is_settled:
                 await self._settle(received)
+            else:
+                # Perhaps it was settled without this upload: its review was deleted, or nobody uploaded it in time.
+                await self.services.transactions.run(partial(_answer, received, known))
             await self.services.image_files.remove_upload(upload.id, upload.digest)
 
     async def _settle(self, received: Received[ImageUpload]) -> None:
@@ -79,9 +83,7 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
     # Its age counts from now: the submission that names it may be as late in Kafka as the upload.
     upload = StoredImage(message.id, ImageState.AWAITED, await work.now(), message.uploader)
     after = settle_upload(before, upload, result, review.user_id if review else None)
-    mark = received.mark
-    outcome = Outcome.REFUSED if after.refusal else Outcome.APPLIED
-    work.answer(message.command_id, message.id, outcome, after.refusal and after.refusal.value, mark=mark)
+    await _answer(received, after, work)
     if after is before:
         # If it is gone, this redelivery may have written its files again.
         await images.note_unswept(message.id, work.session)
@@ -89,6 +91,15 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
     ready_at = max(after.at, received.at) if after.state is ImageState.READY else None
     await save_settled(after, review, ready_at, work)
     return after
+
+
+async def _answer(received: Received[ImageUpload], image: StoredImage, work: UnitOfWork) -> None:
+    """Answer the upload of a settled image; a redelivery doesn't change the first answer."""
+    outcome = Outcome.REFUSED if image.refusal else Outcome.APPLIED
+    if image.state is ImageState.GONE:
+        outcome = Outcome.NOT_FOUND
+    reason = image.refusal and image.refusal.value
+    work.answer(received.message.command_id, image.id, outcome, reason, mark=received.mark)
 
 
 async def save_settled(
