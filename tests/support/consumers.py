@@ -11,7 +11,8 @@ from typing import Any, Final
 from uuid import uuid4
 
 from consumers.feedback import FeedbackConsumer
-from consumers.images import ImageCommandConsumer, UploadConsumer
+from consumers.images import UploadConsumer
+from consumers.images_commands import ImageCommandConsumer
 from consumers.inbox import Handler, Inbox, retry
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names_known import KnownNames
@@ -196,6 +197,11 @@ class Desk:
 async def opened_desk(servers: Servers) -> AsyncIterator[Desk]:
     """Consumers on a database of their own, which is dropped after the block."""
     async with own_database(servers) as database:
-        kafka = RecordingKafka()
-        services = Services(database, kafka, TOPICS, files_in_memory())
-        yield Desk(database, services.with_patience(partial(retry, "outbox")), kafka)
+        yield desk_on(database)
+
+
+def desk_on(database: Database) -> Desk:
+    """Consumers on this database."""
+    kafka = RecordingKafka()
+    services = Services(database, kafka, TOPICS, files_in_memory())
+    return Desk(database, services.with_patience(partial(retry, "outbox")), kafka)
