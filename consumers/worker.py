@@ -14,7 +14,8 @@ from faststream.kafka.subscriber.usecase import BatchSubscriber
 from consumers.dead_letters import ReplayConsumer
 from consumers.feedback import FeedbackConsumer
 from consumers.housekeeping import run_housekeeping
-from consumers.images import ImageCommandConsumer, UploadConsumer
+from consumers.images import UploadConsumer
+from consumers.images_commands import ImageCommandConsumer
 from consumers.inbox import Inbox, retry
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names import fill_names

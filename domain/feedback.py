@@ -206,7 +206,8 @@ def apply_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> Applie
     """Apply feedback in order.
 
     A review that isn't in `known` has been deleted. A record that was applied changes nothing, nor does an older one;
-    a new record that repeats a command only moves the marks. A repeated report is recognised by its id.
+    a new record that repeats a command only moves the marks. A repeated report is recognised by its id, and changes
+    nothing; under another command it has an outcome of its own.
     """
     present, votes, repeats = dict(known.reviews), dict(known.votes), set(known.answered)
     reviews: dict[str, ReviewFeedback] = {}
@@ -226,7 +227,7 @@ def apply_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> Applie
             step = _apply_vote(review, votes.get(key), command, is_repeat=is_repeat)
         elif command.report:
             is_known = command.report.id in known.reports or command.report.id in reports
-            step = _apply_report(review, command.report, is_repeat=is_repeat or is_known)
+            step = _apply_report(review, command.report, is_repeat=is_repeat, is_known=is_known)
         else:
             step = _apply_reply(review, command, is_repeat=is_repeat)
         if command.answer_key:
@@ -284,8 +285,8 @@ def _apply_vote(review: ReviewFeedback, stored: Vote | None, command: Feedback, 
     return _Step(after, outcome, Vote(command.helpful, position))
 
 
-def _apply_report(review: ReviewFeedback, report: Report, *, is_repeat: bool) -> _Step:
-    if is_repeat:
-        return _Step(review, None)
+def _apply_report(review: ReviewFeedback, report: Report, *, is_repeat: bool, is_known: bool) -> _Step:
+    if is_repeat or is_known:
+        return _Step(review, None if is_repeat else Outcome.UNCHANGED)
     responses = review.responses._replace(reports=review.responses.reports + (report.settled is None))
     return _Step(replace(review, responses=responses), Outcome.APPLIED, report=report)

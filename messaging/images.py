@@ -59,6 +59,11 @@ class ReceivedImageCommand(NamedTuple):
         return self.command.review_id
 
     @property
+    def target(self) -> tuple[str, str]:
+        """The ids of the review and of the image."""
+        return self.command.review_id, self.command.image_id
+
+    @property
     def at(self) -> datetime:
         """The time of its record."""
         return from_milliseconds(self.position.timestamp)

@@ -1,5 +1,6 @@
 """The images that reviews hold, as consumers that change single ones read and write them, in a transaction."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -7,6 +8,7 @@ from typing import Final
 from domain.ratings import Entity
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReviewImage
+from storage.batch_size import ONE_ANSWER
 from storage.database import Database, Document, Session
 from storage.reviews import COLLECTION
 from storage.reviews_facts import image_fields, images_from
@@ -44,11 +46,15 @@ class ReviewImageRepository:
 
     async def get(self, id: str | None, session: Session | None = None) -> ReviewWithImages | None:
         """One review, or None."""
-        if id is None:
-            return None
-        found: Document = {"_id": id, **IS_REVIEW}
-        document = await self._reviews.find_one(found, _FIELDS, session=session)
-        return read(REVIEW, _review, document) if document else None
+        return (await self.of_ids([id], session)).get(id) if id is not None else None
+
+    async def of_ids(self, ids: Collection[str], session: Session | None = None) -> dict[str, ReviewWithImages]:
+        """These reviews by id; unknown, deleted and refused ones are left out. Raises StoredDocumentError."""
+        if not ids:
+            return {}
+        wanted: Document = {"_id": {"$in": list(ids)}, **IS_REVIEW}
+        found = self._reviews.find(wanted, _FIELDS, batch_size=ONE_ANSWER, session=session)
+        return {document["_id"]: read(REVIEW, _review, document) async for document in found}
 
     async def save(self, review: ReviewWithImages, session: Session, modified: datetime | None = None) -> None:
         """Write the images of a review; with `modified`, also its modification date, unless that is later."""

@@ -1,10 +1,11 @@
-"""Feedback that precedes its review, in any amount."""
+"""Feedback that precedes its review, in any amount, and feedback that repeats."""
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 import pytest
 
+from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from domain.feedback import Feedback, FeedbackAction, Origin, Vote, VoteKey
 from storage.database import Session
@@ -86,3 +87,17 @@ async def test_feedback_of_damaged_review_blocks_no_other(desk: Desk) -> None:
     await desk.database["reviews"].update_one({"_id": review["id"]}, {"$unset": {"repliedAt": ""}})
     assert await desk.parked.report_overdue(datetime.now(UTC)) == 0
     assert await counts(desk, review["id"]) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("is_one_batch", [True, False])
+async def test_report_repeated_by_another_command_has_its_own_outcome(desk: Desk, is_one_batch: bool) -> None:
+    review, content = desk.review(), {"reason": "spam", "explanation": "An advertisement", "goodFaith": True}
+    await desk.submit(desk.records(review))
+    report = {"action": "report", "reviewId": review["id"], "reportId": new_id("report"), **content}
+    records = desk.records(*({**report, "commandId": id} for id in ("first", "second")))
+    for batch in (records,) if is_one_batch else (records[:1], records[1:], records):
+        await desk.give_feedback(batch)
+    answers = await desk.services.outcomes.answers([(id, review["id"]) for id in ("first", "second")])
+    expected = {"first": Outcome.APPLIED, "second": Outcome.UNCHANGED}
+    assert {id: answer.outcome for (id, _), answer in answers.items()} == expected
+    assert (await desk.stored(review["id"]))["reports"] == 1

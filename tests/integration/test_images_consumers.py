@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from shutil import rmtree
-from typing import Self
+from typing import Any, Self
 from unittest.mock import AsyncMock
 from uuid import uuid4
 
@@ -297,6 +297,53 @@ async def test_erased_image_is_removed_from_review_that_claims_it_meanwhile(
     assert (await desk.stored(review["id"]))["images"] == []
 
 
+@pytest.mark.parametrize("cause", ["deleted", "edited", "given-up"])
+async def test_upload_read_after_its_image_was_removed_has_an_outcome(desk: Desk, cause: str) -> None:
+    image, digest, now = str(uuid4()), upload_digest(picture()), datetime.now(UTC)
+    await desk.services.image_files.put_upload(image, digest, picture())
+    review = desk.review(images=[image])
+    await desk.submit(desk.records(review))
+    expected: tuple[Outcome, str | None] = (Outcome.NOT_FOUND, None)
+    if cause == "deleted":
+        await desk.moderate(("delete", review["id"]))
+    elif cause == "edited":
+        await desk.submit(desk.records({**review, "images": []}))
+    else:
+        await desk.upload(picture())  # marks the image store
+        await desk.services.image_files.remove_upload(image, digest)
+        await forget_images(desk.services, now + UNUSED_FOR * 2, timedelta(days=21))
+        expected = (Outcome.REFUSED, UploadRefusal.LOST)
+    await desk.read_uploads(desk.records({"id": image, "digest": digest, "commandId": "upload"}))
+    answers = await desk.services.outcomes.answers([("upload", image)])
+    assert [(each.outcome, each.reason) for each in answers.values()] == [expected]
+    assert not await desk.services.image_files.has_upload(image)
+
+
+async def test_redelivered_upload_keeps_its_outcome(desk: Desk) -> None:
+    image = await desk.upload(picture(), commandId="upload")
+    review = desk.review(images=[image])
+    await desk.submit(desk.records(review))
+    await desk.moderate(("delete", review["id"]))
+    await desk.upload(picture(), id=image, commandId="upload")
+    assert await outcomes(desk, image, "upload") == [Outcome.APPLIED]
+
+
+async def test_upload_whose_image_is_removed_while_it_is_rebuilt_is_not_found(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, review = str(uuid4()), desk.review()
+
+    async def rebuilt(*args: Any, **options: Any) -> UploadRefusal:
+        await desk.moderate(("delete", review["id"]))
+        return UploadRefusal.UNREADABLE
+
+    monkeypatch.setattr("consumers.images.rebuild", rebuilt)
+    await desk.services.image_files.put_upload(image, upload_digest(picture()), picture())
+    await desk.submit(desk.records({**review, "images": [image]}))
+    await desk.upload(picture(), id=image, commandId="upload")
+    assert await outcomes(desk, image, "upload") == [Outcome.NOT_FOUND]
+
+
 def command(action: str, review: Json, image: str, id: str | None = None) -> Json:
     """Return a moderator's command about an image of a review."""
     fields = {"action": action, "reviewId": review["id"], "imageId": image, "moderator": "mona", "reason": "a face"}
@@ -393,7 +440,7 @@ async def test_damaged_review_does_not_block_giving_up_other_commands(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even with more overdue commands than one batch takes; their parking time stays unchanged."""
-    monkeypatch.setattr("consumers.images.MOST_OVERDUE", 1)
+    monkeypatch.setattr("consumers.images_commands.MOST_OVERDUE", 1)
     damaged, image, missing = desk.review(), str(uuid4()), str(uuid4())
     await desk.submit(desk.records(damaged))
     await desk.command_images(

@@ -11,7 +11,8 @@ from typing import Any, Final
 from uuid import uuid4
 
 from consumers.feedback import FeedbackConsumer
-from consumers.images import ImageCommandConsumer, UploadConsumer
+from consumers.images import UploadConsumer
+from consumers.images_commands import ImageCommandConsumer
 from consumers.inbox import Handler, Inbox, retry
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names_known import KnownNames
@@ -28,6 +29,7 @@ from consumers.verdicts import VerdictConsumer
 from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE
 from domain.images import upload_digest
+from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
@@ -137,6 +139,11 @@ class Desk:
         consumer = VerdictConsumer(self.services)
         await self._inbox(Topic.MODERATION_VERDICTS, MODERATION_VERDICT.validate_json, consumer).deliver(records)
 
+    async def give_feedback(self, records: Sequence[Record]) -> None:
+        """Deliver feedback in one batch."""
+        consumer = FeedbackConsumer(self.services)
+        await self._inbox(Topic.REVIEW_FEEDBACK, FEEDBACK_COMMAND.validate_json, consumer).deliver(records)
+
     async def order(self, order: Json) -> None:
         """Deliver an order event."""
         consumer = OrderConsumer(self.services, ReturnConsumer(self.services))
@@ -190,6 +197,11 @@ class Desk:
 async def opened_desk(servers: Servers) -> AsyncIterator[Desk]:
     """Consumers on a database of their own, which is dropped after the block."""
     async with own_database(servers) as database:
-        kafka = RecordingKafka()
-        services = Services(database, kafka, TOPICS, files_in_memory())
-        yield Desk(database, services.with_patience(partial(retry, "outbox")), kafka)
+        yield desk_on(database)
+
+
+def desk_on(database: Database) -> Desk:
+    """Consumers on this database."""
+    kafka = RecordingKafka()
+    services = Services(database, kafka, TOPICS, files_in_memory())
+    return Desk(database, services.with_patience(partial(retry, "outbox")), kafka)

@@ -193,11 +193,13 @@ def test_edited_reply_keeps_its_creation_date() -> None:
 
 def test_report_counts_once() -> None:
     result = apply(a_report("r1", 1), a_report("r1", 2), a_report("r2", 3), a_report("r3", 4, "c"), reports={"r2"})
-    assert outcomes(result) == [Outcome.APPLIED, None, None, Outcome.APPLIED]
+    assert outcomes(result) == [Outcome.APPLIED, Outcome.UNCHANGED, Outcome.UNCHANGED, Outcome.APPLIED]
     assert [report.id for report in result.reports] == ["r1", "r3"]
     assert result.reviews["a"].responses == Responses(0, 0, 2)
     repeat = apply(a_report("r4", 5, "c"), answered={("c", "a")})
     assert (outcomes(repeat), repeat.reports, repeat.reviews) == ([None], [], {})
+    again = apply(a_report("r3", 6, "c"), a_report("r3", 7, "d"), answered={("c", "a")}, reports={"r3"})
+    assert (outcomes(again), again.reports, again.reviews) == ([None, Outcome.UNCHANGED], [], {})
 
 
 EACH: Sequence[Feedback] = (a_vote(True, 1), a_vote(None, 1), a_reply("x", 1), a_reply(None, 1), a_report("r", 1))
