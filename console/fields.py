@@ -58,6 +58,9 @@ DEFAULT: Final = "default"
 GENERAL: Final = "general settings"
 _UNKNOWN: Final = "what they say"
 _LINE_BREAK: Final = re.compile(r"[\r\n]")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+"""Of ASCII: Python itself also reads digits of other scripts, and `4_8` as 48."""
+
 _NEW_WORD: Final = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
@@ -101,14 +104,12 @@ def _typed(form: FormData, field: Field) -> Any:
 def number(text: str) -> int | float | str | None:
     """The text as a number; None if it is blank, and the text itself if it is no finite number."""
     text = text.strip()
+    if not _NUMBER.fullmatch(text):
+        return text or None
     try:
-        return int(text) if text else None
-    except ValueError:
-        pass
-    try:
+        return int(text)
+    except ValueError:  # a fraction, or too long for an integer
         fraction = float(text)
-    except ValueError:
-        return text
     return fraction if isfinite(fraction) else text
 
 

@@ -11,7 +11,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from console.api_client import Refused, if_in_time
-from console.fields import in_one_line, shown_again
+from console.fields import in_one_line, loaded_in, shown_again
 from console.orders import order_or_none, returns_of
 from console.parameters import choice
 from console.returns_lines import (
@@ -119,13 +119,16 @@ async def one_return(visit: Visit) -> Response:
 
 @screens.post("/returns/{id}/status", Permission.READ_RETURNS, Permission.UPDATE_RETURNS)
 async def set_status(visit: Visit) -> Response:
-    """Change the status and the resolution."""
+    """Change the status and the resolution. An unchanged resolution isn't sent: it keeps what a change by somebody else
+    gives it that hasn't taken effect yet."""
     form = await visit.form()
 
     def changes(row: Mapping[str, Any]) -> dict[str, Any]:
         wanted = {name: form.get(name) for name in ("expectedStatus", "status", "resolution")}
-        is_same = wanted["resolution"] == in_one_line(row["resolution"])
-        return {**wanted, "resolution": row["resolution"]} if is_same else wanted
+        # By what the form showed: sent twice, it sends the same.
+        if wanted["resolution"] == loaded_in(form).get("resolution", in_one_line(row["resolution"])):
+            del wanted["resolution"]
+        return wanted
 
     return await _change(visit, form, changes)
 
@@ -191,7 +194,7 @@ async def _change(visit: Visit, form: FormData, changes_of: Callable[[Mapping[st
 def _is_done(row: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
     """True if the return has the changed values already."""
     if "lineItems" not in changes:
-        wanted = (changes["status"], changes["resolution"] or None)
+        wanted = (changes["status"], changes.get("resolution", row["resolution"]) or None)
         return wanted == (row["status"], row["resolution"] or None)
     return _line_values(row["lineItems"]) == _line_values(changes["lineItems"])
 

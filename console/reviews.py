@@ -82,25 +82,22 @@ async def reply(visit: Visit) -> Response:
 
 @screens.post("/reviews/{id}/edit", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
 async def edit(visit: Visit) -> Response:
-    """Edit a review as a moderator; its status stays."""
+    """Edit a review as a moderator; its status stays. Only changed fields are sent, so that the others keep what an
+    edit by somebody else gives them that hasn't taken effect yet."""
     form, id = await visit.form(), visit.segment("id")
     row = await visit.facade.ask("GET", f"/api/customerReviews/{id}")
-    rating = str(form.get("rating", ""))
+    edited = {**{name: _new_text(form, name, row) for name in _TEXTS}, "rating": _new_rating(form, row)}
+    # Also true for a form that is sent twice.
+    if all(each is None for each in edited.values()):
+        return visit.back(f"/console/reviews/{id}", "saved")
     body = {
         "id": row["id"],
         "entityId": row["entityId"],
         "entityType": row["entityType"],
         "storeId": row["storeId"],
         # No author: where nobody signs in, it would count as the author's own edit.
-        "title": _new_text(form, "title", row),
-        "review": row["review"] if (text := _new_text(form, "review", row)) is None else text,
-        # A blank one is sent as it is, and refused: omitted, it would stay.
-        "rating": rating if (value := number(rating)) is None else value,
-        "userName": _new_text(form, "userName", row),
+        **edited,
     }
-    # Also true for a form that is sent twice.
-    if body["rating"] == row["rating"] and all(_new_text(form, name, row) is None for name in _TEXTS):
-        return visit.back(f"/console/reviews/{id}", "saved")
     try:
         check_seen(form, mark_of_review(row), "this review")
         answer = await visit.facade.command("POST", "/api/customerReviews", [body], key=key_of(form))
@@ -207,6 +204,14 @@ def _new_text(form: Mapping[str, Any], name: str, row: Mapping[str, Any]) -> str
         return None
     text, before = (each.replace("\r\n", "\n") for each in (form[name], row[name] or ""))  # browsers send CRLF
     return None if text == (before if name == "review" else in_one_line(before)) else text
+
+
+def _new_rating(form: Mapping[str, Any], row: Mapping[str, Any]) -> float | str | None:
+    """The rating in its field; None if it is unchanged. A blank one is sent as it is, and refused: omitted, it would
+    stay."""
+    typed = str(form.get("rating", ""))
+    rating = typed if (value := number(typed)) is None else value
+    return None if rating == row["rating"] else rating
 
 
 async def _or_refusal(answer: Awaitable[Any]) -> Any:

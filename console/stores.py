@@ -1,5 +1,6 @@
 """Stores: the list, and the settings of one."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -7,7 +8,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from console.api_client import Refused
-from console.fields import Field, Kind
+from console.fields import Field, Kind, value_at
 from console.screens import Screens
 from console.settings import METHODS, Configured, change, form_page
 from console.visits import Visit, key_of
@@ -92,9 +93,12 @@ async def register(visit: Visit) -> Response:
     form = await visit.form()
     id = str(form.get("id") or "").strip()
     try:
-        if await _is_taken(visit, id):
-            raise Refused(409, {"detail": "A store with this id already exists. Choose another id."})
         name = str(form.get("name") or "").strip()
+        if found := await _store_with(visit, id):
+            # A form that is sent twice finds the store that it registered.
+            if not _is_as_registered(found, name):
+                raise Refused(409, {"detail": "A store with this id already exists. Choose another id."})
+            return visit.back(f"{PATH}/{quote(id, safe='')}", "created")
         answer = await visit.facade.command("PUT", store_path(id), {"name": name or None}, key=key_of(form))
     except Refused as refused:
         if refused.status == 401:
@@ -135,18 +139,25 @@ async def _list_page(visit: Visit, form: FormData | None = None, refused: Refuse
     )
 
 
-async def _is_taken(visit: Visit, id: str) -> bool:
-    """True if there is a store with this id. Raises Refused, also for an id that a store can't have."""
+async def _store_with(visit: Visit, id: str) -> dict[str, Any] | None:
+    """The store with this id; None if there is none. Raises Refused, also for an id that a store can't have."""
     # As path segments these would lead elsewhere.
     if id in ("", ".", ".."):
         raise Refused(422, {"detail": "A store needs an id that doesn't consist of dots only."})
     try:
-        await visit.facade.ask("GET", store_path(id))
+        found: dict[str, Any] = await visit.facade.ask("GET", store_path(id))
     except Refused as refused:
         if refused.status != 404:
             raise
-        return False
-    return True
+        return None
+    return found
+
+
+def _is_as_registered(store: Mapping[str, Any], name: str) -> bool:
+    """True if a store has this name and nothing else of its own, as after its registration."""
+    defaults = {each.name: None if each.general else each.default for each in _FIELDS}
+    as_registered: dict[str, Any] = {**defaults, "name": name or None, "settings.moderationRules": []}
+    return all(value_at(store, each) == value for each, value in as_registered.items())
 
 
 def store_path(store_id: str) -> str:

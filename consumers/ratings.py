@@ -85,8 +85,8 @@ def recount_message(topics: TopicNames, envelope: Envelope, entity: Entity) -> O
 
 
 async def name_rated_objects(services: Services) -> int:
-    """Name rated objects whose names are unknown or have changed, by their facts, else by their newest review. Returns
-    their number. Several workers may do it: a name that changes meanwhile is looked up again."""
+    """Name rated objects whose names are unknown or have changed, by their facts, else by their newest approved review.
+    Returns their number. Several workers may do it: a name that changes meanwhile is looked up again."""
     named = 0
     while named < _MOST_NAMED and (wanted := await services.rated_objects.awaiting_names(_NAMED_AT_ONCE)):
         await services.rated_objects.save_names(await _find_names(services, wanted))

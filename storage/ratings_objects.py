@@ -41,6 +41,24 @@ _LAST: Final = "\U0010ffff"
 _STORE: Final[Document] = {"$ifNull": ["$storeId", None]}
 """The store of a document in an expression, where a missing field isn't null."""
 
+_OF_OBJECT: Final[Document] = {"$and": [{"$eq": ["$entityType", "$$type"]}, {"$eq": ["$entityId", "$$id"]}]}
+_NEWEST_WITH_NAME: Final[Document] = {
+    "$lookup": {
+        "from": REVIEWS,
+        "let": {"type": "$entityType", "id": "$entityId", "store": _STORE},
+        "pipeline": [
+            {"$match": {"status": int(ReviewStatus.APPROVED), "$expr": _OF_OBJECT}},
+            {"$sort": dict(NEWEST)},
+            {"$limit": _NAMES_LOOKED_AT},
+            {"$match": {"entityName": {"$gt": ""}, "$expr": {"$eq": [_STORE, "$$store"]}}},
+            {"$limit": 1},
+        ],
+        "as": "newest",
+    }
+}
+"""The stage that adds `newest` to tallies: of the newest approved reviews of the object, the first in the store with a
+name; a list of one or none."""
+
 
 @dataclass(frozen=True, slots=True)
 class RatedObject:
@@ -118,17 +136,14 @@ class RatedObjectRepository:
         ]
 
     async def names_in_reviews(self, tallies: Collection[UnnamedTally]) -> dict[str, str]:
-        """The names of objects by the id of their tally: that in the newest approved review in the store that has one,
-        else in the newest of any status; left out if the newest reviews of the object have none."""
-        names: dict[str, str] = {}
-        for condition in ({"status": int(ReviewStatus.APPROVED)}, {}):
-            if wanted := [ObjectId(tally.id) for tally in tallies if tally.id not in names]:
-                name: list[Document] = [{"$unwind": "$newest"}, {"$project": {"name": "$newest.entityName"}}]
-                found = await self._ratings.aggregate(
-                    [{"$match": {"_id": {"$in": wanted}}}, _newest_with_name(condition), *name]
-                )
-                names |= {str(document["_id"]): document["name"] async for document in found}
-        return names
+        """The names of objects by the id of their tally: that in the newest approved review in the store that has one;
+        left out if the newest approved reviews of the object have none. Nobody has approved the names in others."""
+        if not tallies:
+            return {}
+        wanted: Document = {"_id": {"$in": [ObjectId(tally.id) for tally in tallies]}}
+        name: list[Document] = [{"$unwind": "$newest"}, {"$project": {"name": "$newest.entityName"}}]
+        found = await self._ratings.aggregate([{"$match": wanted}, _NEWEST_WITH_NAME, *name])
+        return {str(document["_id"]): document["name"] async for document in found}
 
     async def save_names(self, names: Sequence[tuple[UnnamedTally, str | None]]) -> None:
         """Write the names of tallies, None for no name, except where the name was asked for anew since."""
@@ -155,21 +170,6 @@ class RatedObjectRepository:
 
 def _rated_in(stores: Collection[str] | None) -> Document:
     return {"count": {"$gt": 0}, **in_stores(stores)}
-
-
-def _newest_with_name(condition: Document) -> Document:
-    """The stage that adds `newest` to tallies: of the newest reviews of the object that match the condition, the first
-    in the store with a name; a list of one or none."""
-    of_object = {"$and": [{"$eq": ["$entityType", "$$type"]}, {"$eq": ["$entityId", "$$id"]}]}
-    pipeline: list[Document] = [
-        {"$match": {**condition, "$expr": of_object}},
-        {"$sort": dict(NEWEST)},
-        {"$limit": _NAMES_LOOKED_AT},
-        {"$match": {"entityName": {"$gt": ""}, "$expr": {"$eq": [_STORE, "$$store"]}}},
-        {"$limit": 1},
-    ]
-    tally: Document = {"type": "$entityType", "id": "$entityId", "store": _STORE}
-    return {"$lookup": {"from": REVIEWS, "let": tally, "pipeline": pipeline, "as": "newest"}}
 
 
 def _name_fields(tally: UnnamedTally, name: str | None) -> Document:

@@ -4,9 +4,12 @@ import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import unquote
 
 import orjson
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserInvalidURLError
+
+from api.web.encoded_slashes import path_in_addresses
 
 Refusal = tuple[HTTPStatus, str]
 """A status, and advice for the client."""
@@ -16,18 +19,30 @@ NOT_HTTP: Final = "This is not valid HTTP/1.1."
 _HOST: Final = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?")
 
 _ABSOLUTE: Final = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://([^/?]*)")
+_PATH: Final = re.compile(rb"/[^?#]*")
 _ONCE: Final = (b"content-type", b"content-encoding", b"authorization", b"x-api-key")
 """Headers with one value, of which two servers could take different ones."""
 
 
-def answer_of(status: HTTPStatus, detail: str) -> bytes:
+def answer_of(status: HTTPStatus, detail: str, instance: str) -> bytes:
     """A complete response with a problem (RFC 9457); the connection closes after it."""
-    body = orjson.dumps({"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail})
+    body = orjson.dumps(
+        {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail, "instance": instance}
+    )
     head = (
         f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: application/problem+json\r\n"
         f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
     )
     return head.encode() + body
+
+
+def instance_of(target: bytes) -> str:
+    """The path of a request's target as the problems of the API name it; `/` if there is none."""
+    absolute = _ABSOLUTE.match(target)
+    raw_path = _PATH.match(target, absolute.end() if absolute else 0)
+    if not raw_path:
+        return "/"
+    return path_in_addresses({"path": unquote(raw_path[0].decode("latin-1")), "raw_path": raw_path[0]})
 
 
 def syntax_refusal_of(error: HttpParserError) -> Refusal:

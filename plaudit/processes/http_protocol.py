@@ -14,7 +14,7 @@ import structlog
 from httptools import HttpParserError, HttpParserUpgrade
 
 from plaudit.http_settings import HttpSettings
-from plaudit.processes.http_heads import Refusal, answer_of, refusal_of, syntax_refusal_of
+from plaudit.processes.http_heads import Refusal, answer_of, instance_of, refusal_of, syntax_refusal_of
 from plaudit.processes.http_lingering import LingeringProtocol
 from plaudit.processes.http_receive_timeout import ReceiveTimeout
 from plaudit.processes.uvicorn_internals import (
@@ -68,6 +68,7 @@ class BoundedProtocol(LingeringProtocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.url = b""  # also before a request begins, as after one: a refusal names its path
         self._unparsed = b""
         self._is_turn_scheduled = False
         self._is_ending = False
@@ -151,6 +152,7 @@ class BoundedProtocol(LingeringProtocol):
         if self.parser.should_upgrade():
             return
         super().on_message_complete()
+        self.url = b""
         self._is_in_head, self._head_bytes, self._framing_bytes = True, 0, 0
         self.waiting.pop(self, None)
         if self._receiving is not None:
@@ -274,7 +276,9 @@ class BoundedProtocol(LingeringProtocol):
             close_after_answer(self)
             return
         if self._is_in_head or not (has_begun_answer(self) or has_waiting_request(self)):
-            self.transport.write(answer_of(status, detail))
+            # The path as far as it was received, unless it alone exceeds the limit of heads.
+            target = self.url if len(self.url) <= self.limits.max_head_bytes else b""
+            self.transport.write(answer_of(status, detail, instance_of(target)))
         self.transport.close()
 
 

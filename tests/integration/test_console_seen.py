@@ -94,6 +94,30 @@ async def test_text_edited_while_no_worker_runs_is_not_approved(own_service: Ser
     assert {row["id"]: (row["reviewStatus"], row["review"]) for row in rows} == edited
 
 
+async def test_waiting_changes_by_others_are_kept(own_service: Service, own_facade: Facade) -> None:
+    """Of a review and of a return, in the fields that a form left as they were: the page still shows those from before,
+    as no worker has applied the changes."""
+    http, entity, returns = own_facade.http, new_id(), Returns(own_service, own_facade.http)
+    (id,) = await own_facade.submit(submission(entity, 4, title="As it was", review="Harmless"))
+    place = await returns.create(await returns.ordered({"a": 3}), {"a": 1}, resolution="Before")
+    await own_service.stop("worker")
+    edit = submission(entity, 2, id=id, title="As it was", review="The author's newer words")
+    assert (await http.post("/api/customerReviews", json=[edit])).status_code == 202
+    change = {"id": place, "resolution": "Theirs"}
+    assert (await http.put("/api/return", json=change, headers={"prefer": "wait=0"})).status_code == 202
+    for page, path, typed in (
+        (f"/console/reviews/{id}", f"/console/reviews/{id}/edit", {"userName": "A. B."}),
+        (f"/console/returns/{place}", f"/console/returns/{place}/status", {"status": "Approved"}),
+    ):
+        answer = await http.post(path, data={**await form_of(http, page, path), **typed})
+        assert "done=accepted" in answer.headers["location"]
+    own_service.start("worker")
+    await own_service.idle()
+    review, row = await own_facade.review(id), await returns.existing(place)
+    assert (review["userName"], review["review"], review["rating"]) == ("A. B.", edit["review"], 2)
+    assert (row["status"], row["resolution"]) == ("Approved", "Theirs")
+
+
 async def test_unchanged_reviews_are_decided_beside_a_changed_one(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:

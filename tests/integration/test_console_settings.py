@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from markupsafe import escape
 from tests.support.browser import Browser
 from tests.support.console_pages import Console, forms, text_of
 from tests.support.facade import Facade, new_id, submission
+from tests.support.patience import settled
 from tests.support.service import Json, Servers, Service
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
@@ -96,6 +98,20 @@ async def test_refused_registration_keeps_typed_values(console: Console, store: 
         assert (form["id"], form["name"]) == (id, "Garden")
         assert (f'href="/console/stores/{store}">Open that store' in refused) is (id == store)
     assert "Photo" in await console.open(f"/console/stores/{store}")
+
+
+async def test_repeated_registration_is_no_conflict(http: httpx.AsyncClient, facade: Facade) -> None:
+    """The second request finds the store that the first one registered, as long as it is still as registered."""
+    send = partial(http.post, "/console/stores", headers={"sec-fetch-site": "same-origin"})
+    for name in ("Garden", ""):
+        form = {"id": new_id("store"), "name": name, "key": new_id("key")}
+        first, second = [await settled(partial(send, data=form)) for _ in range(2)]
+        assert (first.status_code, second.status_code) == (303, 303)
+        assert second.headers["location"].startswith(f"/console/stores/{form['id']}?")
+        other = await send(data={**form, "name": "Kitchen", "key": new_id("key")})
+        assert (other.status_code, "A store with this id already exists" in other.text) == (409, True)
+        await facade.command("PUT", f"/api/stores/{form['id']}", {"settings": {"purchaseRequired": False}})
+        assert (await send(data=form)).status_code == 409
 
 
 @pytest.mark.long

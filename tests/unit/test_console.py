@@ -236,6 +236,23 @@ def test_non_finite_numbers_stay_text(text: str) -> None:
     assert (number(text), number("1.5"), number("2")) == (text, 1.5, 2)
 
 
+@pytest.mark.parametrize(
+    "text", ["4_8", "1_0.5", "\u0663", "\uff14", "\u0663.5", "1.\u0665", "0x10", "1 0", "1,5", ".", "+", "1e", "--1"]
+)
+def test_only_plain_ascii_numbers_are_numbers(text: str) -> None:
+    """Others stay text, which the API refuses: Python itself reads `4_8` as 48."""
+    assert number(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("", None), (" ", None), (" 4 ", 4), ("-4", -4), ("+4", 4), ("007", 7), (".5", 0.5), ("5.", 5.0), ("1e3", 1e3)],
+)
+def test_numbers_as_people_type_them(text: str, value: float | None) -> None:
+    assert (found := number(text)) == value
+    assert type(found) is type(value)
+
+
 async def test_very_long_number_in_a_query_is_refused() -> None:
     async with app_without_servers() as application:
         add_console(application)

@@ -199,6 +199,39 @@ async def test_refusal_names_its_reason(head: bytes, detail: str) -> None:
         assert detail in json.loads(body)["detail"]
 
 
+@pytest.mark.parametrize(
+    ("sent", "instance"),
+    [
+        (b"\x16\x03\x01 hello\r\n\r\n", "/"),
+        (b"GET /caf\xe9 HTTP/1.1\r\nhost: a\r\n\r\n", "/"),
+        (b"OPTIONS * HTTP/1.1\r\n\r\n", "/"),
+        (b"CONNECT a:80 HTTP/1.1\r\nhost: a:80\r\n\r\n", "/"),
+        (b"GET http://b HTTP/1.1\r\nhost: a\r\n\r\n", "/"),
+        (b"GET http://b/x?y HTTP/1.1\r\nhost: a\r\n\r\n", "/x"),
+        (b"GET /%41%2f%20%E9?b=/c HTTP/1.1\r\n\r\n", "/A%2F%20%EF%BF%BD"),
+        (b'GET //a/<b>"#c HTTP/1.1\r\nhost: a\r\n\r\n', "//a/%3Cb%3E%22"),
+        (b"GET /api HTTP/2.0\r\nhost: a\r\n\r\n", "/api"),
+        (b"GET /api HTTP/1.1\r\nhost: a\r\nlong: " + b"a" * 5_000, "/api"),
+        (b"GET /" + b"a" * 5_000, "/"),
+        (b"GET /" + b"a" * 5_000 + b" HTTP/1.1\r\nhost: a\r\n\r\n", "/"),
+        (b"", "/"),
+        (b"GET /api HTTP/1.1\r\nhost", "/api"),
+        (CHUNKED.replace(b"/", b"/api", 1) + b"no", "/api"),
+        (REQUEST.replace(b"/", b"/api", 1) + b"\r\n", "/"),
+        (REQUEST.replace(b"/", b"/api", 1) + b"\x16\x03", "/"),
+    ],
+)
+async def test_refusal_names_the_path(sent: bytes, instance: str) -> None:
+    async with running(limits(receive=0.3)) as server, server.client() as client:
+        if sent.startswith(b"GET /api HTTP/1.1\r\nhost: a\r\n\r\n"):
+            head, sent = sent[:-2], sent[-2:]
+            assert (await client.ask(head))[0] == 200
+        status, body = await client.ask(sent)
+        problem = json.loads(body)
+        assert (status, problem.keys()) == (problem["status"], {"type", "title", "status", "detail", "instance"})
+        assert problem["instance"] == instance
+
+
 @pytest.mark.parametrize("protocol", [b"h2c", b"websocket", b"TLS/1.0"])
 async def test_upgrade_requests_are_answered_as_http(protocol: bytes) -> None:
     upgrade = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: %s\r\nhttp2-settings: AAMAAABk\r\n" % protocol
