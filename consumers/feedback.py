@@ -111,7 +111,7 @@ class FeedbackConsumer:
         await stored.feedback.save(taken.reviews, session)
         await stored.votes.save(taken.votes, session)
         await stored.reports.add(taken.reports, session)
-        await stored.parked_feedback.release(released, session)
+        await stored.parked_feedback.remove(released, session)
         applied = list(_applied(commands, taken))
         work.emit(event for command, review in applied for event in self._events(command, review))
         work.audit(_audit_entry(command, review) for command, review in applied if _is_reply(command))

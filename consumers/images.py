@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from time import monotonic
 
-from consumers.images_mark import check_store, mark_store
+from consumers.images_mark import check_image_store, mark_image_store
 from consumers.images_rebuild import rebuild
 from consumers.services import Services
 from domain.commands import Outcome
@@ -45,7 +45,7 @@ class UploadConsumer:
         upload, files = received.message, self.services.image_files
         # After the restore of an older database the upload is gone: use the largest file made of it.
         raw = await files.upload(upload.id, upload.digest) or await files.get(upload.id, SIZES[0])
-        await (check_store(self.services) if raw is None else mark_store(self.services))
+        await (check_image_store(self.services) if raw is None else mark_image_store(self.services))
         started = monotonic()
         result = UploadRefusal.LOST if raw is None else await rebuild(raw, is_exported=upload.exported)
         IMAGE_SECONDS.observe(monotonic() - started)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from consumers.images_mark import check_store
+from consumers.images_mark import check_image_store
 from consumers.services import Services
 from domain.images import (
     ClaimableImages,
@@ -20,7 +20,7 @@ from domain.images import (
 from domain.reviews import Review
 from domain.reviews_facts import Source
 from domain.reviews_refusals import Refusal
-from storage.images_files import is_store_away
+from storage.images_files import is_image_store_away
 from storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
@@ -62,9 +62,9 @@ async def uploaded_among(services: Services, wanted: Sequence[WantedImages]) -> 
         for start in range(0, len(asked), _AT_ONCE):
             await asyncio.gather(*map(look_up, asked[start : start + _AT_ONCE]))
         if missing:
-            await check_store(services)
+            await check_image_store(services)
     except Exception as error:
-        if not is_store_away(error):
+        if not is_image_store_away(error):
             raise
         log.warning(
             "images can't be checked: the image store is unavailable", count=len(unknown), error=str(error)[:300]

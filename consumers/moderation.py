@@ -105,7 +105,7 @@ class ReviewChangeConsumer:
         tallies = await stored.ratings.add(moderated.tallies, session, uncertain)
         # The names of their objects may come from the deleted reviews.
         await stored.rated_objects.forget_names(deleted, session)
-        await stored.parked_moderation.release([c for c in parked if c.review_id not in early], session)
+        await stored.parked_moderation.remove([c for c in parked if c.review_id not in early], session)
         applied = [(command, result) for command, result in moderated.decided if result.outcome is Outcome.APPLIED]
         work.emit(self._event(command, moderated.reviews[command.review_id], result) for command, result in applied)
         work.emit(rating_events(self.services, tallies))

@@ -124,7 +124,7 @@ class ReturnConsumer:
         to_park = _apply_fresh(batch, wanted.fresh, parked)
         await repositories.orders.hold_ids({each.order_id for each in to_park}, session)
         await repositories.parked_returns.park(to_park, session)
-        await repositories.parked_returns.release(released, session)
+        await repositories.parked_returns.remove(released, session)
         await repositories.returns.save(batch.changed_returns.values(), session)
         await repositories.orders.save_returned(batch.changed_orders.values(), session)
         return given_up

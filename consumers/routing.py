@@ -104,7 +104,7 @@ class CommandRouter:
             if command.command_id
         ]
         await self.services.outcomes.remember(answers, datetime.now(UTC))
-        await self.services.parked_moderation.release(commands)
+        await self.services.parked_moderation.remove(commands)
         _count_not_found(commands)
 
     def _message(self, command: Moderation, key: str) -> OutgoingMessage:

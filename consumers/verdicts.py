@@ -43,7 +43,7 @@ class VerdictConsumer:
         """Apply the verdicts parked for these reviews, which are stored."""
         if parked := await self.services.parked_verdicts.about(review_ids):
             await self._run(parked)
-            await self.services.parked_verdicts.release(parked)
+            await self.services.parked_verdicts.remove(parked)
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up verdicts parked before that moment: dead-letter them. Returns the number given up."""
@@ -56,7 +56,7 @@ class VerdictConsumer:
         parked = await self.services.parked_verdicts.about({verdict.review_id for verdict in verdicts})
         await self._run([*parked, *verdicts])
         if parked:
-            await self.services.parked_verdicts.release(parked)
+            await self.services.parked_verdicts.remove(parked)
 
     async def _run(self, verdicts: Iterable[Verdict]) -> None:
         by_record = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}

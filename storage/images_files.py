@@ -67,7 +67,7 @@ class FoundFile(NamedTuple):
 
 
 class ImageFiles:
-    """Reads and writes the files of images. Any error of a store means that it is unavailable (`is_store_away`)."""
+    """Reads and writes the files of images. Any error means that the store is unavailable (`is_image_store_away`)."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -184,7 +184,7 @@ class ImageFiles:
             outcomes = await asyncio.gather(*map(self._remove_one, part), return_exceptions=True)
             failed = {path: each for path, each in zip(part, outcomes, strict=True) if each is not None}
             for error in failed.values():
-                if not is_store_away(error):
+                if not is_image_store_away(error):
                     raise error
             if len(failed) == len(part) and not is_available:
                 await self._remove_one(f"incoming/{uuid4()}")
@@ -242,7 +242,7 @@ def files_in_memory() -> ImageFiles:
     return ImageFiles(MemoryStore())
 
 
-def is_store_away(error: BaseException) -> bool:
+def is_image_store_away(error: BaseException) -> bool:
     """True for an error of the image store: it is unavailable, full, or refuses us for now."""
     return isinstance(error, BaseError)
 

@@ -17,7 +17,7 @@ ADVICE: Final = (
 _ID: Final = "mark"
 
 
-class StoreMark:
+class ImageStoreMark:
     """Remembers that the image store was marked. A store without the mark is then another one, such as the folder
     of an unmounted volume."""
 

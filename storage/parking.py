@@ -105,7 +105,7 @@ class ParkingRepository(Generic[T]):
         found = self._parked.find({"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind})
         return self._parking.in_turn([self._parking.read(document) async for document in found])
 
-    async def release(self, commands: Iterable[T], session: Session | None = None) -> None:
+    async def remove(self, commands: Iterable[T], session: Session | None = None) -> None:
         """Remove commands that have been applied."""
         if ids := [self._id(command) for command in commands]:
             await self._parked.delete_many({"_id": {"$in": ids}}, session=session)

@@ -10,7 +10,7 @@ from storage.feedback import FeedbackRepository
 from storage.feedback_reports import ReportRepository
 from storage.feedback_votes import VoteRepository
 from storage.images import ImageRepository
-from storage.images_mark import StoreMark
+from storage.images_mark import ImageStoreMark
 from storage.images_reviews import ReviewImageRepository
 from storage.keys import ApiKeyRepository
 from storage.moderation_rules import TextRepository
@@ -75,7 +75,7 @@ class Repositories:
         self.review_tokens = ReviewTokenRepository(database, token_keys)
         self.reviews = ReviewRepository(database)
         self.sessions = SessionRepository(database)
-        self.store_mark = StoreMark(database)
+        self.image_store_mark = ImageStoreMark(database)
         self.stores = StoreRepository(database)
         self.templates = TemplateRepository(database)
         self.texts = TextRepository(database)

@@ -112,7 +112,7 @@ class ReturnParking:
         found = self._parked.find({"orderId": {"$in": list(ids)}}, {"orderId": 1})
         return {document["orderId"] async for document in found}
 
-    async def release(self, parked: Iterable[ParkedReturn], session: Session) -> None:
+    async def remove(self, parked: Iterable[ParkedReturn], session: Session) -> None:
         """Remove commands that have been applied or refused."""
         if ids := [_id(each) for each in parked]:
             await self._parked.delete_many({"_id": {"$in": ids}}, session=session)

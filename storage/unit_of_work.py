@@ -14,7 +14,7 @@ from domain.delivery import OutgoingMessage
 from messaging.kafka.connection import is_broker_away
 from storage.audit import AuditEntry
 from storage.database import Database, Session, in_transaction, is_database_away
-from storage.images_files import is_store_away
+from storage.images_files import is_image_store_away
 from storage.moments import server_time
 from storage.outbox import Outbox, Owed, Publish
 from storage.outcomes import ItemOutcome
@@ -136,4 +136,4 @@ class Transactions:
 
 def is_unavailable(error: BaseException) -> bool:
     """True if the same operation will work once MongoDB, Kafka or the image store is available again."""
-    return is_database_away(error) or is_broker_away(error) or is_store_away(error)
+    return is_database_away(error) or is_broker_away(error) or is_image_store_away(error)

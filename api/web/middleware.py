@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.web.problems import ProblemError, ProblemKind, problem_response, unavailable
 from messaging.kafka.connection import is_broker_away, is_too_large
 from storage.database import is_database_away, is_too_slow
-from storage.images_files import is_store_away
+from storage.images_files import is_image_store_away
 
 log = structlog.get_logger()
 
@@ -87,7 +87,7 @@ def problem_of(scope: Scope, error: Exception) -> ProblemError:
         log.error("A message is too large for its topic: raise its max.message.bytes", path=scope["path"])
         detail = "The request makes a message that is larger than the message broker accepts. Send less at a time."
         return ProblemError(ProblemKind.TOO_LARGE, detail)
-    if is_store_away(error):
+    if is_image_store_away(error):
         log.warning("Image store unavailable", path=scope["path"], error=repr(error)[:300])
         return unavailable("The image store")
     log.error("Request failed", method=scope["method"], path=scope["path"], exc_info=error)

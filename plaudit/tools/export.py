@@ -26,7 +26,7 @@ from plaudit.tools.export_images import ImageExport
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.image_folder import image_folder, images_beside, remove_folder_before
 from plaudit.tools.servers import reached
-from plaudit.tools.stores import check_entity_type, check_store
+from plaudit.tools.stores import check_entity_type, check_registered
 from plaudit.tools.whole_files import put_on_disk, whole_file
 from storage.database import in_batches
 from storage.reviews_exports import ReviewExport
@@ -66,7 +66,7 @@ async def run_export(settings: Settings, progress: Terminal, options: ExportOpti
     """
     count = named = 0
     async with reached(settings) as (database, _):
-        await check_store(database, options.search.store_id)
+        await check_registered(database, options.search.store_id)
         for entity_type in options.search.entity_types or ():
             await check_entity_type(database, entity_type)
         stores = {store.id: store for store in await patiently("MongoDB", StoreRepository(database).all)}

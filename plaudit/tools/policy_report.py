@@ -21,7 +21,7 @@ from domain.timestamps import timestamp
 from plaudit.config import Settings
 from plaudit.terminal import Terminal
 from plaudit.tools.servers import reached
-from plaudit.tools.stores import check_store
+from plaudit.tools.stores import check_registered
 from storage.policy import DecisionCounts, DecisionReport
 
 NO_REASON: Final = "none"
@@ -70,7 +70,7 @@ class Report(TypedDict):
 async def run_report(settings: Settings, out: Terminal, options: ReportOptions, *, as_csv: bool) -> None:
     """Print the report. Raises CommandError: the store is unknown."""
     async with reached(settings) as (database, _):
-        await check_store(database, options.store)
+        await check_registered(database, options.store)
         found = await DecisionCounts(database).report(options.store, options.since, options.until)
     report = report_of(options, found)
     out.set_result(report)

@@ -16,7 +16,7 @@ from plaudit.config import Settings
 from plaudit.processes.waiting import patiently
 from plaudit.terminal import Terminal, shown
 from plaudit.tools.servers import reached
-from plaudit.tools.stores import check_store
+from plaudit.tools.stores import check_registered
 from storage.database import in_batches
 from storage.ratings import RatingRepository
 
@@ -73,7 +73,7 @@ async def rebuild(settings: Settings, out: Terminal, progress: Terminal, store_i
     envelope, topics, connection = Envelope("/plaudit/cli"), settings.topics, settings.kafka_connection()
     ordered = 0
     async with reached(settings, Topic.REVIEW_CHANGES) as (database, publisher), AsyncExitStack() as stack:
-        await check_store(database, store_id)
+        await check_registered(database, store_id)
         lag = ConsumerLag(connection, topics)
         stack.push_async_callback(lag.stop)
         with progress.status("Ordering recounts") as status:

@@ -19,7 +19,7 @@ from storage.stores import StoreRepository
 _MOST_NAMED: Final = 20
 
 
-async def check_store(database: Database, id: str | None) -> None:
+async def check_registered(database: Database, id: str | None) -> None:
     """Raises CommandError: the store is neither registered nor has a review. None stands for all stores."""
     if id is None:
         return

@@ -20,7 +20,7 @@ class _Store:
 
     def __init__(self, uploads: Collection[str] = (), *, away_after: int = 100_000, is_unmarked: bool = False) -> None:
         self.is_unmarked = is_unmarked
-        self.images = self.image_files = self.store_mark = self
+        self.images = self.image_files = self.image_store_mark = self
         self.uploads, self.away_after = uploads, away_after
         self.asked = self.at_once = self.most_at_once = 0
 

@@ -14,7 +14,7 @@ import pytest
 from obstore.exceptions import BaseError, GenericError
 
 from domain.images import SIZES
-from storage.images_files import MARK, ImageFiles, files_in_memory, is_store_away, open_store
+from storage.images_files import MARK, ImageFiles, files_in_memory, is_image_store_away, open_store
 from tests.support.s3_strict import strict_s3
 
 
@@ -137,7 +137,7 @@ async def test_failing_disk_counts_as_unavailable(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "fsync", failing)
     with pytest.raises(GenericError, match="the disk fails") as raised:
         await ImageFiles(open_store(str(tmp_path))).put_upload(str(uuid4()), "abc", b"upload")
-    assert is_store_away(raised.value)
+    assert is_image_store_away(raised.value)
 
 
 async def test_missing_bucket_counts_as_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ async def test_missing_bucket_counts_as_unavailable(monkeypatch: pytest.MonkeyPa
         for attempt in (files.put_upload("a", "abc", b"upload"), files.has_upload("a"), files.probe()):
             with pytest.raises(BaseError) as raised:
                 await attempt
-            assert is_store_away(raised.value)
+            assert is_image_store_away(raised.value)
 
 
 async def test_mark_can_be_copied_as_a_file(tmp_path: Path) -> None:

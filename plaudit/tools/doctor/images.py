@@ -11,7 +11,7 @@ from plaudit.config import Settings
 from plaudit.credentials import without_credentials
 from plaudit.tools.doctor.mongo import answer_of
 from storage.images_files import ImageFiles, files_in_memory
-from storage.images_mark import ADVICE, WHY_ANOTHER, StoreMark
+from storage.images_mark import ADVICE, WHY_ANOTHER, ImageStoreMark
 
 _CHECK = "images"
 _ADVICE = "Correct PLAUDIT_IMAGES__STORE, its permissions, or AWS_*: until then uploads get a 503."
@@ -48,7 +48,7 @@ def _missing_folder(address: str) -> Finding | None:
 
 async def _lost_mark(settings: Settings, files: ImageFiles) -> Finding | None:
     """The finding about a store that has lost its mark; None for any other one, or if MongoDB can't be asked."""
-    if await answer_of(settings, lambda database: StoreMark(database).is_missing_in(files)):
+    if await answer_of(settings, lambda database: ImageStoreMark(database).is_missing_in(files)):
         address = without_credentials(settings.images.address(settings.data))
         return failed(_CHECK, f"{address} {WHY_ANOTHER}", f"{ADVICE} Work that needs the store waits until then.")
     return None
