@@ -11,7 +11,7 @@ from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.moderation import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
 from domain.places import entity_key
-from domain.reviews import ModerationAction
+from domain.reviews import ModerationAction, ReviewStatus
 from messaging.decoding import Received
 from messaging.events import moderation_event, review_moderated
 from messaging.metrics import MODERATIONS
@@ -97,14 +97,14 @@ class ReviewChangeConsumer:
         moderated = moderate(commands, present, answered)
         few = {id: each for id, each in moderated.settled.items() if moderated.before[id].reports <= MOST_AT_ONCE}
         uncertain = {review.entity for review in moderated.before.values() if review.is_uncertain}
-        deleted = {review.entity for review in moderated.reviews.values() if review.status is None}
+        before = moderated.before
+        unnamed = {after.entity for id, after in moderated.reviews.items() if _may_unname(before[id], after)}
         await stored.reviews.save_moderated(moderated.reviews, session)
         await stored.feedback.settle(few, session)
         unplanned = await stored.planned_approvals.plan(dict.fromkeys(moderated.ended_plans), session)
         await stored.planned_approvals.keep(moderated.kept_plans, session)
         tallies = await stored.ratings.add(moderated.tallies, session, uncertain)
-        # The names of their objects may come from the deleted reviews.
-        await stored.rated_objects.forget_names(deleted, session)
+        await stored.rated_objects.forget_names(unnamed, session)
         await stored.parked_moderation.remove([c for c in parked if c.review_id not in early], session)
         applied = [(command, result) for command, result in moderated.decided if result.outcome is Outcome.APPLIED]
         work.emit(self._event(command, moderated.reviews[command.review_id], result) for command, result in applied)
@@ -127,6 +127,12 @@ async def _reviews_of(commands: Iterable[Moderation], work: UnitOfWork) -> tuple
     # Read outside of the transaction, whose snapshot lacks a review that arrives now: its commands are early, too.
     entities = await work.repositories.reviews.entities(ids - present.keys())
     return present, {id for id in ids - present.keys() if id not in entities or entities[id] is not None}
+
+
+def _may_unname(before: ModeratedReview, after: ModeratedReview) -> bool:
+    """True if the name of its object may come from this review, and no longer may."""
+    is_unapproved = before.status is ReviewStatus.APPROVED and after.status is not ReviewStatus.APPROVED
+    return after.status is None or is_unapproved
 
 
 def _after_parked(parked: Sequence[Moderation], commands: Sequence[Moderation]) -> list[Moderation]:

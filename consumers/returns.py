@@ -10,7 +10,7 @@ import orjson
 import structlog
 from pymongo.errors import BulkWriteError
 
-from consumers.returns_batch import ReturnBatch
+from consumers.returns_batch import RequestKey, ReturnBatch, key_of
 from consumers.services import Services
 from domain.orders import Order
 from domain.returns import DeletedReturn, Return, ReturnRequest
@@ -105,7 +105,7 @@ class ReturnConsumer:
                     raise
                 log.warning("return number taken")
 
-    async def _store(self, wanted: _Work, numbers: dict[str, str], work: UnitOfWork) -> int:
+    async def _store(self, wanted: _Work, numbers: dict[RequestKey, str], work: UnitOfWork) -> int:
         repositories, session = work.repositories, work.session
         stored, parked = await _load(wanted, work)
         waiting = [(_parked_request(each), each) for each in parked]
@@ -115,7 +115,7 @@ class ReturnConsumer:
         # Without bodies, which can have 1 MiB each and are not needed here.
         orders = await repositories.orders.of_ids(order_ids, session, with_bodies=False)
         # Numbers are taken outside of the transaction, and kept if it is repeated after a conflict.
-        new = [r for r in requests if r.is_new and r.id not in numbers and not _is_taken(stored.get(r.id))]
+        new = [r for r in requests if r.is_new and key_of(r) not in numbers and not _is_taken(stored.get(r.id))]
         numbers |= await self._take_numbers(new, orders, wanted.settings)
         keys = [(r.command_id, r.id) for r in requests if r.command_id]
         answered = set(await repositories.outcomes.answers(keys, session))
@@ -131,19 +131,19 @@ class ReturnConsumer:
 
     async def _take_numbers(
         self, requests: Iterable[ReturnRequest], orders: Mapping[str, Order], settings: GeneralSettings
-    ) -> dict[str, str]:
-        """A number for each new return whose order is stored, from the series of its store and day, by return id."""
+    ) -> dict[RequestKey, str]:
+        """A number for each new return whose order is stored, from the series of its store and day."""
         fresh = [(request, orders[request.order_id]) for request in requests if request.order_id in orders]
         stores = await self.services.stores.of_ids({order.store_id for _, order in fresh if order.store_id})
-        of_day: dict[tuple[str | None, date], list[str]] = {}
+        of_day: dict[tuple[str | None, date], list[RequestKey]] = {}
         for request, order in fresh:
-            of_day.setdefault((order.store_id, request.at.date()), []).append(request.id)
-        numbers: dict[str, str] = {}
-        for (store_id, day), ids in of_day.items():
+            of_day.setdefault((order.store_id, request.at.date()), []).append(key_of(request))
+        numbers: dict[RequestKey, str] = {}
+        for (store_id, day), keys in of_day.items():
             template = return_number_template(settings, stores.get(store_id or ""))
             series, number = return_series(template, day), partial(return_number, template, day)
-            taken = await self.services.return_numbers.take(series, len(ids), number, store_id)
-            numbers |= zip(ids, taken, strict=True)
+            taken = await self.services.return_numbers.take(series, len(keys), number, store_id)
+            numbers |= zip(keys, taken, strict=True)
         return numbers
 
 
@@ -198,9 +198,9 @@ def _apply_parked(
 def _apply_fresh(batch: ReturnBatch, fresh: Iterable[Fresh], parked: Iterable[ParkedReturn]) -> list[ParkedReturn]:
     """Apply new commands; returns those that have to be parked for their order, after the ones already parked."""
     to_park = []
-    room = WaitingRoom(parked)
+    room, held = WaitingRoom(parked), {(each.id, each.position) for each in parked}
     for unplaced, command in fresh:
-        if batch.is_repeat(unplaced):
+        if batch.is_repeat(unplaced) or (unplaced.id, unplaced.position) in held:
             continue
         request = batch.with_order(unplaced)
         if not batch.must_wait(request):

@@ -18,7 +18,7 @@ from typing import Final
 
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import OutgoingMessage, Seen
+from domain.delivery import OutgoingMessage, RecordPosition, Seen
 from domain.orders import Order
 from domain.returns import DeletedReturn, Return, ReturnRequest, decide, with_return
 from domain.returns_refusals import RefusalReason
@@ -30,6 +30,9 @@ from storage.unit_of_work import UnitOfWork
 _MOST_REASONS: Final = 5
 """Maximum number of reasons in an answer; the event has all of them."""
 
+RequestKey = tuple[str, RecordPosition]
+"""A return's id and the record of a request: several can create one return, for orders of different stores."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReturnBatch:
@@ -39,7 +42,7 @@ class ReturnBatch:
     work: UnitOfWork
     orders: dict[str, Order]
     returns: dict[str, StoredReturn]
-    numbers: Mapping[str, str]
+    numbers: Mapping[RequestKey, str]
     statuses: Sequence[str]
     answered: set[tuple[str, str]]
     changed_orders: dict[str, Order] = field(default_factory=dict)
@@ -97,7 +100,7 @@ class ReturnBatch:
             return
         before = known if isinstance(known, Return) else None
         holder = None if isinstance(known, RefusedReturn) else known
-        decision = decide(request, holder, order, self.numbers.get(request.id), self.statuses)
+        decision = decide(request, holder, order, self.numbers.get(key_of(request)), self.statuses)
         match decision:
             case None:
                 raise RuntimeError(f"the return {request.id} has neither been parked nor numbered")
@@ -150,6 +153,11 @@ class ReturnBatch:
         self.work.answer(request.command_id, request.id, outcome, code, mark=request.mark, message=message)
         if request.command_id:
             self.answered.add((request.command_id, request.id))
+
+
+def key_of(request: ReturnRequest) -> RequestKey:
+    """The key of a request among the numbers."""
+    return request.id, request.position
 
 
 def _in_words(reasons: Sequence[RefusalReason]) -> str:

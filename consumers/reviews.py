@@ -5,11 +5,12 @@ in the table of `consumers.reviews_decisions`. Edits, events and answers follow.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
+from typing import Final
 
 from consumers.languages import detect_languages
 from consumers.moderation_rules import Ruled, apply_ruling, count_rulings, rulings_about
@@ -50,7 +51,11 @@ from messaging.decoding import Received
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
 from storage.outcomes import ItemOutcome
+from storage.review_tokens import UsedToken
 from storage.reviews_ids import IdHolder, RefusedSubmission
+
+_TURNS: Final = 4
+"""Number of times that submissions wait for a review token: a flood with one token is refused at once after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +83,17 @@ class SubmissionConsumer:
         waiting = await known_submissions(
             batch, token_keys, self.services.reviews, has_places=self.services.publisher.has_places
         )
-        while waiting:
+        used: dict[Key, UsedToken] = {}
+        # A submission that is refused in the end releases its token for the next one, a few times at most.
+        for may_wait in (*repeat(True, _TURNS), False):
+            if not waiting:
+                break
             rules = await rules_about(self.services, waiting.values(), token_keys)
-            submissions = await self._detected(decidable(waiting, rules.contested), rules)
+            rules = replace(rules, used={**used, **rules.used})
+            submissions = await self._detected(decidable(waiting, rules.contested) if may_wait else waiting, rules)
             await self._apply(submissions, rules)
-            # A submission that was refused has released its token for the next one.
             waiting = {key: each for key, each in waiting.items() if key not in submissions}
+            used = {key: each for key, each in rules.used.items() if key in waiting}
 
     async def _apply(self, submissions: Mapping[Key, Submission], rules: BatchRules) -> None:
         """Store reviews, apply edits, and tell everyone."""
@@ -140,7 +150,7 @@ class SubmissionConsumer:
                     for s in of_id
                 )
             for id, holder in (await self.services.reviews.holders(inserted.taken)).items():
-                decided = await self._decide(waiting[id], holder, decisions.rules)
+                decided = await self._decide(waiting[id], holder, decisions.rules, edits)
                 decisions.decide(decided.decisions)
                 decisions.refuse(decided.lost, is_published=True)
                 if decided.is_complete:
@@ -186,8 +196,11 @@ class SubmissionConsumer:
             ruled[id] = Ruled(review, ruling, event, submission.review.command_id, trace)
         return reviews, ruled
 
-    async def _decide(self, of_one_id: Sequence[Submission], holder: IdHolder, rules: BatchRules) -> Decided:
-        """Decide on the submissions of a taken id, until its holder turns out to have changed meanwhile.
+    async def _decide(
+        self, of_one_id: Sequence[Submission], holder: IdHolder, rules: BatchRules, edits: Collection[Key]
+    ) -> Decided:
+        """Decide on the submissions of a taken id, until its holder turns out to have changed meanwhile. Refusals by
+        the rules are published already, except those of `edits`.
 
         A submission that was refused before is decided anew, unless it has only the refused records, or repeats a
         command that was answered with that refusal.
@@ -205,9 +218,13 @@ class SubmissionConsumer:
             elif (fresh := submission.undecided_part(holder)) is None:
                 decision = Decision(Outcome.REFUSED, holder.refused.reason, is_repeat=True)
             else:
-                reason = holder.refused.reason if submission.answer_key in answered else rules.reasons.get(fresh.key)
+                is_answered = submission.answer_key in answered
+                reason = holder.refused.reason if is_answered else rules.reasons.get(fresh.key)
+                if reason and fresh.key in edits and not is_answered:
+                    # The submission that it follows has been refused before.
+                    await self._events.publish_refusals([(fresh, reason)])
                 if reason is None and fresh.is_incomplete:
-                    # The complete one that it follows has been refused before.
+                    # So has the complete one that it follows.
                     reason = lost[fresh.key] = Refusal.INCOMPLETE
                     await self._events.publish_refusals([(fresh, reason)])
                 after = fresh.refused(reason, holder.refused.seen) if reason else None

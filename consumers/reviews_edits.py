@@ -24,7 +24,7 @@ from domain.languages import detectable
 from domain.moderation_rules import RuleSet, Ruling, is_duplicate, rule_input, text_keys
 from domain.places import entity_key
 from domain.planned_approvals import PlannedApproval
-from domain.reviews import Review
+from domain.reviews import Review, ReviewStatus
 from domain.reviews_edits import Edit, Edited, EditedReviews, EditRight, Judge, edit_reviews, needs_language_detection
 from domain.reviews_refusals import Refusal
 from domain.stores import Store
@@ -94,7 +94,7 @@ class ReviewEditor:
         uncertain = {present[id].identity.entity for id in edited.reviews if present[id].is_uncertain}
         tallies = await ratings.add(edited.tallies, work.session, uncertain)
         applied = list(_applied(edits, edited))
-        renamed = {review.identity.entity for _, review, result in applied if "entityName" in result.fields}
+        renamed = {review.identity.entity for _, review, result in applied if _may_rename(result)}
         await work.repositories.rated_objects.forget_names(renamed, work.session)
         # The event for an approval by a rule follows that for its edit, and precedes that for the next one.
         for edit, review, result in applied:
@@ -207,6 +207,12 @@ def _plans(
             yield edit.review_id, planned_approval(edit.review_id, result.ruling, edit.at)
         elif edit.right is EditRight.AUTHOR and before[edit.review_id].may_be_planned:
             yield edit.review_id, None
+
+
+def _may_rename(result: Edited) -> bool:
+    """True if an edit may change the name of its object, which comes from approved reviews."""
+    is_unapproved = result.before is ReviewStatus.APPROVED and result.after is not ReviewStatus.APPROVED
+    return "entityName" in result.fields or is_unapproved
 
 
 def _applied(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edit, Review, Edited]]:

@@ -104,8 +104,8 @@ def with_nothing_to_edit(submissions: Iterable[Submission], refused: Container[K
 
 
 def decidable(submissions: Mapping[Key, Submission], contested: Collection[Key]) -> Mapping[Key, Submission]:
-    """The submissions that can be decided now: contested ones wait, and with them the later ones with their ids. If all
-    would wait, all of them."""
+    """The submissions that can be decided now: contested ones wait, and with them the later ones with their ids. Others
+    that want the same claim or image go first. If all would wait, all of them."""
     ids: set[str] = set()
     found = {}
     for key, each in submissions.items():
@@ -265,8 +265,10 @@ async def _claim(reviews: Sequence[Review], stored_with: StoredWith, work: UnitO
             continue
         own = dict.fromkeys((claim.id for claim in claims[review.id]), review.id)
         own_images = dict.fromkeys((image.id for image in review.images), review.id)
-        holders, images = holders | own, images.claimed(own_images, review.id)
-        given, given_images = given | own, given_images | own_images
+        holders |= own
+        given |= own
+        given_images |= own_images
+        images = images.claimed(own_images, review.id)
     await repositories.claims.give(given, work.session)
     await repositories.images.give(given_images, now, work.session)
     return refused

@@ -105,10 +105,13 @@ class Written(NamedTuple):
     def after(self, position: RecordPosition, message: int) -> "Written":
         """The state after this record and message have written the review."""
         messages = (*self.messages[:1], *self.messages[1:][2 - REMEMBERED_MESSAGES :], message)
-        return self.past(position)._replace(messages=messages)
+        return Written(self.position.after(position), messages)
 
-    def past(self, position: RecordPosition) -> "Written":
-        """The state after this record was refused: its message may come again in another one."""
+    def after_refusal(self, position: RecordPosition, message: int) -> "Written":
+        """The state after this record was refused: its message may come again in another one. A replay, whose time
+        alone doesn't cover itself, is recognised by its message."""
+        if position.partition == _NOWHERE:
+            return self.after(position, message)
         return self._replace(position=self.position.after(position))
 
 

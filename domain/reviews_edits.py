@@ -177,8 +177,8 @@ def edit_reviews(
         results.append(result)
         if after is review:
             continue
-        if images and result.outcome is Outcome.APPLIED:
-            images = images.claimed(each.content.images or (), each.review_id)
+        if images and each.content.images and result.outcome is Outcome.APPLIED:
+            images = images.claimed(each.content.images, each.review_id)
         gone |= {image.id for image in review.images} - {image.id for image in after.images}
         present[each.review_id] = touched[each.review_id] = after
         change = counted(after.status, after.rating) - counted(review.status, review.rating)
@@ -196,7 +196,8 @@ def _with_images(edit: Edit, review: Review, images: ClaimableImages) -> Edit:
     # The later of two clocks: an approval sent before the edit must not cover its images.
     effective = max(images.at, from_milliseconds(edit.position.timestamp))
     objection = images.refusal(named, edit.review_id, review.identity.user_id)
-    return replace(edit, image_refusal=objection, ready=ready_among(images.stored), effective=effective)
+    ready = ready_among({id: image for id in named if (image := images.stored.get(id))})
+    return replace(edit, image_refusal=objection, ready=ready, effective=effective)
 
 
 def apply_edit(
@@ -225,7 +226,8 @@ def apply_edit(
     refusal = (wanted.refusal if wanted.right is EditRight.AUTHOR else None) or wanted.image_refusal
     if fields and refusal:
         # The record alone: a redelivery isn't accepted once the rules allow it, but the message is if it is sent again.
-        return replace(review, written=review.written.past(wanted.position)), Edited(Outcome.REFUSED, refusal)
+        written = review.written.after_refusal(wanted.position, wanted.message)
+        return replace(review, written=written), Edited(Outcome.REFUSED, refusal)
     written = review.written.after(wanted.position, wanted.message)
     if not fields:
         # Recorded, so that a redelivery of this message can't overwrite later edits.

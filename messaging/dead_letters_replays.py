@@ -30,7 +30,7 @@ _KEYED_BY_PERSON: Final = (Topic.MAIL_COMMANDS, Topic.ORDER_EVENTS, Topic.REMIND
 _SOURCE: Final = b"/plaudit/dlq"
 _KNOWN_BY_COMMAND_ID: Final = (
     *(Topic.STORE_UPDATES, Topic.MODERATION_COMMANDS, Topic.REVIEW_FEEDBACK, Topic.REVIEW_CHANGES),
-    Topic.IMAGE_COMMANDS,
+    *(Topic.IMAGE_COMMANDS, Topic.RETURN_COMMANDS),
 )
 """Topics of commands whose repeats are recognised only by their `commandId`."""
 _COMMAND_NAMESPACE: Final = UUID("9d0f7c52-6c1e-5a43-8f5b-3b8a1e0d6c24")

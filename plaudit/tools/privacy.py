@@ -67,6 +67,8 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
             stores = {store.id: store for store in await StoreRepository(database).all()}
             orders = {order.id: order for order in await data.orders()}
             addresses = await data.addresses()
+            # Before the returns: one that is created meanwhile is in both lists, or in one.
+            waiting_returns = [_json_or_text(each.value) for each in await data.parked_returns()]
             document: dict[str, Any] = {
                 "customerId": customer_id,
                 "at": datetime.now(UTC),
@@ -79,7 +81,7 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
                 "images": [_image(each) for each in await data.images()],
                 "mailsNotSentYet": [_json_or_text(value) for value in await data.waiting_mails()],
                 "moderation": [{**AuditRow.of(each), "at": each.at} for each in await data.audit_entries()],
-                "waitingReturns": [_json_or_text(each.value) for each in await data.parked_returns()],
+                "waitingReturns": waiting_returns,
                 "waitingModeration": [_parked_command(each) for each in await data.parked_commands()],
                 "waitingImageCommands": [
                     image_command_value(each.command) for each in await data.parked_image_commands()
@@ -176,7 +178,7 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
         # Mailers and replays heed the mark, also if the rest is cut short, as by a server that goes away.
         erasure = await erasures.begin(customer_id, datetime.now(UTC))
         with progress.status("Removing the person from other records"):
-            counts = {"reviews": reviews} | await _forget(data)
+            counts = {"reviews": reviews} | await forget_everywhere(data)
             await erasures.complete(erasure, datetime.now(UTC), counts)
             # A mailer that checked before the mark was set has stored its mails by now, or will check again.
             await data.forget_mails(datetime.now(UTC))
@@ -198,19 +200,20 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
     )
 
 
-async def _forget(data: PersonalData) -> dict[str, int]:
+async def forget_everywhere(data: PersonalData) -> dict[str, int]:
     """Erase a person from everything but their reviews; returns the number of documents by kind.
 
     Can be repeated if cut short: reports are found by the mail addresses in the orders, so they come before those.
     """
-    removed = await data.remove_parked_feedback()
+    # First: a command that is applied meanwhile conflicts with this, or is found afterwards in what it wrote.
+    waiting = await data.remove_parked_feedback() + await data.forget_parked()
     counts = {"reports": await data.forget_reports(), "votes": await data.forget_votes()}
     counts |= await data.forget_orders()
     counts["images"] = await data.forget_images()
     counts["mails"] = await data.forget_mails(datetime.now(UTC))
     counts["reminders"] = await data.forget_reminders()
     counts["reviewTokens"] = await data.forget_tokens()
-    counts["waiting"] = removed + await data.forget_parked()
+    counts["waiting"] = waiting
     counts["edits"] = await data.forget_in_audit_log()
     return counts
 

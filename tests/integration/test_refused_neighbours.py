@@ -5,6 +5,7 @@ Each test delivers the same submissions one by one, or in one batch, and expects
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from unittest.mock import AsyncMock
 from uuid import uuid4
 
 import pytest
@@ -119,3 +120,37 @@ async def test_refused_edit_is_accepted_when_sent_again(desk: Desk, is_together:
     assert (await desk.stored(first["id"]))["review"] == edit["review"]
     (answer,) = await desk.services.outcomes.of_command(command, limit=2)
     assert answer.outcome is Outcome.APPLIED
+
+
+@together
+async def test_refused_edit_of_refused_submission_is_published(desk: Desk, is_together: bool) -> None:
+    """The first submission is delivered again once the store would accept it."""
+    store = await desk.open_store(reviewsEnabled=False)
+    first = desk.review(storeId=store)
+    (record,) = desk.records(first)
+    await desk.submit([record])
+    await desk.open_store(store)
+    records = [record, *desk.records({**first, "review": "With a photo.", "images": [str(uuid4())]})]
+    for batch in [records] if is_together else [[each] for each in records]:
+        await desk.submit(batch)
+    codes = [data["code"] for kind, data in desk.events() if kind == "SubmissionRefused"]
+    assert codes == ["reviews-disabled", "unknown-image"]
+
+
+async def test_flood_with_one_token_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these ids belongs to another review, so that the token is given back each time."""
+    store, now = await desk.open_store(purchaseRequired=True), datetime.now(UTC)
+    token = ReviewToken(store, new_id("order"), "1", desk.product, new_id("author"), now + timedelta(days=1))
+    signed = sign_token(token, await desk.services.review_tokens.signing_key())
+    taken = [desk.review(EntityId=new_id("other")) for _ in range(20)]
+    await submit(desk, *taken, is_together=True)
+    turns = AsyncMock(wraps=desk.services.review_tokens.use)
+    monkeypatch.setattr(desk.services.review_tokens, "use", turns)
+    rivals = [desk.review(id=each["id"], storeId=store, userId=None, token=signed) for each in taken]
+    await submit(desk, *rivals, is_together=True)
+    assert await refusals(desk, *rivals) == ["id-taken"] * len(rivals)
+    assert turns.await_count < 10
+    assert await desk.services.review_tokens.of_customer(token.customer_id) == []
+    valid = desk.review(storeId=store, userId=None, token=signed)
+    await submit(desk, valid, is_together=True)
+    assert await refusals(desk, valid) == [None]

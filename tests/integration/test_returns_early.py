@@ -1,5 +1,6 @@
 """Returns that arrive before their order, and the commands after them: they wait, and take effect in order."""
 
+import json
 import random
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,8 @@ import pytest
 
 from domain.commands import Outcome
 from domain.orders import Order
+from messaging.dead_letters_replays import replayed_message
+from messaging.topics import DEAD_LETTER_SUFFIX, Topic
 from storage.database import Session
 from storage.outcomes import OutcomeRepository
 from storage.returns_parking import COLLECTION as PARKED
@@ -19,7 +22,7 @@ from tests.support.consumers import opened_desk
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.orders import Returns, an_order, lines_of, order_event, return_command, wanted_return
-from tests.support.service import FLOW_OF_RETURNS, Servers, Service
+from tests.support.service import FLOW_OF_RETURNS, Json, Servers, Service
 from tests.support.waiting import eventually
 
 COMMANDS = "return-commands"
@@ -289,3 +292,52 @@ async def test_parked_commands_of_one_order_are_limited(servers: Servers) -> Non
         await desk.command_returns(desk.records(*wide))
         waiting = [each["return"] async for each in desk.database[PARKED].find().sort("_id")]
         assert sorted(waiting) == ["r-other", "w-0", "w-1"]
+
+
+async def test_redelivered_parked_commands_need_no_more_room(servers: Servers) -> None:
+    async with opened_desk(servers) as desk:
+        order, ids = new_id("order"), ["w-0", "w-1"]
+        lines = [{"orderLineItemId": "a", "quantity": 1, "reason": "x" * 1_000}] * 900
+        records = desk.records(
+            *(
+                {"action": "create", "return": {"id": id, "orderId": order, "lineItems": lines}, "commandId": f"c-{id}"}
+                for id in ids
+            )
+        )
+        for _ in range(2):
+            await desk.command_returns(records)
+        await desk.order(an_order(order, {"a": 1_800}))
+        assert [(kind, data["returnId"]) for kind, data in desk.events()] == [("ReturnCreated", id) for id in ids]
+        answers = await desk.services.outcomes.answers([(f"c-{id}", id) for id in ids])
+        assert [each.outcome for each in answers.values()] == [Outcome.APPLIED] * 2
+
+
+async def test_return_has_number_of_its_own_store(servers: Servers) -> None:
+    """Another command wants to create a return with the same id for another store's order."""
+    async with opened_desk(servers) as desk:
+        orders = []
+        for name in ("A", "B"):
+            store = await desk.open_store(returnNumberTemplate=name + "{date:%y}-{sequence:d}")
+            orders.append(new_id("order"))
+            await desk.order(an_order(orders[-1], {"a": 1}, storeId=store))
+        rivals = [wanted_return(order, {"a": 1}, id="r") for order in orders]
+        await desk.command_returns(desk.records(*({"action": "create", "return": each} for each in rivals)))
+        assert [kind for kind, _ in desk.events()] == ["ReturnCreated", "ReturnRefused"]
+        stored = await desk.database["returns"].find_one({"_id": "r"}) or {}
+        assert (stored["orderId"], stored["number"][0]) == (orders[0], "A")
+
+
+async def test_replayed_change_takes_effect_once(servers: Servers) -> None:
+    """A replay that was interrupted is published again, after others have changed the return."""
+    async with opened_desk(servers) as desk:
+        order = new_id("order")
+        await desk.order(an_order(order, {"a": 1}))
+        change: Json = {"action": "update", "return": {"id": "r", "status": "Approved"}}
+        (letter,) = desk.records(change)
+        letter.topic = f"{Topic.RETURN_COMMANDS}{DEAD_LETTER_SUFFIX}"
+        replayed = json.loads(replayed_message(letter).value or b"")
+        created = {"action": "create", "return": wanted_return(order, {"a": 1}, id="r")}
+        canceled = {"action": "update", "return": {"id": "r", "status": "Canceled"}}
+        for each in (created, replayed, canceled, replayed):
+            await desk.command_returns(desk.records(each))
+        assert (await desk.database["returns"].find_one({"_id": "r"}) or {})["status"] == "Canceled"

@@ -477,6 +477,14 @@ def test_invalid_images_are_refused_for_any_editor(right: EditRight) -> None:
     assert both.reason is Refusal.REVIEWS_DISABLED
 
 
+@pytest.mark.parametrize("position", [RecordPosition(0, 6, 200), RecordPosition.of_time(200)], ids=["first", "replay"])
+def test_redelivered_refused_edit_stays_refused(position: RecordPosition) -> None:
+    after, result = edited(position=position, refusal=Refusal.REVIEWS_DISABLED)
+    assert result.reason is Refusal.REVIEWS_DISABLED
+    again, repeated = edited(after, position=position)
+    assert (again, repeated) == (after, Edited(Outcome.UNCHANGED, is_repeat=True))
+
+
 @pytest.mark.parametrize(("stores", "may"), [(None, True), (("shop",), True), (("other",), False), ((), False)])
 @pytest.mark.parametrize("right", EditRight)
 def test_stores_limit_the_reviews_that_may_be_edited(
