@@ -144,13 +144,13 @@ class ReadableBatch:
                 self._allowance.left -= len(records)
             plain = b"".join((header.without_codec(self._batch), records))
             records, batch = memoryview(plain)[_HEADER.size :], record_batch(plain)
-        following = header.base_offset
+        read, following = 0, header.base_offset
         try:
             for record in batch:
-                following = record.offset + 1
+                read, following = read + 1, record.offset + 1
                 yield record
         except (CorruptRecordException, ValueError, IndexError, OverflowError) as error:
-            yield from _decode_separately(records, header, following, str(error))
+            yield from _decode_separately(records, header, read, following, str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,15 +210,18 @@ class Record:
     checksum: None = None
 
 
-def _decode_separately(records: memoryview, header: Header, following: int, reason: str) -> Iterator[Record]:
-    """The records from an offset on, decoded one by one: valid ones, and unreadable values for the others."""
+def _decode_separately(records: memoryview, header: Header, read: int, following: int, reason: str) -> Iterator[Record]:
+    """The records after the first `read` ones, from an offset on, decoded one by one: valid ones, and unreadable values
+    for the others."""
     cursor = _Cursor(records)
     for index in range(header.count):
         try:
             content = cursor.part(cursor.varint())
         except _TruncatedError:
-            yield from header.lost(following, header.count - index, DeadLetterCode.UNDECODABLE, reason)
+            yield from header.lost(following, header.count - max(index, read), DeadLetterCode.UNDECODABLE, reason)
             return
+        if index < read:
+            continue
         try:
             record = _decode_record(_Cursor(content), header)
         except _TruncatedError:
@@ -289,6 +292,6 @@ class _Cursor:
         raise _TruncatedError
 
     def nullable(self) -> bytes | None:
-        """Bytes after their length, which is -1 for None."""
+        """Bytes after their length, which is negative for None."""
         length = self.varint()
-        return None if length == -1 else bytes(self.part(length))
+        return None if length < 0 else bytes(self.part(length))

@@ -1,16 +1,20 @@
 """Batches as consumers receive them: interrupted, redelivered, and with several records about one object."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import current_thread, main_thread
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 import pytest
 from pymongo.errors import AutoReconnect
 
 from consumers import inbox, moderation_rules, reviews_edits
+from consumers.dead_letters import ReplayConsumer
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.images import ImageState, StoredImage
@@ -22,16 +26,21 @@ from domain.review_tokens import ReviewToken, sign_token
 from domain.reviews import ReviewIdentity, ReviewStatus
 from domain.reviews_edits import EditedReviews
 from domain.timestamps import timestamp
+from messaging.dead_letters_replays import LetterPlace, ReplayCommand
+from messaging.decoding import Received
 from messaging.kafka.connection import BrokerAwayError
+from messaging.topics import DEAD_LETTER_SUFFIX, Topic
+from storage import outbox
 from storage.database import in_transaction
 from storage.outbox import Owed
 from storage.planned_approvals import PlannedApprovalRepository
 from storage.reviews_facts import images_from
 from storage.reviews_ids import RefusedSubmission
 from storage.unit_of_work import UnitOfWork
-from tests.support.consumers import Desk, opened_desk
+from tests.support.consumers import TOPICS, Desk, opened_desk
 from tests.support.facade import new_id
 from tests.support.orders import an_order, wanted_return
+from tests.support.records import Record
 from tests.support.service import Json, Servers
 
 T = TypeVar("T")
@@ -439,3 +448,33 @@ async def test_verification_by_token_is_kept(desk: Desk) -> None:
     await purchases.verify_for_good([review["id"]])
     await purchases.save_verification([found._replace(is_verified=False)])
     assert (await desk.stored(review["id"]))["verifiedPurchase"] is True
+
+
+@dataclass
+class Letters:
+    """Dead letters by their places."""
+
+    letters: Mapping[str, Record]
+
+    @asynccontextmanager
+    async def open(self) -> "AsyncIterator[Letters]":
+        yield self
+
+    async def at(self, place: LetterPlace) -> Record:
+        return self.letters[str(place)]
+
+
+async def test_interrupted_replays_keep_their_order(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker is killed between the record of the first replay and its publication."""
+    monkeypatch.setattr(outbox, "OVERDUE", timedelta(0))
+    values = [b'{"id": "shop", "name": "%d"}' % n for n in range(2)]
+    topic = f"{TOPICS.prefix}{Topic.STORE_UPDATES}{DEAD_LETTER_SUFFIX}"
+    letters = {f"store-updates/0/{n}": Record(n, topic=topic, value=value) for n, value in enumerate(values)}
+    batch = [Received(Record(n), ReplayCommand(place=place)) for n, place in enumerate(letters)]
+    consumer = ReplayConsumer(desk.services, cast(Any, Letters(letters)))
+    desk.kafka.failures.append(RuntimeError("killed"))
+    with pytest.raises(RuntimeError):
+        await consumer(batch)
+    await consumer(batch)
+    published = [json.loads(each.value or b"")["name"] for each in desk.kafka.published if each.topic == topic[:-4]]
+    assert published == ["0", "1"]

@@ -55,6 +55,18 @@ async def test_new_partitions_are_read_after_growth(servers: Servers, tmp_path: 
 
 
 @pytest.mark.long
+async def test_import_uses_the_partitions_that_are_read(servers: Servers, tmp_path: Path) -> None:
+    service, file = Service(servers, tmp_path), tmp_path / "reviews.jsonl"
+    await service.run("init")
+    await save(service, "review-submissions", Growth(2, to=PARTITIONS))
+    products = [new_id() for _ in range(40)]
+    file.write_text("".join(f"{json.dumps(submission(id))}\n" for id in products))
+    await service.run("import", str(file))
+    async with service.running(api=False):
+        await eventually(partial(stored, service), set(products).__eq__)
+
+
+@pytest.mark.long
 async def test_unsuitable_partition_count_is_refused(servers: Servers, tmp_path: Path) -> None:
     service = Service(servers, tmp_path)
     await service.run("init")

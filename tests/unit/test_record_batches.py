@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from messaging.kafka.expansion import MAX_EXPANDED_BYTES
 from messaging.kafka.record_batches import Allowance, ReadableBatches, UnreadableValue, allowance, read_within_bounds
-from tests.support.raw_batches import GZIP, LZ4, PLAIN, SNAPPY, ZSTD, batch, record
+from tests.support.raw_batches import GZIP, LZ4, PLAIN, SNAPPY, ZSTD, batch, record, varint
 
 COMPRESS: dict[int, Callable[[bytes], bytes]] = {
     PLAIN: bytes,
@@ -110,6 +110,15 @@ def test_records_around_an_invalid_one_are_read() -> None:
     assert [r.offset for r in records] == [0, 1, 2]
     assert unreadable(records) == [(1, "undecodable")]
     assert records[2].value == b"v2"
+
+
+def test_records_that_only_aiokafka_reads_are_read_once() -> None:
+    """Any negative length means null for aiokafka, and for brokers."""
+    odd = [record(b"v%d" % n, delta=n).replace(b"\x01", varint(-2), 1) for n in range(2)]
+    good = [record(b"v%d" % n, delta=n, headers=[(b"\xff" if n == 3 else b"h", b"")]) for n in range(2, 6)]
+    records = read(batch(b"".join(odd + good), count=6))
+    assert [(r.offset, r.key, bytes(r.value)) for r in records] == [(n, None, b"v%d" % n) for n in range(6)]
+    assert unreadable(records) == [(3, "undecodable")]
 
 
 def test_control_batch_without_records_is_corrupt() -> None:

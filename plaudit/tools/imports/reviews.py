@@ -5,7 +5,7 @@ import fcntl
 import hashlib
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -19,6 +19,7 @@ from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
 from plaudit.config import MissingAddressError, Settings
 from plaudit.errors import CommandError
+from plaudit.processes.connections import connected
 from plaudit.processes.waiting import existing_cluster, patiently
 from plaudit.terminal import Terminal
 from plaudit.tools.file_format import FileFormat
@@ -71,18 +72,15 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, opti
             start = Checkpoint(job=job, offset=header.end, line=header.end_line)
         if not options.dry_run:
             _write_first(start, options.file)
-        publisher = None if options.dry_run else Publisher(settings.kafka_connection())
-        try:
+        async with AsyncExitStack() as stack:
+            if stores is not None:
+                stack.push_async_callback(stores.close)
+            publisher = None if options.dry_run else (await stack.enter_async_context(connected(settings)))[1]
             is_text = options.format is FileFormat.CSV
             columns = SeenColumns(options.mapping, start.left_out, start.mapped, as_new=options.as_new)
             past_options = (options.as_new, options.image_folder, LatestReviews(start.latest))
             reader = RowReader(options.mapping, columns, settings.topics, is_text, *past_options)
             await _Import(options, publisher, Uploader(settings), stores, reader, start, progress).run(file, names)
-        finally:
-            if stores is not None:
-                await stores.close()
-            if publisher is not None:
-                await publisher.stop()
         if not options.dry_run:
             # While locked: the next import may start once the lock is released.
             checkpoint_of(options.file).unlink(missing_ok=True)
