@@ -38,6 +38,9 @@ AWAY_FOR: Final = timedelta(minutes=1)
 _PAUSE_S: Final = 5.0
 _FORGET_EVERY: Final = timedelta(hours=1)
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
+_LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
+_CLOCK_SKEW: Final = timedelta(minutes=1)
+"""Time by which the clocks of senders may be ahead."""
 
 
 class Parked(Protocol):
@@ -158,8 +161,8 @@ class _Tasks:
 
     async def sweep_images(self, now: datetime) -> None:
         """Remove unused images."""
-        read_up_to = partial(_read_up_to, self.lag_of_images, Topic.REVIEW_SUBMISSIONS, now)
-        await sweep_images(self.services, now, read_up_to)
+        submissions_up_to = partial(read_up_to, self.lag_of_images, Topic.REVIEW_SUBMISSIONS, now)
+        await sweep_images(self.services, now, submissions_up_to)
 
     async def name_rated_objects(self, _: datetime) -> None:
         """Give names to rated objects."""
@@ -185,7 +188,7 @@ class _Tasks:
         for may be in a backlog of hours, as after an import."""
         if not await parked.are_overdue(now - PARKING_LIMIT):
             return 0
-        return await parked.report_overdue(await _read_up_to(self.lag, awaited, now) - PARKING_LIMIT)
+        return await parked.report_overdue(await read_up_to(self.lag, awaited, now) - PARKING_LIMIT)
 
     async def settle_outbox(self, _: datetime) -> None:
         """Publish the outbox messages of crashed processes."""
@@ -198,7 +201,10 @@ class _Tasks:
             log.info("aborted the transactions of a stopped process", count=aborted)
 
 
-async def _read_up_to(lag: ConsumerLag, topic: Topic, now: datetime) -> datetime:
-    """The time up to which a topic has been read."""
+async def read_up_to(lag: ConsumerLag, topic: Topic, now: datetime) -> datetime:
+    """The time up to which a topic has been read; long ago if the next record's time is in the future, which says
+    nothing about those behind it."""
     unread = await lag.oldest_unread(topic)
+    if unread is not None and unread > (now + _CLOCK_SKEW).timestamp():
+        return _LONG_AGO
     return now if unread is None else datetime.fromtimestamp(min(unread, now.timestamp()), UTC)

@@ -170,13 +170,18 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
         with progress.status("Deleting reviews"):
             reviews = await _delete_reviews(data, publisher, settings.topics, wait)
         erasures = erasures_of(settings, database)
+        # Mailers and replays heed the mark, also if the rest is cut short, as by a server that goes away.
+        erasure = await erasures.begin(customer_id, datetime.now(UTC))
         with progress.status("Searching dead letters"):
             # Before the orders are erased: their ids and addresses identify letters about the person.
             found = _letters_about(settings, customer_id, await data.order_ids(), await data.addresses())
             letters = [letter_id(letter) async for letter in found]
         await erasures.exclude(letters, datetime.now(UTC))
-        # Mailers and replays heed the mark, also if the rest is cut short, as by a server that goes away.
-        erasure = await erasures.begin(customer_id, datetime.now(UTC))
+        with progress.status("Waiting for replays from before the mark"):
+            if settings.kafka_connection().idempotence:
+                owed = Outbox(database, publisher.publish)
+                await _await_backlog(settings, progress, owed, wait, so_far="only reviews were removed")
+            reviews += await _delete_reviews(data, publisher, settings.topics, wait)
         with progress.status("Removing the person from other records"):
             counts = {"reviews": reviews} | await forget_everywhere(data)
             await erasures.complete(erasure, datetime.now(UTC), counts)
@@ -218,7 +223,9 @@ async def forget_everywhere(data: PersonalData) -> dict[str, int]:
     return counts
 
 
-async def _await_backlog(settings: Settings, progress: Terminal, owed: Outbox, wait: float) -> None:
+async def _await_backlog(
+    settings: Settings, progress: Terminal, owed: Outbox, wait: float, *, so_far: str = "nothing was removed"
+) -> None:
     """Wait until workers have processed what was published so far: after the erasure they would bring it back."""
     connection = settings.kafka_connection()
     if not connection.idempotence:
@@ -236,7 +243,7 @@ async def _await_backlog(settings: Settings, progress: Terminal, owed: Outbox, w
             await _await_ends(lag, _PERSONAL_TOPICS)
     except TimeoutError:
         raise CommandError(
-            f"Workers haven't processed earlier messages within {wait:g} s, and nothing was removed. Check that a "
+            f"Workers haven't processed earlier messages within {wait:g} s, and {so_far}. Check that a "
             "worker is running, then run this again, or allow more time with --wait."
         ) from None
     finally:
