@@ -67,13 +67,13 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
             stores = {store.id: store for store in await StoreRepository(database).all()}
             orders = {order.id: order for order in await data.orders()}
             addresses = await data.addresses()
-            # Before the returns: one that is created meanwhile is in both lists, or in one.
-            waiting_returns = [_json_or_text(each.value) for each in await data.parked_returns()]
             document: dict[str, Any] = {
                 "customerId": customer_id,
                 "at": datetime.now(UTC),
                 "reviews": [_without(review_details(each, stores), "moderator") for each in await data.reviews()],
                 "orders": [_json_or_text(order.body) for order in orders.values()],
+                # Before the returns: one that is created meanwhile is in at least one of the lists.
+                "waitingReturns": [_json_or_text(each.value) for each in await data.parked_returns()],
                 "returns": [_without_order(each) for each in await data.returns()],
                 "remindersSent": (reminders := await data.reminders()).count,
                 "latestReminders": reminders.times,
@@ -81,7 +81,6 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
                 "images": [_image(each) for each in await data.images()],
                 "mailsNotSentYet": [_json_or_text(value) for value in await data.waiting_mails()],
                 "moderation": [{**AuditRow.of(each), "at": each.at} for each in await data.audit_entries()],
-                "waitingReturns": waiting_returns,
                 "waitingModeration": [_parked_command(each) for each in await data.parked_commands()],
                 "waitingImageCommands": [
                     image_command_value(each.command) for each in await data.parked_image_commands()
@@ -98,11 +97,7 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
     content = shown_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()).encode()
     if output is None:
         sys.stdout.buffer.write(content + b"\n")
-    else:
-        await asyncio.to_thread(_write, output, content)
-
-
-def _write(output: Path, content: bytes) -> None:
+        return
     with whole_file(output) as file:
         file.write(content)
 
@@ -166,7 +161,8 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
     async with reached(settings, Topic.MODERATION_COMMANDS) as (database, publisher):
         data = PersonalData(database, customer_id)
         with progress.status("Waiting for earlier messages to be processed"):
-            await _await_backlog(settings, progress, Outbox(database, publisher.publish), wait)
+            owed = Outbox(database, publisher.publish)
+            await _await_backlog(settings, progress, owed, wait, "nothing was removed")
         with progress.status("Deleting reviews"):
             reviews = await _delete_reviews(data, publisher, settings.topics, wait)
         erasures = erasures_of(settings, database)
@@ -179,8 +175,7 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
         await erasures.exclude(letters, datetime.now(UTC))
         with progress.status("Waiting for replays from before the mark"):
             if settings.kafka_connection().idempotence:
-                owed = Outbox(database, publisher.publish)
-                await _await_backlog(settings, progress, owed, wait, so_far="only reviews were removed")
+                await _await_backlog(settings, progress, owed, wait, "only reviews were removed")
             reviews += await _delete_reviews(data, publisher, settings.topics, wait)
         with progress.status("Removing the person from other records"):
             counts = {"reviews": reviews} | await forget_everywhere(data)
@@ -223,9 +218,7 @@ async def forget_everywhere(data: PersonalData) -> dict[str, int]:
     return counts
 
 
-async def _await_backlog(
-    settings: Settings, progress: Terminal, owed: Outbox, wait: float, *, so_far: str = "nothing was removed"
-) -> None:
+async def _await_backlog(settings: Settings, progress: Terminal, owed: Outbox, wait: float, so_far: str) -> None:
     """Wait until workers have processed what was published so far: after the erasure they would bring it back."""
     connection = settings.kafka_connection()
     if not connection.idempotence:
