@@ -150,7 +150,7 @@ class SubmissionConsumer:
                     for s in of_id
                 )
             for id, holder in (await self.services.reviews.holders(inserted.taken)).items():
-                decided = await self._decide(waiting[id], holder, decisions.rules, edits)
+                decided = await self._decide(waiting[id], holder, decisions.rules, edits - decisions.published)
                 decisions.decide(decided.decisions)
                 decisions.refuse(decided.lost, is_published=True)
                 if decided.is_complete:

@@ -158,9 +158,7 @@ async def _with_tokens(services: Services, proofs: Proofs, rules: BatchRules) ->
         reasons={**rules.reasons, **{key: Refusal.USED_PROOF for key in wanted if key not in proven}},
         proven=proven,
         contested={
-            key
-            for key, each in wanted.items()
-            if key not in proven and (line := each.token.line, holders[line]) in held
+            key for key in wanted.keys() - proven if (wanted[key].token.line, holders[wanted[key].token.line]) in held
         },
         used=used,
         used_before={key: token for key, token in valid.items() if key not in used},
