@@ -36,7 +36,7 @@ class ReplayConsumer:
     async def __call__(self, batch: Sequence[Received[ReplayCommand]]) -> None:
         """Replay a batch with one transaction per letter: letters are few, and may be large."""
         # To keep the order, first publish what an interrupted attempt has marked.
-        await self.services.transactions.outbox.settle_before(datetime.now(UTC))
+        await self.services.transactions.outbox.settle_current()
         async with self.letters.open() as opened:
             for received in batch:
                 letter = await opened.at(place_in(received.message.place))

@@ -38,7 +38,6 @@ AWAY_FOR: Final = timedelta(minutes=1)
 _PAUSE_S: Final = 5.0
 _FORGET_EVERY: Final = timedelta(hours=1)
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
-_LONG_AGO: Final = datetime.fromtimestamp(0, UTC)
 _CLOCK_SKEW: Final = timedelta(minutes=1)
 """Time by which the clocks of senders may be ahead."""
 
@@ -202,9 +201,6 @@ class _Tasks:
 
 
 async def read_up_to(lag: ConsumerLag, topic: Topic, now: datetime) -> datetime:
-    """The time up to which a topic has been read; long ago if the next record's time is in the future, which says
-    nothing about those behind it."""
-    unread = await lag.oldest_unread(topic)
-    if unread is not None and unread > (now + _CLOCK_SKEW).timestamp():
-        return _LONG_AGO
+    """The time up to which a topic has been read; 1970 if the next record of any partition is from the future."""
+    unread = await lag.oldest_unread(topic, (now + _CLOCK_SKEW).timestamp())
     return now if unread is None else datetime.fromtimestamp(min(unread, now.timestamp()), UTC)

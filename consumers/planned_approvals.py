@@ -12,7 +12,7 @@ After step 3 the reviews that were due at T are approved: everything acknowledge
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -33,8 +33,6 @@ from storage.unit_of_work import UnitOfWork
 log = structlog.get_logger()
 
 _APPROVED_AT_ONCE: Final = 200
-_CLOCK_SKEW: Final = timedelta(seconds=2)
-"""Time by which the clock of a worker that owes messages may be ahead of ours."""
 
 _OBJECTIONS: Final = (
     frozenset({Topic.DEAD_LETTER_COMMANDS}),
@@ -75,7 +73,7 @@ class Objections:
                 moment, self._since = self._since, None
                 return moment
             # A crashed worker may have applied records of the step before without passing them on.
-            await self.outbox.settle_before(datetime.now(UTC) + _CLOCK_SKEW)
+            await self.outbox.settle_current()
             # Measure again, to include what has been passed on meanwhile.
             measured = await self.lag.measure()
             if not self._left[0] <= {topic for topic, _ in measured}:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
 from domain.commands import CommandMark, Outcome
-from domain.delivery import RecordPosition, Seen, Written
+from domain.delivery import RecordPosition, Seen, Written, content_digest
 from domain.languages import detectable
 from domain.orders import Purchase, VerifiableReview
 from domain.places import bucket_of, placed
@@ -177,6 +177,7 @@ class Submission(NamedTuple):
             self.review.content,
             position=self.aged_position,
             message=self.key.message,
+            record=content_digest(str(self.positions[0])),
             at=self.created,
             right=self.right,
             editor=editor.name if editor else None,

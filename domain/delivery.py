@@ -107,11 +107,11 @@ class Written(NamedTuple):
         messages = (*self.messages[:1], *self.messages[1:][2 - REMEMBERED_MESSAGES :], message)
         return Written(self.position.after(position), messages)
 
-    def after_refusal(self, position: RecordPosition, message: int) -> "Written":
+    def after_refusal(self, position: RecordPosition, record: int) -> "Written":
         """The state after this record was refused: its message may come again in another one. A replay, whose time
-        alone doesn't cover itself, is recognised by its message."""
+        alone doesn't cover itself, is recognised by the digest of its own record."""
         if position.partition == _NOWHERE:
-            return self.after(position, message)
+            return self.after(position, record)
         return self._replace(position=self.position.after(position))
 
 

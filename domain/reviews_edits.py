@@ -40,7 +40,9 @@ class Edit:
     content: Content
     position: RecordPosition
     message: int
-    """The mark of its message, by which a repeat is recognised."""
+    """The digest of its message, by which a repeat is recognised."""
+    record: int
+    """The digest of its record, by which a redelivered replay is recognised after a refusal."""
     at: datetime
     right: EditRight | None = EditRight.AUTHOR
     """None: the sender has no right to edit."""
@@ -216,7 +218,8 @@ def apply_edit(
     """
     if not wanted.may_touch(review.identity):
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
-    if review.written.covers(wanted.position) or wanted.message in review.written.messages:
+    known = review.written.messages
+    if review.written.covers(wanted.position) or wanted.message in known or wanted.record in known:
         return review, Edited(Outcome.UNCHANGED, is_repeat=True)
     stored = review.content
     content = merged(stored, wanted.content, review.images if wanted.keeps_pending else ())
@@ -226,7 +229,7 @@ def apply_edit(
     refusal = (wanted.refusal if wanted.right is EditRight.AUTHOR else None) or wanted.image_refusal
     if fields and refusal:
         # The record alone: a redelivery isn't accepted once the rules allow it, but the message is if it is sent again.
-        written = review.written.after_refusal(wanted.position, wanted.message)
+        written = review.written.after_refusal(wanted.position, wanted.record)
         return replace(review, written=written), Edited(Outcome.REFUSED, refusal)
     written = review.written.after(wanted.position, wanted.message)
     if not fields:

@@ -25,6 +25,9 @@ INDEXES: Final = [IndexModel([("at", ASCENDING)], name="age")]
 OVERDUE: Final = timedelta(seconds=15)
 """The age from which owed messages belong to a dead process: a live one publishes at once and waits for less."""
 
+_CLOCK_SKEW: Final = timedelta(seconds=2)
+"""Time by which the clock of a process that owes messages may be ahead of ours."""
+
 _MOST_BYTES: Final = 4 * 1024 * 1024
 """Bytes of values that fill one document; its last value may exceed them. MongoDB allows 16 MiB."""
 
@@ -84,6 +87,10 @@ class Outbox:
             count += len(owed) - len(too_large)
             kept += too_large
         return count
+
+    async def settle_current(self) -> None:
+        """Wait until all messages owed so far are published, also by processes whose clocks are ahead by 2 s."""
+        await self.settle_before(datetime.now(UTC) + _CLOCK_SKEW)
 
     async def settle_before(self, moment: datetime) -> None:
         """Wait until all messages owed before a moment are published: by the process that owes them, or by this one

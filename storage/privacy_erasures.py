@@ -53,6 +53,10 @@ class Erasures:
         recorded = await self._erasures.insert_one({"mark": mark, "at": at, "counts": {}})
         return ObjectId(recorded.inserted_id)
 
+    async def renew(self, erasure: ObjectId, at: datetime) -> None:
+        """Record that the person counts as erased up to this moment."""
+        await self._erasures.update_one({"_id": erasure}, {"$set": {"at": at}})
+
     async def complete(self, erasure: ObjectId, at: datetime, counts: Mapping[str, int]) -> None:
         """Record that nothing of a person from before this moment is left, and how much there was of each kind."""
         await self._erasures.update_one({"_id": erasure}, {"$set": {"at": at, "counts": dict(counts)}})

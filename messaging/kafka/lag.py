@@ -90,16 +90,20 @@ class ConsumerLag:
         self._groups[name] = group
         return True
 
-    async def oldest_unread(self, topic: Topic) -> float | None:
-        """The timestamp of a topic's oldest uncommitted record, in seconds of Unix time: 0 if it has none since 1970,
-        None if all records are committed. Control records, such as the end of a transaction, don't count."""
+    async def oldest_unread(self, topic: Topic, latest: float) -> float | None:
+        """The timestamp of a topic's oldest uncommitted record, in seconds of Unix time; None if all records are
+        committed. Control records, such as the end of a transaction, don't count.
+
+        It is 0 if the next record of any partition has no time since 1970, or one after `latest`, which says nothing
+        about the records behind it.
+        """
         if await self.is_read(topic):
             return None
         offsets = {
             partition: each.next_offset for partition, each in (await self.measure(topic)).items() if each.records
         }
         times = await self.times(offsets)
-        return min((0.0 if time is None else time for time in times.values()), default=None)
+        return min((0.0 if time is None or time > latest else time for time in times.values()), default=None)
 
     async def times(self, offsets: Mapping[Partition, int]) -> dict[Partition, float | None]:
         """The timestamp of the first record at or after each of these offsets, in seconds of Unix time; None if it has

@@ -57,7 +57,7 @@ def erase_person(
 
     Erase the person from upstream systems first: data that they send later is accepted as before.
     """
-    from plaudit.tools.privacy import erase_person
+    from plaudit.tools.privacy_erasure import erase_person
 
     if not yes:
         typer.confirm(f"Permanently erase all data of {shown(customer)}?", abort=True, err=True)

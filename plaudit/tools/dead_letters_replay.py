@@ -93,7 +93,7 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
                         done, hindered = await _choose(chunk, options, left, repositories)
                     else:
                         # To keep the order, first publish what an earlier replay has marked.
-                        await transactions.outbox.settle_before(datetime.now(UTC))
+                        await transactions.outbox.settle_current()
                         done, hindered = await transactions.run(partial(_replay, chunk, options, left))
                     replayed += len(done)
                     left_out += hindered

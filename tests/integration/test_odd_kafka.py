@@ -305,11 +305,26 @@ async def test_oldest_unread_record_follows_transaction_marker(servers: Servers)
     try:
         # Only the end marker of the transaction is unread.
         assert (await lag.measure())[Topic.REVIEW_SUBMISSIONS, 0] == Unread(1, 1)
-        assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS) is None
+        assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 3_000) is None
         async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
             for seconds in (1_000, 2_000):
                 await producer.send_and_wait(topic, b"value", partition=0, timestamp_ms=seconds * 1_000)
-        assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS) == 1_000
+        assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 3_000) == 1_000
+    finally:
+        await lag.stop()
+
+
+async def test_record_from_the_future_tells_nothing_about_those_behind_it(servers: Servers) -> None:
+    names = TopicNames(f"{new_id()}.")
+    topic = names.name(Topic.REVIEW_SUBMISSIONS)
+    await create(servers, topic, 2)
+    lag = ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60)
+    try:
+        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
+            for partition, seconds in ((0, 2_000), (1, 9_000), (1, 1_000)):
+                await producer.send_and_wait(topic, b"value", partition=partition, timestamp_ms=seconds * 1_000)
+        assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 9_000) == 2_000
+        assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 8_999) == 0
     finally:
         await lag.stop()
 

@@ -11,11 +11,8 @@ from pathlib import Path
 import pytest
 
 from domain.review_tokens import ReviewToken
-from plaudit.tools.privacy import forget_everywhere
 from storage.mails import MailRepository, StoredRecord
-from storage.privacy import PersonalData
 from storage.review_tokens import ReviewTokenRepository, UsedToken
-from tests.support.consumers import opened_desk
 from tests.support.facade import Facade, body_of, new_id, submission
 from tests.support.images import AS_FILE, IMAGES, Images, picture
 from tests.support.messages import Message, message, moderation, review_message
@@ -448,24 +445,3 @@ async def test_upload_waiting_in_kafka_does_not_come_back(own_service: Service, 
 async def test_erasure_asks_for_confirmation(servers: Servers, tmp_path: Path) -> None:
     ended = await Service(servers, tmp_path).run("privacy", "erase", "--customer", "anna", code=1)
     assert "Aborted" in ended.stderr + ended.stdout
-
-
-async def test_waiting_return_whose_order_comes_meanwhile_is_erased(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened_desk(servers) as desk:
-        order, anna, words = new_id("order"), new_id("anna"), "Annas words"
-        wanted = wanted_return(order, {"a": 1}, id="r", resolution=words)
-        await desk.command_returns(desk.records({"action": "create", "return": wanted, "user": anna}))
-        forget_images = PersonalData.forget_images
-
-        async def receive_order(data: PersonalData) -> int:
-            await desk.order(an_order(order, {"a": 1}))
-            return await forget_images(data)
-
-        monkeypatch.setattr(PersonalData, "forget_images", receive_order)
-        await forget_everywhere(PersonalData(desk.database, anna))
-        stored = str(await desk.database["returns"].find_one({"_id": "r"}))
-        assert order in stored
-        assert anna not in stored
-        assert words not in stored

@@ -61,6 +61,7 @@ def an_edit(**fields: Any) -> Edit:
         "content": Content("Better", 500),
         "position": RecordPosition(0, 6, 200),
         "message": 2,
+        "record": 1_002,
     }
     return Edit("r", at=LATER, **given | fields)
 
@@ -483,6 +484,8 @@ def test_redelivered_refused_edit_stays_refused(position: RecordPosition) -> Non
     assert result.reason is Refusal.REVIEWS_DISABLED
     again, repeated = edited(after, position=position)
     assert (again, repeated) == (after, Edited(Outcome.UNCHANGED, is_repeat=True))
+    _, in_another_record = edited(after, position=position._replace(timestamp=300), record=1_003)
+    assert in_another_record.outcome is Outcome.APPLIED
 
 
 @pytest.mark.parametrize(("stores", "may"), [(None, True), (("shop",), True), (("other",), False), ((), False)])

@@ -13,7 +13,7 @@ import plaudit.tools
 from plaudit.config import Settings
 from plaudit.server_settings import KafkaSettings
 from plaudit.terminal import JsonTerminal, Terminal
-from plaudit.tools import privacy
+from plaudit.tools import privacy_erasure
 
 
 def test_tools_show_progress_only_on_standard_error() -> None:
@@ -33,11 +33,11 @@ async def test_erasure_without_idempotence_warns_on_standard_error(
     async def reached(*_: Any) -> AsyncIterator[tuple[Any, Any]]:
         yield None, MagicMock()
 
-    monkeypatch.setattr(privacy, "reached", reached)
-    monkeypatch.setattr(privacy, "PersonalData", MagicMock())
-    monkeypatch.setattr(privacy, "Outbox", MagicMock())
-    monkeypatch.setattr(privacy, "_delete_reviews", MagicMock(side_effect=EndedError))
+    monkeypatch.setattr(privacy_erasure, "reached", reached)
+    monkeypatch.setattr(privacy_erasure, "PersonalData", MagicMock())
+    monkeypatch.setattr(privacy_erasure, "Outbox", MagicMock())
+    monkeypatch.setattr(privacy_erasure, "_delete_reviews", MagicMock(side_effect=EndedError))
     settings = Settings(kafka=KafkaSettings(bootstrap_servers="localhost:1", idempotence=False))
     with pytest.raises(EndedError):
-        await privacy.erase_person(settings, JsonTerminal(), Terminal(stderr=True), "anna", 1)
+        await privacy_erasure.erase_person(settings, JsonTerminal(), Terminal(stderr=True), "anna", 1)
     assert "run this again" in capsys.readouterr().err
