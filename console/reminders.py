@@ -50,4 +50,5 @@ async def reminders(visit: Visit) -> Response:
         counts=Counter(row["decision"] for row in others).most_common(),
         reasons=REASONS,
         stores=stores,
+        names={store["id"]: store["name"] for store in stores if store["name"]},
     )

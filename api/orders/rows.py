@@ -1,5 +1,6 @@
 """Orders as the API shows them."""
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, NotRequired
 
 import orjson
@@ -7,6 +8,7 @@ from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
 from domain.orders import Order, OrderLine
+from domain.stores import Store, store_name
 from domain.timestamps import timestamp
 from messaging.schemas import ShownMoment
 
@@ -38,6 +40,7 @@ class OrderRow(TypedDict):
     statusSince: ShownMoment
     isCancelled: bool
     storeId: str | None
+    storeName: str | None
     customerId: str | None
     customerName: str | None
     modifiedDate: ShownMoment
@@ -60,7 +63,7 @@ class OrderList(TypedDict):
     results: list[OrderRow]
 
 
-def order_row(order: Order) -> OrderRow:
+def order_row(order: Order, stores: Mapping[str, Store]) -> OrderRow:
     """An order as a row of a list."""
     available = order.available()
     return {
@@ -70,6 +73,7 @@ def order_row(order: Order) -> OrderRow:
         "statusSince": timestamp(order.status_since),
         "isCancelled": order.is_cancelled,
         "storeId": order.store_id,
+        "storeName": store_name(order.store_id, stores),
         "customerId": order.customer.id,
         "customerName": order.customer.name,
         "modifiedDate": timestamp(order.modified),
@@ -77,14 +81,19 @@ def order_row(order: Order) -> OrderRow:
     }
 
 
-def order_details(order: Order) -> OrderDetails:
+def order_details(order: Order, stores: Mapping[str, Store]) -> OrderDetails:
     """An order with all its fields."""
     return {
-        **order_row(order),
+        **order_row(order, stores),
         "customerEmail": order.customer.email,
         "languageCode": order.customer.language_code,
         "order": orjson.Fragment(order.body),
     }
+
+
+def store_ids(orders: Iterable[Order]) -> set[str]:
+    """The stores that these orders belong to."""
+    return {order.store_id for order in orders if order.store_id is not None}
 
 
 def _line_row(line: OrderLine, available: int) -> OrderLineRow:

@@ -1785,6 +1785,7 @@ export interface components {
             statusSince: string;
             isCancelled: boolean;
             storeId: string | null;
+            storeName: string | null;
             customerId: string | null;
             customerName: string | null;
             /** Format: date-time */
@@ -1824,6 +1825,7 @@ export interface components {
             statusSince: string;
             isCancelled: boolean;
             storeId: string | null;
+            storeName: string | null;
             customerId: string | null;
             customerName: string | null;
             /** Format: date-time */

@@ -188,7 +188,7 @@ async def test_order_without_body_proves_purchase_by_its_lines(service: Service)
         purchases = PurchaseRepository(database, {"Product": "productId", "Device": "serial"})
         for type, proofs in {"Product": {"missing", "empty"}, "Device": set[str]()}.items():
             assert purchases.proofs(orders.values(), Entity(type, "camera")) == proofs
-        shown = orjson.loads(orjson.dumps([order_details(order) for order in orders.values()]))
+        shown = orjson.loads(orjson.dumps([order_details(order, {}) for order in orders.values()]))
         assert [order["order"] for order in shown] == [None, None]
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import httpx
 
-from tests.support.facade import body_of, errors_of, new_id, problem_of
+from tests.support.console import page_of
+from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of
 from tests.support.orders import Returns, an_order
 from tests.support.service import Json
 
@@ -58,6 +59,18 @@ async def test_one_order_with_all_received_fields(returns: Returns, http: httpx.
     assert (details["id"], details["customerName"], details["isCancelled"]) == (order["id"], "Anna Berg", False)
     assert details["order"] == order
     problem_of(await http.get(f"{ORDERS}/{new_id('order')}"), 404)
+
+
+async def test_orders_name_their_store(returns: Returns, facade: Facade, http: httpx.AsyncClient) -> None:
+    named, unknown = new_id("store"), new_id("store")
+    await facade.command("PUT", f"/api/stores/{named}", {"name": "Cameras & Co"})
+    shown = {named: "Cameras & Co", unknown: unknown, "": None}
+    ids = {await returns.ordered({"a": 1}, storeId=store or None): name for store, name in shown.items()}
+    page = body_of(await http.post(f"{ORDERS}/search", json={"ids": list(ids)}), dict)
+    assert {row["id"]: row["storeName"] for row in page["results"]} == ids
+    first = await returns.create(next(iter(ids)), {"a": 1})
+    for screen in ("orders", f"orders/{next(iter(ids))}", "returns", f"returns/{first}"):
+        assert "Cameras &amp; Co" in await page_of(http, f"/console/{screen}", store=named), screen
 
 
 async def test_orders_show_if_they_prove_a_purchase(returns: Returns, http: httpx.AsyncClient) -> None:
