@@ -17,6 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from typing_extensions import TypedDict
 
 from api.auth.permissions import AuditReader, Client
+from api.counts import LARGE
 from api.services import Injected
 from api.stores.bounds import check_store
 from api.web.paging import DEFAULT_TAKE, OptionalMoment, OptionalSince, Skip, Take, total_count
@@ -122,7 +123,8 @@ async def read_audit_log(
     search = replace(_within(caller, criteria), take=take, skip=skip)
     with await services.pages.rows(search.take):
         page = await services.audit.search(search)
-        count = partial(services.audit.count, search)
+        same = replace(search, take=0, skip=0)
+        count = partial(services.large_counts.of, same, partial(services.audit.count, same, exact_below=LARGE))
         total = await total_count(len(page), search.skip, search.take, count) if with_total else None
         return JsonResponse({"totalCount": total, "results": [AuditRow.of(entry) for entry in page]})
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from hashlib import blake2b
 from time import monotonic
 from typing import Final
 
@@ -19,11 +20,13 @@ class LargeCounts:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._kept: OrderedDict[str, tuple[int, float]] = OrderedDict()
-        self._counting: dict[str, asyncio.Task[int]] = {}
+        self._kept: OrderedDict[bytes, tuple[int, float]] = OrderedDict()
+        self._counting: dict[bytes, asyncio.Task[int]] = {}
 
-    async def of(self, what: str, count: Callable[[], Awaitable[int]]) -> int:
-        """The count of the search that `what` describes. Raises the errors of `count`."""
+    async def of(self, search: object, count: Callable[[], Awaitable[int]]) -> int:
+        """The count of a search, which its `repr` identifies. Raises the errors of `count`."""
+        # A search may be as large as a request.
+        what = blake2b(repr(search).encode(errors="surrogatepass"), digest_size=16).digest()
         if what not in self._kept:
             return await self._count_and_keep(what, count)
         number, until = self._kept[what]
@@ -36,7 +39,7 @@ class LargeCounts:
         # A caller that is cancelled doesn't cancel the count for the others.
         return await asyncio.shield(counting)
 
-    async def _count_and_keep(self, what: str, count: Callable[[], Awaitable[int]]) -> int:
+    async def _count_and_keep(self, what: bytes, count: Callable[[], Awaitable[int]]) -> int:
         number = await count()
         self._kept.pop(what, None)
         if number >= LARGE:

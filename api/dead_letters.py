@@ -38,7 +38,7 @@ from messaging.decoding import MAX_MESSAGE_BYTES, InvalidMessageError, refusal_o
 from messaging.json_values import present
 from messaging.kafka.dead_letters import DeadLetterTopics, LetterPreview, OpenedLetters, Search, preview_of
 from messaging.readers import READERS
-from messaging.schemas import ClosedMessage, ShownMoment, usable
+from messaging.schemas import EMPTY_IS_MISSING, ClosedMessage, ShownMoment, usable
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import CONSUMED, Topic
 from storage.dead_letters_replays import UNMARKED, LetterMark, obstacle_to_replay
@@ -137,8 +137,9 @@ async def list_dead_letters(
     ] = None,
     take: Annotated[int, Query(ge=1, le=_MOST_TAKEN, description="Maximum number of letters")] = 20,
     after: Annotated[
-        Annotated[str, usable(ends_in, "invalid_after")] | None,
-        Query(max_length=8_192, description="The `next` of the previous page"),
+        Annotated[str, Field(max_length=8_192), usable(ends_in, "invalid_after")] | None,
+        EMPTY_IS_MISSING,
+        Query(description="The `next` of the previous page"),
     ] = None,
 ) -> JsonResponse:
     """Dead letters, newest first. A search by code or state may find fewer than `take` and still have a `next`."""

@@ -8,7 +8,7 @@ from time import monotonic, time
 from typing import Final
 
 import structlog
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import PlainTextResponse
 
@@ -17,6 +17,7 @@ from api.services import Services
 from api.stores.bounds import check_unbound
 from api.web.documents import problems
 from api.web.problems import ProblemKind
+from api.web.routes import routes
 from messaging.cron import next_time
 from messaging.kafka.connection import is_access_denied, is_broker_away
 from messaging.kafka.lag import Lag
@@ -55,7 +56,7 @@ _MOST_READ: Final = 12
 
 log = structlog.get_logger()
 
-router = APIRouter(tags=["Operation"])
+router: Final = routes("", "Operation")
 
 
 @dataclass(slots=True)

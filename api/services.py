@@ -75,7 +75,7 @@ class Services(Repositories):
         self.letters = letters
         self.examination = examination
         self.authenticator = authenticator
-        self.review_counts = LargeCounts()
+        self.large_counts = LargeCounts()
         self.recent_commands = RecentCommands()
         # One trial at a time: a body full of characters that NFKC expands takes seconds.
         self.rule_trials = asyncio.Semaphore(1)

@@ -20,15 +20,20 @@ def folded(text: str) -> str:
     return " ".join(filter(None, _BETWEEN_WORDS.split(plain)))[:KEY_LENGTH].rstrip()
 
 
+def key_of(text: str) -> str:
+    """A text, folded; unchanged if it has only punctuation, as an id may."""
+    return folded(text) or text[:KEY_LENGTH]
+
+
 def search_keys(name: str | None, id: str) -> list[str]:
     """The keys by which a search for a prefix finds an object: its id, and its name from each of the first words on."""
     words = folded(name or "").split()
-    return list(dict.fromkeys([folded(id), *(" ".join(words[start:]) for start in range(min(len(words), _MOST_KEYS)))]))
+    return list(dict.fromkeys([key_of(id), *(" ".join(words[start:]) for start in range(min(len(words), _MOST_KEYS)))]))
 
 
 def list_key(name: str | None, id: str) -> str:
     """The sort key of an object: its name, else its id."""
-    return folded(name or "") or folded(id)
+    return folded(name or "") or key_of(id)
 
 
 def position_in_search(phrase: str, position: str) -> str:

@@ -169,9 +169,14 @@ class AuditLog:
         async for document in self._entries.find(_filter(search)).sort(_NEWEST).limit(most or 0):
             yield entry_from(document)
 
-    async def count(self, search: AuditSearch) -> int:
-        """The number of matching entries over all pages."""
-        return await self._entries.count_documents(_filter(search))
+    async def count(self, search: AuditSearch, *, exact_below: int) -> int:
+        """The number of matching entries over all pages. From `exact_below` on, that of the whole log is MongoDB's own,
+        which needs no scan, and which a crash of MongoDB can make slightly wrong."""
+        conditions = _filter(search)
+        if conditions:
+            return await self._entries.count_documents(conditions)
+        exact = await self._entries.count_documents({}, limit=exact_below)
+        return exact if exact < exact_below else await self._entries.estimated_document_count()
 
 
 def first_id_of(moment: datetime) -> ObjectId:

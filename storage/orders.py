@@ -11,7 +11,7 @@ from domain.orders import NO_BODY, Customer, Order, OrderLine
 from domain.privacy import is_of
 from domain.reminders import status_key
 from storage import reminders_states
-from storage.database import Database, Document, Session, write_all
+from storage.database import Database, Document, Session, in_stores, write_all
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.moments import microseconds, moment
 from storage.orders_search import NEWEST, OrderPage, OrderPosition, OrderSearch, criteria
@@ -75,9 +75,10 @@ class OrderRepository:
         found = self._orders.find({"_id": {"$in": list(ids)}}, {"_id": 1})
         return {document["_id"] async for document in found}
 
-    async def ids_of_customer(self, customer_id: str, *, most: int) -> list[str]:
-        """The ids of the newest orders of a customer, at most `most`."""
-        found = self._orders.find({"customerId": customer_id}, {"_id": 1}).sort(NEWEST).limit(most)
+    async def ids_of_customer(self, customer_id: str, stores: Collection[str] | None, *, most: int) -> list[str]:
+        """The ids of the newest orders of a customer in these stores, or in any, at most `most`."""
+        wanted = {"customerId": customer_id, **in_stores(stores)}
+        found = self._orders.find(wanted, {"_id": 1}).sort(NEWEST).limit(most)
         return [document["_id"] async for document in found]
 
     async def of_guest(self, person: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import orjson
 from fastapi import Depends, Query, Request
+from pydantic import Field
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -21,7 +22,7 @@ from domain.ratings import Entity, highest_with, lowest_with, rating_number
 from domain.reviews import Review, ReviewStatus, unless_blank
 from domain.sorting import Direction
 from domain.timestamps import timestamp
-from messaging.schemas import Language, ShownMoment
+from messaging.schemas import EMPTY_IS_MISSING, Language, ShownMoment
 from storage.reviews_search import TYPES, ReviewPage, ReviewSearch, ReviewSortField, order
 from storefront.answers import Answer
 from storefront.door import OF_OBJECT, kept
@@ -157,7 +158,9 @@ async def list_reviews(
     services: Injected,
     wanted: Annotated[Wanted, Depends(wanted_reviews)],
     after: Annotated[
-        str | None, Query(max_length=MAX_CURSOR_LENGTH, description="The `next` of the previous page")
+        Annotated[str, Field(max_length=MAX_CURSOR_LENGTH)] | None,
+        EMPTY_IS_MISSING,
+        Query(description="The `next` of the previous page"),
     ] = None,
 ) -> Response:
     """Approved reviews of an object, one page at a time."""

@@ -27,7 +27,7 @@ from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.ratings import Entity
-from domain.ratings_names import folded, position_in_search
+from domain.ratings_names import key_of, position_in_search
 from messaging.schemas import Message, OptionalId, Phrase
 from storage.ratings_objects import MOST_FOUND, RatedObject
 
@@ -118,9 +118,7 @@ async def _find(
     if not request.search_phrase:
         listed = await services.rated_objects.page(stores, after=after, take=wanted)
         return [(each.position, each) for each in listed], False
-    phrase = folded(request.search_phrase)
-    if not phrase:
-        return [], False
+    phrase = key_of(request.search_phrase)
     found, is_partial = await services.rated_objects.search(phrase, stores)
     placed = ((position_in_search(phrase, each.position), each) for each in found)
     return sorted((each for each in placed if each[0] > after), key=lambda each: each[0])[:wanted], is_partial

@@ -102,7 +102,8 @@ async def _search(services: Services, caller: Caller, request: ReturnSearchReque
     """The search to run, within the caller's stores. Raises ProblemError."""
     orders: Sequence[str] | None = None
     if request.customer_id is not None:
-        orders = await services.orders.ids_of_customer(request.customer_id, most=CUSTOMER_ORDERS)
+        stores = caller.stores if request.store_id is None else [request.store_id]
+        orders = await services.orders.ids_of_customer(request.customer_id, stores, most=CUSTOMER_ORDERS)
     statuses = (await services.lookups.general()).return_statuses if request.status else DEFAULT_STATUSES
     return within(caller, request.criteria(statuses, orders))
 
@@ -110,7 +111,8 @@ async def _search(services: Services, caller: Caller, request: ReturnSearchReque
 async def _total(services: Services, request: ReturnSearchRequest, search: ReturnSearch, found: int) -> int | None:
     if not request.with_total:
         return None
-    count = partial(services.returns.count, replace(search, after=None))
+    same = replace(search, sort=(), skip=0, take=0, after=None)
+    count = partial(services.large_counts.of, same, partial(services.returns.count, same))
     return await total_count(found, search.skip, search.take, count, after=search.after)
 
 

@@ -17,7 +17,7 @@ async def count_reviews(services: Services, search: ReviewSearch) -> int:
         approved = await services.ratings.count_reviews(same)
         return await services.reviews.count(same, exact_below=LARGE) if approved is None else approved
 
-    return await services.review_counts.of(repr(same), count)
+    return await services.large_counts.of(same, count)
 
 
 async def counts_by_status(services: Services, search: ReviewSearch) -> dict[ReviewStatus, int]:

@@ -1,7 +1,7 @@
 """The review search request, and the query that it becomes."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import Field, TypeAdapter, ValidatorFunctionWrapHandler, WithJsonSchema, WrapValidator
 
@@ -34,10 +34,11 @@ def _statuses(value: object, read_array: ValidatorFunctionWrapHandler) -> list[R
     return found
 
 
+_STATUS_ARRAY: Final = {"type": "array", "items": STATUS_SCHEMA, "maxItems": MAX_ITEMS}
 Statuses = Annotated[
-    list[Status] | None,
+    Annotated[list[Status], Field(max_length=MAX_ITEMS)] | None,
     WrapValidator(_statuses),
-    WithJsonSchema({"anyOf": [*STATUS_SCHEMA["anyOf"], {"type": "array", "items": STATUS_SCHEMA}, {"type": "null"}]}),
+    WithJsonSchema({"anyOf": [*STATUS_SCHEMA["anyOf"], _STATUS_ARRAY, {"type": "null"}]}),
 ]
 RatingBound = Annotated[float, Field(allow_inf_nan=False)]
 

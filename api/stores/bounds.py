@@ -72,8 +72,9 @@ async def check_reviews(services: Services, caller: Caller, ids: Sequence[str]) 
         return
     stores = await services.reviews.store_ids(ids)
     errors: list[ItemError] = [
-        {"pointer": f"/{index}", "code": "other-store", "message": "This review belongs to another store"}
-        for index, id in enumerate(ids)
+        # Ids come in bodies of several shapes, in paths and in queries: the message names them, not the pointer.
+        {"pointer": "", "code": "other-store", "message": f"The review {id} belongs to another store"}
+        for id in ids
         if id in stores and not caller.may_touch(stores[id])
     ]
     if errors:

@@ -1,13 +1,15 @@
 """Received orders: found by id, number and customer, and the purchases that they prove."""
 
+from functools import partial
 from typing import Any
 
 import httpx
 
+from storage.orders import OrderRepository
 from tests.support.console import page_of
 from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of
 from tests.support.orders import Returns, an_order
-from tests.support.service import Json
+from tests.support.service import Json, Service, own_database
 
 ORDERS = "/api/orders"
 
@@ -71,6 +73,16 @@ async def test_orders_name_their_store(returns: Returns, facade: Facade, http: h
     first = await returns.create(next(iter(ids)), {"a": 1})
     for screen in ("orders", f"orders/{next(iter(ids))}", "returns", f"returns/{first}"):
         assert "Cameras &amp; Co" in await page_of(http, f"/console/{screen}", store=named), screen
+
+
+async def test_newest_orders_of_a_customer_are_those_in_the_stores(service: Service) -> None:
+    async with own_database(service.servers) as database:
+        for number, store in enumerate(("a", "b", "c", None)):
+            await database["orders"].insert_one(
+                {"_id": number, "customerId": "anna", "storeId": store, "modified": number}
+            )
+        newest = partial(OrderRepository(database).ids_of_customer, "anna", most=1)
+        assert [await newest(stores) for stores in (None, ["a", "b"], ["a"], ["d"])] == [[3], [1], [0], []]
 
 
 async def test_orders_show_if_they_prove_a_purchase(returns: Returns, http: httpx.AsyncClient) -> None:

@@ -172,6 +172,12 @@ async def test_no_reviews_for_other_stores(shops: Shops, fields: Json) -> None:
     assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [("/1/storeId", "other-store")]
 
 
+async def test_review_of_another_store_is_named(shops: Shops) -> None:
+    own, other = shops.reviews[shops.mine], shops.reviews[shops.other]
+    (error,) = (await shops.refused("POST", f"{REVIEWS}/approve", [own, own, other]))["errors"]
+    assert error == {"pointer": "", "code": "other-store", "message": f"The review {other} belongs to another store"}
+
+
 async def test_search_and_counts_exclude_other_stores(shops: Shops) -> None:
     search = {"entityIds": [shops.product]}
     page = body_of(await shops.bound.http.post(f"{REVIEWS}/search", json=search), dict)

@@ -56,6 +56,8 @@ async def test_search_names_ignored_fields(http: httpx.AsyncClient) -> None:
         ("POST", f"{REVIEWS}/r/images/{IMAGE}/hide", '{"reason": "x"}', ("", "unexpected-body")),
         ("POST", f"{RETURNS}/search", '{"responseGroup": false}', ("/responseGroup", "enum")),
         ("POST", f"{REVIEWS}/reviewList", '{"take": 1, "take": 1}', ("/take", "duplicate-field")),
+        ("POST", f"{REVIEWS}/counts", f'{{"reviewStatus": {[9] * 1_001}}}', ("/reviewStatus", "too-long")),
+        ("GET", "/metrics?name[]=up", "", ("/name[]", "unknown-parameter")),
         ("POST", f"{REVIEWS}/approve?reson=x", '["a"]', ("/reson", "unknown-parameter")),
         ("GET", "/api/audit?take=1&Take=1", "", ("/Take", "duplicate-parameter")),
     ],

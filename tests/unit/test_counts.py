@@ -1,6 +1,7 @@
 """Large counts are cached for a second, small ones are not."""
 
 import asyncio
+import tracemalloc
 
 import pytest
 
@@ -32,6 +33,18 @@ async def test_large_count_is_cached_for_a_second() -> None:
     assert await counts.of("others", count) == LARGE + 1
     clock.now += KEPT_S * 0.02
     assert await counts.of("all", count) == LARGE + 1
+
+
+async def test_large_searches_are_not_kept() -> None:
+    counts = LargeCounts(Clock())
+    tracemalloc.start()
+    try:
+        for n in range(50):
+            await counts.of(f"{n}" * 100_000, Counter(LARGE))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000
 
 
 async def test_small_count_is_not_cached() -> None:

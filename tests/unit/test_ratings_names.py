@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import text
 
-from domain.ratings_names import KEY_LENGTH, folded, list_key, position_in_search, search_keys
+from domain.ratings_names import KEY_LENGTH, folded, key_of, list_key, position_in_search, search_keys
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_folded(original: str, found: str) -> None:
 @given(text(), text(min_size=1))
 def test_object_is_found_by_id_and_from_each_word_of_its_name(name: str, id: str) -> None:
     keys = search_keys(name, id)
-    assert folded(id) in keys
+    assert key_of(id) in keys
     for word in folded(name).split()[:12]:
         assert any(key.startswith(word) for key in keys)
     assert all(len(key) <= KEY_LENGTH for key in keys)
@@ -32,6 +32,8 @@ def test_folding_is_idempotent(original: str) -> None:
 def test_keys() -> None:
     assert search_keys("Canon EOS R5", "camera-1") == ["camera 1", "canon eos r5", "eos r5", "r5"]
     assert search_keys(None, "camera-1") == ["camera 1"]
+    assert search_keys("!", "__") == ["__"]
+    assert list_key("!", "__") == "__"
     assert (list_key(None, "Camera-1"), list_key("Émile", "x")) == ("camera 1", "emile")
     found = sorted(["red camera", "camera bag", "camera"], key=lambda position: position_in_search("cam", position))
     assert found == ["camera", "camera bag", "red camera"]
