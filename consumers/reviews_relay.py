@@ -157,9 +157,10 @@ class _Flow:
         # Requests are ordered by time: a later one that is done covers those before it.
         if self.progress.republication is None and wanted and wanted > (self.progress.done or ""):
             self.progress = replace(self.progress, republication=Republication(wanted))
-        if self.progress.republication is None:
+        step = self.progress.republication
+        if step is None:
             return
-        async with aclosing(self._steps(self.progress.republication)) as steps:
+        async with aclosing(self._steps(step)) as steps:
             async for step in steps:
                 self.progress = replace(self.progress, republication=step)
                 if monotonic() > self.relayed_at + _POLL_S:

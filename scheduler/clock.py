@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Final
 
 import structlog
@@ -130,13 +131,19 @@ class ReminderClock:
         if self.next_run is None or (self._running is not None and not self._running.done()):
             return pause
         now = datetime.now(UTC)
+        following = next_time(self._cron, now)
         if self.next_run <= now:
-            self.next_run = next_time(self._cron, now)
-            self._running = asyncio.create_task(self._run(now))
+            self._running = asyncio.create_task(self._run())
+            self.next_run = following
+        # Planned by a clock that was ahead at that time.
+        self.next_run = min(self.next_run, following)
         return min(pause, (self.next_run - now).total_seconds())
 
-    async def _run(self, now: datetime) -> None:
+    async def _run(self) -> None:
+        began = monotonic()
         try:
+            # By its own clock, a scheduler days ahead would send reminders days early.
+            now = await self._leases.now()
             report = await self._job.run(now, self._may_go_on)
             if not self._may_go_on():
                 self._plan_repeat()
@@ -149,7 +156,7 @@ class ReminderClock:
             note_wait("scheduler", error, consequence="reminder run failed; it will be retried")
             self._plan_repeat()
             return
-        seconds = round((datetime.now(UTC) - now).total_seconds(), 3)
+        seconds = round(monotonic() - began, 3)
         counts: dict[str, object] = {"sent": report.reminders, "skipped": dict(report.skipped), "failed": report.failed}
         counts |= {"damaged": report.damaged, "is_cut": report.is_cut, "seconds": seconds}
         if report.is_failure:

@@ -9,6 +9,7 @@ from uuid import uuid4
 from pymongo import ReturnDocument
 
 from storage.database import Database, Document
+from storage.moments import server_time
 
 COLLECTION: Final = "leases"
 
@@ -49,6 +50,7 @@ class LeaseRepository:
     """Takes and releases leases. Only the server's time counts, so that clients' clocks don't matter."""
 
     def __init__(self, database: Database) -> None:
+        self._database = database
         self._leases = database[COLLECTION]
 
     async def take(self, name: str, holder: str, seconds: float) -> Hold | None:
@@ -72,9 +74,14 @@ class LeaseRepository:
             return None
         return Hold(found["isNew"], found["done"], found.get("cron"), found.get("scheduled"))
 
+    async def now(self) -> datetime:
+        """The server's time."""
+        return await server_time(self._database)
+
     async def note_done(self, name: str, at: datetime) -> None:
-        """Record, for the next holder of the lease, that the job was done as of this moment."""
-        await self._leases.update_one({"_id": name}, {"$max": {"done": at}})
+        """Record, for the next holder of the lease, that the job was done as of this moment, at most as of now."""
+        done = {"$max": ["$done", {"$min": [at, "$$NOW"]}]}
+        await self._leases.update_one({"_id": name}, [{"$set": {"done": done}}])
 
     async def note_schedule(self, name: str, cron: str | None) -> None:
         """Record the schedule that the job has from now on; recording the same one again changes nothing."""

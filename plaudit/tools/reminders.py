@@ -53,7 +53,7 @@ async def run_once(settings: Settings, out: Terminal, progress: Terminal, now: d
             at = now or datetime.now(UTC)
             report = await job.run(at)
             if not report.is_failure:
-                await LeaseRepository(database).note_done(REMINDERS, min(at, datetime.now(UTC)))
+                await LeaseRepository(database).note_done(REMINDERS, at)
     problems = {"failed": report.failed, "damaged": report.damaged}
     out.set_result({"enabled": True, "sent": report.reminders, "skipped": report.skipped, **problems})
     reasons = [*report.skipped.most_common(), *problems.items()]

@@ -206,12 +206,18 @@ async def test_leases(empty: tuple[Service, Database]) -> None:
     assert renewed == (False, hold.done, None, None)
     assert (await eventually(lambda: leases.take("job", "other", 600))) == (True, hold.done, None, None)
     assert await leases.take("job", holder, 600) is None
-    await leases.note_done("job", hold.done + DAY)
+    moment = hold.done + timedelta(milliseconds=1)
+    await leases.note_done("job", moment)
+    await leases.note_done("job", hold.done)
     await leases.note_schedule("job", "5 4 * * *")
     await leases.release("job", "other")
     schedule = await leases.schedule("job")
     assert schedule is not None
-    assert await leases.take("job", holder, 600) == (True, hold.done + DAY, "5 4 * * *", schedule.since)
+    assert await leases.take("job", holder, 600) == (True, moment, "5 4 * * *", schedule.since)
+    await leases.note_done("job", moment + 10 * DAY)
+    future = await leases.schedule("job")
+    assert future is not None
+    assert moment <= future.done <= await leases.now()
 
 
 async def test_process_releases_lease_when_stopped(empty: tuple[Service, Database]) -> None:

@@ -31,6 +31,11 @@ class Leases:
     is_new: bool = False
     cron: str | None = None
     since: datetime | None = None
+    ahead: timedelta = timedelta()
+    """The lead of this process's clock over that of the server."""
+
+    async def now(self) -> datetime:
+        return datetime.now(UTC) - self.ahead
 
     async def take(self, name: str, holder: str, seconds: float) -> Hold:
         if self.is_away:
@@ -64,9 +69,11 @@ class Job:
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
     runs: int = 0
     cut_off: int = 0
+    at: datetime | None = None
 
     async def run(self, now: datetime, may_go_on: Callable[[], bool]) -> RunReport:
         self.runs += 1
+        self.at = now
         while not self.may_end.is_set() and may_go_on():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.may_end.wait(), LEASE_S / 30)
@@ -115,11 +122,32 @@ async def test_failed_run_is_not_done_and_is_logged(report: RunReport, is_done: 
     clock = ReminderClock(cast(Any, job), cast(Any, None), cast(Any, leases), holder="a", lease_s=LEASE_S)
     clock._held_until = asyncio.get_running_loop().time() + 60
     with capture_logs() as logs:
-        await clock._run(now)
-    assert (leases.done == now) is is_done
+        await clock._run()
+    assert (leases.done == job.at) is is_done
     expected = ("info", "reminders sent") if is_done else ("error", "reminder run failed")
     assert [(entry["log_level"], entry["event"]) for entry in logs] == [expected]
     assert (logs[0]["failed"], logs[0]["damaged"], logs[0]["is_cut"]) == (report.failed, report.damaged, report.is_cut)
+
+
+async def test_run_uses_the_clock_of_the_server() -> None:
+    """By a clock that is ahead, it would send reminders early, for good, and seem to have run in the future."""
+    leases, job = Leases(done=datetime(2026, 1, 1, tzinfo=UTC), ahead=timedelta(days=10)), Job()
+    job.may_end.set()
+    clock = ReminderClock(cast(Any, job), cast(Any, None), cast(Any, leases), holder="a", lease_s=LEASE_S)
+    clock._held_until = asyncio.get_running_loop().time() + 60
+    await clock._run()
+    assert leases.done == job.at
+    assert leases.done < datetime.now(UTC) - timedelta(days=9)
+
+
+async def test_plan_of_a_clock_that_was_ahead_is_corrected() -> None:
+    leases, job = Leases(done=datetime.now(UTC)), Job()
+    clock = ReminderClock(cast(Any, job), cast(Any, None), cast(Any, leases), holder="a", lease_s=LEASE_S)
+    clock._cron = "*/15 * * * *"
+    clock.next_run = datetime.now(UTC) + timedelta(days=1)
+    clock._start_if_due()
+    assert clock.next_run <= datetime.now(UTC) + timedelta(minutes=15)
+    assert job.runs == 0
 
 
 def a_time(minutes_ago: float) -> str:
