@@ -114,9 +114,10 @@ export function report(shop, review) {
     event.preventDefault();
     if (isSending) return;
     isSending = true;
+    problem.textContent = '';
     const given = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
     const body = JSON.stringify({ reviewId: review.id, goodFaith: true, ...given });
-    if (body != attempt.body) attempt = { body, key: shop.random() };
+    if (body != attempt.body) attempt = { body, key: shop.hex() };
     try {
       await shop.send('/reports', body, { 'Idempotency-Key': attempt.key });
       const close = h('button', { click: () => dialog.close() }, say('close'));

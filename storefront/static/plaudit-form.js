@@ -37,14 +37,15 @@ function keep({ place }, words) {
 
 /**
  * The proof of work, as the service expects it; undefined if none is required, or no solution is found.
+ * @param {Shop} shop
  * @param {import('./types').Check | null} check
  */
-async function solve(check) {
+async function solve(shop, check) {
   if (!check) return;
   const { algorithm, challenge, salt, maxnumber, signature } = check;
   const hash = async (/** @type {number} */ number) => {
     const digest = new Uint8Array(await crypto.subtle.digest(algorithm, new TextEncoder().encode(salt + number)));
-    return [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('') == challenge;
+    return shop.hex(digest) == challenge;
   };
   for (let from = 0; from <= maxnumber; from += SLICE) {
     const found = await Promise.all([...Array(SLICE).keys()].map((at) => hash(from + at)));
@@ -103,7 +104,7 @@ function photosOf(shop, current, changed, isSending) {
     };
     if (uploads.size >= most) return tell(say('tooMany', { n: most }), 'wrong');
     const isTooLarge = file.size > mostImageBytes;
-    const headers = { 'Content-Type': 'application/octet-stream', ...WAIT, 'Idempotency-Key': shop.random() };
+    const headers = { 'Content-Type': 'application/octet-stream', ...WAIT, 'Idempotency-Key': shop.hex() };
     async function send() {
       if (!uploads.has(row)) return;
       tell(say('uploading'));
@@ -215,7 +216,7 @@ export async function open(shop, place, failures) {
     h('div', { class: 'row' }, h('button', { class: 'main' }, say('send')), state));
 
   /** The proof of work, computed once. */
-  const proof = () => (solving ??= solve(form.check));
+  const proof = () => (solving ??= solve(shop, form.check));
 
   /** Store the draft. A form that was replaced by another one doesn't overwrite its draft. */
   function save() {
@@ -237,15 +238,16 @@ export async function open(shop, place, failures) {
    */
   async function deliver(isAgain) {
     try {
-      const words = written();
       const check = await proof();
-      const images = await photos.ids();
-      const said = { ...words, rating: +words.rating, images, token: shop.token || null };
       await sleep(opened + form.leastSeconds * 1000 - Date.now());
+      const images = await photos.ids();
+      /** Only now: the fields can be changed while a photo is being uploaded. */
+      const words = written();
+      const said = { ...words, rating: +words.rating, images, token: shop.token || null };
       /** By now another form may have the draft, and send it. */
       if (!isOurs()) throw Error();
       const body = JSON.stringify(said);
-      if (body != attempt.body) attempt = { body, key: shop.random() };
+      if (body != attempt.body) attempt = { body, key: shop.hex() };
       save();
       const all = JSON.stringify({ ...said, stamp: form.stamp, check });
       return await shop.send('/reviews', all, { ...WAIT, 'Idempotency-Key': attempt.key });
@@ -273,7 +275,7 @@ export async function open(shop, place, failures) {
       const thanks = h('p', { tabindex: -1, role: 'status' }, say('thanks'));
       place.replaceChildren(thanks);
       thanks.focus();
-      shop.fire('submitted', { id: answer.ids?.[0], rating: +written().rating });
+      shop.fire('submitted', { id: answer.ids?.[0], rating: JSON.parse(attempt.body).rating });
     } catch (error) {
       state.textContent = '';
       problems.append(...shop.problems(error).map((text) => h('p', {}, text)));

@@ -118,9 +118,8 @@ function shopOf(element, box) {
       const address = path[0] == '/' ? `/${place}${path}` : '/' + path;
       const signal = AbortSignal.timeout(PATIENCE_MS);
       const response = await fetch(`${service}/storefront/v1${address}`, { credentials: 'omit', signal, ...options });
-      const body = await response.json().catch(() => ({}));
-      if (!response.ok) throw Object.assign(new Error(body.detail), body, { status: response.status });
-      return body;
+      if (response.ok) return response.json();
+      throw Object.assign(Error(), await response.json().catch(() => {}), { status: response.status });
     },
     send(path, body, headers, method = 'POST') {
       return shop.ask(path, { method, body, headers: { 'Content-Type': 'application/json', ...headers } });
@@ -140,8 +139,8 @@ function shopOf(element, box) {
       const other = 'status.' + status;
       return (known.length ? known : [other in shop.words ? other : 'problem']).map((key) => shop.say(key));
     },
-    random: () =>
-      [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join(''),
+    hex: (bytes = crypto.getRandomValues(new Uint8Array(16))) =>
+      [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join(''),
     fire(name, detail) {
       element.dispatchEvent(new CustomEvent('plaudit:' + name, { bubbles: true, composed: true, detail }));
     },
@@ -178,7 +177,7 @@ function votes(shop, review, complain) {
     const helpful = before === choice ? undefined : choice;
     complain('');
     choose(helpful);
-    const voter = kept(VOTER) ?? shop.random();
+    const voter = kept(VOTER) ?? shop.hex();
     keep(VOTER, voter);
     try {
       await shop.send('/votes', JSON.stringify({ reviewId: review.id, helpful, voter }), {},
@@ -322,6 +321,7 @@ function listOf(shop) {
     } catch {
       if (mine != turn) return;
       after || items.replaceChildren();
+      if (note.querySelector(':focus')) order.focus();
       note.replaceChildren(say('failed'), ' ', h('button', { class: 'plain', click: load }, say('retry')));
       shop.tell(say('failed'));
     }
@@ -447,12 +447,13 @@ class PlauditReviews extends HTMLElement {
   /** @param {string} language @param {string} dir */
   #show(language, dir) {
     const bones = [...Array(6)].map(() => h('div', { class: 'bone' }));
-    const box = h('section', { lang: language, dir, 'aria-busy': true }, ...bones);
+    const box = h('section', { lang: language, dir, tabindex: -1, 'aria-busy': true }, ...bones);
     this.#root.adoptedStyleSheets = [SHEET];
     this.#root.replaceChildren(box);
     this.#box = box;
     /** Attributes that are changed together cause one request. */
     queueMicrotask(() => this.#box == box && this.#fill(box));
+    return box;
   }
 
   attributeChangedCallback() {
@@ -469,7 +470,7 @@ class PlauditReviews extends HTMLElement {
     box.ariaBusy = null;
     if (!found) {
       await words.catch(() => {});
-      const again = h('button', { class: 'plain', click: () => this.#show(box.lang, box.dir) }, shop.say('retry'));
+      const again = h('button', { class: 'plain', click: () => this.#show(box.lang, box.dir).focus() }, shop.say('retry'));
       box.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('failed'), ' ', again));
       return;
     }

@@ -93,6 +93,7 @@ export interface Shop {
   /** What went wrong, in the language of the page: by the codes that are known, else by the status. */
   problems(problem: any): string[];
   /** An id that nobody else has. */
-  random(): string;
+  /** Bytes, by default 16 random ones, in hexadecimal digits. */
+  hex(bytes?: Uint8Array): string;
   fire(name: string, detail: unknown): void;
 }

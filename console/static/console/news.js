@@ -1,6 +1,6 @@
 // Server-sent events about the reviews of the queue: news.
 
-import { all, asked, create, fromTheTop, one, send, signIn } from "./page.js";
+import { asked, create, fromTheTop, one, send, signIn } from "./page.js";
 import { SKEW_MS } from "./row.js";
 
 const AT_ONCE_MS = 1_000;
@@ -20,6 +20,7 @@ class Fresh {
     this.heard = new Set();
     this.fresh = new Set();
     this.drawn = 0;
+    this.link = create("a");
     this.isRefused = false;
   }
 
@@ -27,8 +28,10 @@ class Fresh {
     const { size } = this.fresh;
     if (size === this.drawn) return;
     this.drawn = size;
-    const link = create("a", { href: fromTheTop(), textContent: `${size} new review${size > 1 ? "s" : ""}` });
-    this.place.replaceChildren(...all(".signed-out", this.place), ...(size ? [link] : []));
+    // The same link, as it may have the focus.
+    Object.assign(this.link, { href: fromTheTop(), textContent: `${size} new review${size > 1 ? "s" : ""}` });
+    if (!size) this.link.remove();
+    else if (!this.link.isConnected) this.place.append(this.link);
   }
 
   tell(ids) {

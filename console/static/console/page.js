@@ -15,17 +15,11 @@ const ask = (address, options) =>
 
 /** Post a form. Returns the JSON answer, or throws an Error with a message to show. */
 export async function send(address, fields) {
-  let response;
-  try {
-    response = await ask(address, { method: "POST", body: new URLSearchParams(fields) });
-  } catch {
-    throw new Error("The service is unavailable. Decide again later.");
-  }
-  if (!response.headers.get("content-type")?.includes("json")) {
-    throw new Error("The response can't be read. Reload this page.");
-  }
-  const told = await response.json();
-  if (!response.ok) throw new Error(told.message);
+  const failed = (message) => () => { throw new Error(message); };
+  const response = await ask(address, { method: "POST", body: new URLSearchParams(fields) })
+    .catch(failed("The service is unavailable. Decide again later."));
+  const told = await response.json().catch(failed("The response can't be read. Reload this page."));
+  if (!response.ok) throw new Error(told.message ?? told.detail);
   return told;
 }
 
