@@ -14,7 +14,7 @@ from storage import outbox
 from storage.backlog import PARKED
 from storage.database import Database
 from storage.durability import is_router
-from storage.indexes import all_indexes, is_as_wanted, superseded
+from storage.indexes import all_indexes, finished_indexes, is_as_wanted, replaced_indexes, superseded
 from storage.leases import REMINDERS, LeaseRepository
 from storage.mending import SHAPES, Mender
 from storage.schema import SchemaMarks
@@ -76,11 +76,12 @@ async def _indexes(database: Database, remember_days: int) -> AsyncIterator[Find
     count = 0
     obsolete = superseded(await SchemaMarks(database).load())
     for collection, models in all_indexes(remember_days).items():
-        there = await database[collection].index_information()
+        there = await finished_indexes(database[collection])
         obsolete_found += [f"{collection}.{name}" for name in obsolete.get(collection, ()) if name in there]
         for model in models:
             count += 1
             name = f"{collection}.{model.document['name']}"
+            obsolete_found += [f"{collection}.{each}" for each in replaced_indexes(there, model)]
             if any(is_as_wanted(found, model) for found in there.values()):
                 continue
             (different if model.document["name"] in there else missing).append(name)

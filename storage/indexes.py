@@ -43,7 +43,10 @@ _REPLACEMENT_SUFFIX: Final = "~"
 """The suffix of an index that replaces one of the same name: MongoDB doesn't allow two with one name."""
 
 _UNAUTHORIZED: Final = 13
+_NO_COLLECTION: Final = 26
 _INDEX_NOT_FOUND: Final = 27
+_MOST_INDEXES: Final = 100
+"""More than the 64 that MongoDB allows for a collection."""
 
 
 class IndexNotMadeError(Exception):
@@ -78,12 +81,35 @@ def superseded(mark: SchemaMark) -> dict[str, Collection[str]]:
     }
 
 
+async def finished_indexes(collection: AsyncCollection[Document]) -> dict[str, Document]:
+    """The indexes by name, without those that are still being built. To create one of these again waits for it."""
+    listing: Document = {"listIndexes": collection.name, "cursor": {"batchSize": _MOST_INDEXES}}
+    try:
+        found = await collection.database.command({**listing, "includeBuildUUIDs": True})
+    except OperationFailure as error:
+        if error.code != _NO_COLLECTION:
+            raise
+        return {}
+    finished = [each for each in found["cursor"]["firstBatch"] if "buildUUID" not in each]
+    return {each["name"]: {**each, "key": list(each["key"].items())} for each in finished}
+
+
+def replaced_indexes(there: Mapping[str, Mapping[str, Any]], model: IndexModel) -> list[str]:
+    """The names of indexes that an index as wanted has replaced, and that are left if that was interrupted."""
+    if not any(is_as_wanted(found, model) for found in there.values()):
+        return []
+    name = model.document["name"]
+    pair = (name, f"{name}{_REPLACEMENT_SUFFIX}")
+    return [each for each in pair if each in there and not is_as_wanted(there[each], model)]
+
+
 async def _adapt(collection: AsyncCollection[Document], wanted: Sequence[IndexModel]) -> None:
-    there = await collection.index_information()
+    there = await finished_indexes(collection)
     missing: list[IndexModel] = []
     replaced: list[str] = []
     for model in wanted:
         if any(is_as_wanted(found, model) for found in there.values()):
+            replaced += replaced_indexes(there, model)
             continue
         name = model.document["name"]
         # It may itself have replaced an index before.

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from importlib.metadata import version
 from typing import Final
 
-import pymongo
 import structlog
 import uvicorn
 from fastapi import FastAPI
@@ -51,7 +50,6 @@ _WAITS_S: Final = 3.0
 """Seconds of these after which requests stop waiting for the outcomes of commands."""
 
 _RATE_WITH_AUTHENTICATION: Final = 500.0
-_INDEXES_S: Final = 86_400.0
 _SPARE_FILES: Final = 256
 """File descriptors for servers, logs and the like, in addition to those of client connections."""
 
@@ -153,13 +151,11 @@ def _uvicorn_config(app: FastAPI, http: HttpSettings) -> uvicorn.Config:
 
 
 async def _prepare(settings: Settings, database: Database, publisher: Publisher) -> None:
-    # Building the indexes of a large collection takes longer than queries may.
     publisher.has_places = await has_places(database)
-    with pymongo.timeout(_INDEXES_S):
-        try:
-            await prepare_servers(settings, database)
-        except IndexNotMadeError as error:
-            log.error("served without an index, slowly", error=str(error))
+    try:
+        await prepare_servers(settings, database)
+    except IndexNotMadeError as error:
+        log.error("served without an index, slowly", error=str(error))
 
 
 def _refusal(preparing: asyncio.Task[None]) -> Exception | None:

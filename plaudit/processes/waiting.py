@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar
 
+import pymongo
 import structlog
 from aiokafka.admin import AIOKafkaAdminClient
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential_jitter
@@ -40,6 +41,9 @@ _FIRST_WARNED_ATTEMPT: Final = 4
 _QUIET_S: Final = 10.0
 """Seconds after which an unanswered attempt is logged: a server may accept connections and never answer."""
 
+_INDEXES_S: Final = 86_400.0
+"""Seconds that the indexes of a large collection may take: longer than other commands."""
+
 _IN_METRICS: Final = {"MongoDB": "mongodb", "Kafka": "kafka", "the image store": "images"}
 
 _ADVICE: Final = "`plaudit doctor` shows what is wrong; Ctrl-C or SIGTERM stops waiting"
@@ -59,7 +63,9 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
 
     async def make_indexes() -> IndexNotMadeError | None:
         try:
-            await ensure_indexes(database, remember_days=settings.remember_days)
+            # If the client gave up earlier, MongoDB would go on, and the index would be taken for finished.
+            with pymongo.timeout(_INDEXES_S):
+                await ensure_indexes(database, remember_days=settings.remember_days)
         except IndexNotMadeError as error:
             return error
         return None

@@ -1,5 +1,6 @@
 """Indexes follow the settings and the version, without stopping the service."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,11 @@ from pymongo import DESCENDING, IndexModel
 
 from storage.feedback_reports import COLLECTION as REPORTS
 from storage.feedback_reports import reported_reviews
-from storage.indexes import IndexNotMadeError, all_indexes, ensure_indexes, is_as_wanted
+from storage.indexes import IndexNotMadeError, all_indexes, ensure_indexes, finished_indexes, is_as_wanted
 from storage.mails import COLLECTION as MAILS
 from tests.support.doctor import examined
 from tests.support.service import Servers, Service
+from tests.support.waiting import eventually
 
 
 @pytest.mark.long
@@ -46,6 +48,48 @@ async def test_differing_indexes_are_replaced_without_duplicates(servers: Server
                 matching = [[name for name, found in indexes.items() if is_as_wanted(found, model)] for model in models]
                 assert [len(names) for names in matching] == [1] * len(models)
                 assert set(indexes) - {"_id_"} == {name for names in matching for name in names}
+
+
+@pytest.mark.long
+async def test_interrupted_replacement_is_completed(servers: Servers, tmp_path: Path) -> None:
+    """The process was killed after it had created the new index, or may not drop the old one."""
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    async with service.mongo() as database:
+        (newest,) = [model for model in all_indexes(7)["reviews"] if model.document["name"] == "newest"]
+        await database["reviews"].drop_index("newest")
+        await database["reviews"].create_index([("createdDate", DESCENDING)], name="newest")
+        await database["reviews"].create_index(list(newest.document["key"].items()), name="newest~")
+        assert "warn indexes obsolete, from an earlier version: reviews.newest" in await examined(service)
+        await service.run("init")
+        indexes = await database["reviews"].index_information()
+        assert "newest~" in indexes
+        assert "newest" not in indexes
+
+
+@pytest.mark.long
+async def test_unfinished_index_is_waited_for(servers: Servers, tmp_path: Path) -> None:
+    async with Service(servers, tmp_path).mongo() as database:
+        reviews = database["reviews"]
+        await reviews.insert_many([{"_id": f"{n}", "entityId": f"{n:0200}"} for n in range(100_000)])
+        building = asyncio.create_task(ensure_indexes(database, remember_days=7))
+        async with database.client.start_session() as session, await session.start_transaction():
+            listing = {"listIndexes": "reviews", "cursor": {}, "includeBuildUUIDs": True}
+
+            async def is_being_built() -> bool:
+                found = (await database.command(listing))["cursor"]["firstBatch"]
+                return any("buildUUID" in each for each in found)
+
+            await eventually(is_being_built, pause_s=0.01)
+            # A build isn't finished before this transaction is over.
+            await reviews.insert_one({"_id": "another"}, session=session)
+            again = asyncio.create_task(ensure_indexes(database, remember_days=7))
+            done, _ = await asyncio.wait([building, again], timeout=2)
+            assert not done
+            assert (await finished_indexes(reviews)).keys() == {"_id_"}
+            await session.abort_transaction()
+        await asyncio.gather(building, again)
+        assert "newest" in await finished_indexes(reviews)
 
 
 async def test_queries_use_replaced_index(servers: Servers, tmp_path: Path) -> None:
