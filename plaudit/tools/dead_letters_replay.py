@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+from domain.commands import Outcome
 from domain.quantities import quantity
 from messaging.dead_letters_replays import (
     LetterState,
@@ -106,6 +107,8 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
     for reason, text in _LEFT_OUT.items():
         if left_out[reason]:
             out.print(f"Left out {quantity(left_out[reason], 'dead letter')} {text}")
+    if options.wanted.names_letters and any(reason.outcome is Outcome.REFUSED for reason in +left_out):
+        raise CommandError("Not all of the named letters were replayed.")
 
 
 def _check_mended(mended: bytes, topic: Topic) -> None:

@@ -79,10 +79,10 @@ async def test_newest_orders_of_a_customer_are_those_in_the_stores(service: Serv
     async with own_database(service.servers) as database:
         for number, store in enumerate(("a", "b", "c", None)):
             await database["orders"].insert_one(
-                {"_id": number, "customerId": "anna", "storeId": store, "modified": number}
+                {"_id": f"{number}", "customerId": "anna", "storeId": store, "modified": number}
             )
         newest = partial(OrderRepository(database).ids_of_customer, "anna", most=1)
-        assert [await newest(stores) for stores in (None, ["a", "b"], ["a"], ["d"])] == [[3], [1], [0], []]
+        assert [await newest(stores) for stores in (None, ["a", "b"], ["a"], ["d"])] == [["3"], ["1"], ["0"], []]
 
 
 async def test_orders_show_if_they_prove_a_purchase(returns: Returns, http: httpx.AsyncClient) -> None:

@@ -83,6 +83,9 @@ async def test_letter_that_comes_during_an_erasure_is_not_replayed(
     shown = (await own_service.run("dlq", "replay")).stdout
     assert "Replayed 0 dead letters" in shown
     assert "Left out 2 dead letters with data of people who have been erased" in shown
+    (letter,) = await own_service.records("review-submissions.dlq")
+    ended = await own_service.run("dlq", "replay", f"review-submissions/{letter.partition}/{letter.offset}", code=1)
+    assert "Not all of the named letters were replayed" in ended.stderr
 
 
 async def test_waiting_return_whose_order_comes_meanwhile_is_erased(

@@ -1,5 +1,6 @@
 """The chart renders its values, and refuses unknown or inconsistent ones; needs Helm."""
 
+import fcntl
 import json
 import os
 import re
@@ -314,11 +315,49 @@ def notes(values: Path, *others: str) -> str:
     return made.stdout.partition("\nNOTES:\n")[2]
 
 
+def script_of(job: str, folder: Path, *options: str) -> str:
+    """The shell script of a job, with its temporary files in this folder."""
+    made = rendered(VALUES["production"], *options).named("CronJob", f"{RELEASE}-{job}")
+    (script,) = containers(made["spec"]["jobTemplate"]["spec"]["template"])[0]["args"]
+    return str(script).replace("/tmp/", f"{folder}/")  # noqa: S108 - that of the container
+
+
+def test_backup_leaves_the_dump_of_another_one_alone(tmp_path: Path) -> None:
+    backups = tmp_path / "backup"
+    backups.mkdir()
+    (backups / "plaudit-20260104T000000Z.archive.gz.part").touch()
+    script = script_of("backup", tmp_path)
+    with (backups / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        environment = {"PATH": os.environ["PATH"], "URI": "mongodb://m"}
+        ended = subprocess.run(
+            ["sh", "-euc", script], cwd=backups, env=environment, check=False, capture_output=True, text=True
+        )
+    assert (ended.returncode, ended.stdout) == (1, "Another backup is running\n")
+    assert {file.name for file in backups.iterdir()} == {".lock", "plaudit-20260104T000000Z.archive.gz.part"}
+
+
+def test_restore_without_a_dump_is_refused(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "URI": "mongodb://m"}
+    script = script_of("restore", tmp_path, "backup.restore=plaudit-20260104T000000Z.archive.gz")
+    ended = subprocess.run(
+        ["sh", "-euc", script], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout) == (1, "There is no dump plaudit-20260104T000000Z.archive.gz\n")
+
+
+@pytest.mark.parametrize("name", ["", "shop"])
+def test_jobs_use_the_existing_service_account(name: str) -> None:
+    made = rendered(VALUES["production"], f"serviceAccount.name={name}")
+    jobs = [each["spec"] for each in made.documents if each["kind"] == "Job"]
+    jobs += [each["spec"]["jobTemplate"]["spec"] for each in made.documents if each["kind"] == "CronJob"]
+    assert len(jobs) == 3
+    assert [each["template"]["spec"].get("serviceAccountName", "") for each in jobs] == [name] * 3
+
+
 @pytest.mark.parametrize("has_room", [True, False])
 def test_expired_backups_make_room_for_the_next(tmp_path: Path, has_room: bool) -> None:
-    made = rendered(VALUES["production"], "backup.keepDays=7")
-    job = made.named("CronJob", f"{RELEASE}-backup")["spec"]["jobTemplate"]["spec"]["template"]
-    (script,) = containers(job)[0]["args"]
+    script = script_of("backup", tmp_path, "backup.keepDays=7")
     backups, mongodump = tmp_path / "backup", tmp_path / "bin" / "mongodump"
     for folder in (backups, mongodump.parent):
         folder.mkdir()
@@ -332,9 +371,8 @@ def test_expired_backups_make_room_for_the_next(tmp_path: Path, has_room: bool) 
         (backups / name).touch()
         os.utime(backups / name, (0, 0))
     environment = {"PATH": f"{mongodump.parent}:{os.environ['PATH']}", "URI": "mongodb://m", "ROOM": str(1 + has_room)}
-    script = script.replace("/tmp/", f"{tmp_path}/")  # noqa: S108 - that of the container
     result = subprocess.run(["sh", "-euc", script], cwd=backups, env=environment, check=False)
-    (left,) = [file.name for file in backups.iterdir()]
+    (left,) = [file.name for file in backups.iterdir() if file.name != ".lock"]
     # The newest backup is kept, regardless of its age, until the next one is complete.
     assert (result.returncode == 0, left == old[-1]) == (has_room, not has_room)
 

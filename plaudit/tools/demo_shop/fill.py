@@ -20,6 +20,7 @@ from messaging.envelope import Envelope
 from messaging.kafka.publisher import Publisher
 from plaudit.config import Settings
 from plaudit.errors import CommandError
+from plaudit.processes.connections import connected
 from plaudit.terminal import Terminal
 from plaudit.tools.demo import service_at
 from plaudit.tools.demo_shop.messages import DemoMessages
@@ -43,12 +44,8 @@ async def run_fill(settings: Settings, out: Terminal, count: int) -> None:
     reviews and their ratings are stored. Raises CommandError: the service isn't available, or takes too long.
     """
     address = settings.http_address()
-    publisher = Publisher(settings.kafka_connection())
-    try:
-        async with service_at(address) as client:
-            await _Fill(client, publisher, settings, out).run(count)
-    finally:
-        await publisher.stop()
+    async with connected(settings) as (_, publisher), service_at(address) as client:
+        await _Fill(client, publisher, settings, out).run(count)
     out.set_result({"address": f"{address}/demo", "reviews": count})
     out.print(f"The shop is open: {address}/demo", style="bold")
 
