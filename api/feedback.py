@@ -12,7 +12,7 @@ from api import examples
 from api.auth.permissions import Moderator, Replier, Reporter, Voter
 from api.commands import Command, Commanded, Earlier, carry_out, command_answers, earlier_attempt
 from api.services import Injected, Services
-from api.stores.bounds import check_author, check_reviews, stores_of
+from api.stores.bounds import check_author, check_review, stores_of
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.paging import DEFAULT_TAKE, Skip, Take, the_one_given, total_count
@@ -167,7 +167,7 @@ async def list_reports(
 async def _reply(
     services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, fields: dict[str, Any]
 ) -> Response:
-    await check_reviews(services, caller, [id])
+    await check_review(services, caller, id)
     return await send_feedback(services, caller, command, id, action, {**fields, "moderator": caller.subject})
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from api.auth.permissions import Moderator, ReviewAuthor, Visitor
 from api.commands import Command, Commanded, Reason, begin_command, carry_out, command_answers
 from api.services import Injected, Services
-from api.stores.bounds import check_author, check_reviews, stores_of
+from api.stores.bounds import check_author, check_review, stores_of
 from api.web.concurrency import take_room
 from api.web.documents import OPEN_TO_STRANGERS, problems
 from api.web.problems import ProblemError, ProblemKind
@@ -159,7 +159,7 @@ async def show(
 async def _set_visibility(
     services: Services, caller: Caller, command: Command, action: str, id: str, image_id: str, reason: str | None
 ) -> Response:
-    await check_reviews(services, caller, [id])
+    await check_review(services, caller, id)
     fields = {
         "action": action,
         "imageId": image_id,

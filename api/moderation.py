@@ -109,7 +109,7 @@ async def _moderate(
 ) -> Response:
     """Publish one message for each review, so that commands about one review keep their order."""
     ids, texts = list(dict.fromkeys(reviews.ids)), reviews.text_hashes or {}
-    await check_reviews(services, caller, ids)
+    await check_reviews(services, caller, reviews.ids, reviews.pointer)
     status = expected.label if expected is not None else None
     fields = {
         "action": action,

@@ -20,6 +20,18 @@ class NamedReviews(ClosedMessage):
     ids: Annotated[list[StoredId], Field(max_length=MAX_ITEMS, default_factory=list)]
     text_hashes: TextHashes = None
 
+    def pointer(self, index: int) -> str:
+        """The JSON pointer to the id with this index."""
+        return f"/ids/{index}"
+
+
+class ListedReviews(NamedReviews):
+    """Reviews that an array of ids names."""
+
+    def pointer(self, index: int) -> str:
+        """The JSON pointer to the id with this index."""
+        return f"/{index}"
+
 
 _NAMED: Final[TypeAdapter[NamedReviews]] = TypeAdapter(NamedReviews)
 _IDS: Final[TypeAdapter[list[str]]] = TypeAdapter(Annotated[list[StoredId], Field(min_length=1, max_length=MAX_ITEMS)])
@@ -40,7 +52,7 @@ class NamedReviewsBody(JsonBody[NamedReviews]):
     def read(self, body: bytes) -> Read[NamedReviews]:
         """The reviews that the body names, at least one. Raises ProblemError."""
         if without_bom(body).lstrip()[:1] != b"{":
-            return Read(NamedReviews(ids=read_json(self._ids, body).content))
+            return Read(ListedReviews(ids=read_json(self._ids, body).content))
         return Read(_checked(super().read(body).content))
 
 

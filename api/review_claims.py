@@ -10,7 +10,7 @@ from starlette.responses import Response
 from api import examples
 from api.auth.permissions import Moderator
 from api.services import Injected
-from api.stores.bounds import check_reviews
+from api.stores.bounds import check_review
 from api.web.bodies import JsonBody
 from api.web.documents import problems
 from api.web.problems import ProblemKind, not_found
@@ -44,7 +44,7 @@ async def claim(
 ) -> Response:
     """Show other moderators that you are looking at a review. A claim is advisory: it stops nobody from deciding, is
     shown for two minutes, and ends with any decision."""
-    await check_reviews(services, caller, [id])
+    await check_review(services, caller, id)
     review = await services.reviews.get(id)
     if review is None:
         raise not_found("review")

@@ -1,6 +1,6 @@
 """Checks of a caller's bounds: its stores, and the authors that it may write as."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -65,16 +65,20 @@ def check_submissions(
         raise ProblemError(ProblemKind.FORBIDDEN, f"{errors[0]['message']}. Nothing was accepted.", errors)
 
 
-async def check_reviews(services: Services, caller: Caller, ids: Sequence[str]) -> None:
+async def check_review(services: Services, caller: Caller, id: str) -> None:
+    """Raise ProblemError if the review that the path names belongs to another store; otherwise as `check_reviews`."""
+    await check_reviews(services, caller, [id], lambda _: "")
+
+
+async def check_reviews(services: Services, caller: Caller, ids: Sequence[str], pointer: Callable[[int], str]) -> None:
     """Raise ProblemError if one of these reviews belongs to another store. Unknown ones pass: their command carries the
-    caller's stores, and is decided once they are known."""
+    caller's stores, and is decided once they are known. `pointer` tells where the request names an id, by its index."""
     if caller.stores is None:
         return
     stores = await services.reviews.store_ids(ids)
     errors: list[ItemError] = [
-        # Ids come in bodies of several shapes, in paths and in queries: the message names them, not the pointer.
-        {"pointer": "", "code": "other-store", "message": f"The review {id} belongs to another store"}
-        for id in ids
+        {"pointer": pointer(index), "code": "other-store", "message": "This review belongs to another store"}
+        for index, id in enumerate(ids)
         if id in stores and not caller.may_touch(stores[id])
     ]
     if errors:

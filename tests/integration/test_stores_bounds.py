@@ -172,10 +172,14 @@ async def test_no_reviews_for_other_stores(shops: Shops, fields: Json) -> None:
     assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [("/1/storeId", "other-store")]
 
 
-async def test_review_of_another_store_is_named(shops: Shops) -> None:
+async def test_errors_point_to_the_review_of_another_store(shops: Shops) -> None:
     own, other = shops.reviews[shops.mine], shops.reviews[shops.other]
-    (error,) = (await shops.refused("POST", f"{REVIEWS}/approve", [own, own, other]))["errors"]
-    assert error == {"pointer": "", "code": "other-store", "message": f"The review {other} belongs to another store"}
+    ids = [own, own, other]
+    for body, pointer in ((ids, "/2"), ({"ids": ids}, "/ids/2")):
+        (error,) = (await shops.refused("POST", f"{REVIEWS}/approve", body))["errors"]
+        assert (error["pointer"], error["code"]) == (pointer, "other-store")
+    (error,) = (await shops.refused("POST", f"{REVIEWS}/{other}/reply", {"text": "Thanks."}))["errors"]
+    assert error["pointer"] == ""
 
 
 async def test_search_and_counts_exclude_other_stores(shops: Shops) -> None:
