@@ -1,0 +1,85 @@
+"""The widget when an answer breaks off, and when a shopper goes on writing while a photo is uploaded."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, Route, expect
+
+from tests.support.chromium import Watch, opened
+from tests.support.facade import new_id
+from tests.support.images import picture
+from tests.support.service import Servers
+from tests.support.waiting import eventually
+from tests.support.widget import Filled, filled_service, open_form, shopping, titles, until_loaded
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Filled]:
+    async with filled_service(servers, tmp_path_factory.mktemp("failures")) as filled:
+        yield filled
+
+
+async def break_off(route: Route) -> None:
+    """Answer with success and half a body, as a connection that breaks does."""
+    await route.fulfill(status=200, content_type="application/json", body='{"results": [{"id": "a"')
+
+
+async def is_focus_inside(page: Page) -> bool:
+    """True if the focus is in the widget."""
+    return bool(await page.evaluate("document.activeElement.localName == 'plaudit-reviews'"))
+
+
+@pytest.mark.parametrize("path", ["/summary", "/reviews?*", "/languages/en.json?*"])
+async def test_broken_answer_can_be_retried(browser: Browser, filled: Filled, path: str) -> None:
+    address = filled.show(f"/broken-{new_id()}")
+    async with opened(browser, address, Watch()) as page:
+        await page.route(f"**{path}", break_off)
+        await page.goto(address)
+        again = page.get_by_role("button", name="Try again")
+        await again.wait_for()
+        await page.unroute(f"**{path}")
+        await again.press("Enter")
+        await until_loaded(page)
+        assert await is_focus_inside(page)
+
+
+async def test_broken_page_leaves_the_reviews_before_it(browser: Browser, filled: Filled) -> None:
+    async with shopping(browser, filled.show("/half")) as page:
+        await until_loaded(page)
+        behind = "**/reviews?*after=*"
+        await page.route(behind, break_off)
+        await page.get_by_role("button", name="Show more reviews").click()
+        again = page.get_by_role("button", name="Try again")
+        for _ in range(2):
+            await again.press("Enter")
+            await eventually(lambda: is_focus_inside(page))
+        await expect(titles(page)).to_have_count(10)
+        await page.unroute(behind)
+        await again.click()
+        await expect(titles(page)).to_have_count(15)
+
+
+async def test_words_written_while_a_photo_is_uploaded_are_sent(browser: Browser, filled: Filled) -> None:
+    coming: asyncio.Queue[Route] = asyncio.Queue()
+    file: Any = {"name": "1.png", "mimeType": "image/png", "buffer": picture()}
+    async with shopping(browser, filled.show("/writing-on", new_id("camera"))) as page:
+        form = await open_form(page)
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        text = form.get_by_label("Your review")
+        await text.fill("It is teh best.")
+        await page.route("**/images?*", coming.put)
+        await form.get_by_label("photos").set_input_files([file])
+        upload = await coming.get()
+        await form.get_by_role("button", name="Send review").click()
+        await form.get_by_text("Sending").wait_for()
+        await text.fill("It is the best.")
+        async with page.expect_request("**/Product/*/reviews") as sent:
+            await upload.continue_()
+        body = (await sent.value).post_data_json
+        assert body is not None
+        assert body["review"] == "It is the best."
+        await page.get_by_text("Thank you").wait_for()
