@@ -1,6 +1,7 @@
 """Compares what the service shows with what the model expects.
 
-It reads the HTTP API, the published topics, the stored reviews (for the topic of reviews) and the schedulers' logs.
+It reads the HTTP API, the published topics and the schedulers' logs; in the database the stored reviews (for the topic
+of reviews), the audit log, and what must not be left behind.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from tests.chaos.clients import Http, Ledger
+from tests.chaos.exactly_once import Change, announced, logged, wrong_entries, wrong_events
 from tests.chaos.feedback import shown_in
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.generator import RETURNS, REVIEWS
@@ -81,6 +83,7 @@ class Checker:
                 *await self.compare_mails(),
                 *await self.compare_dead_letters(),
                 *await self.compare_events(),
+                *await self.compare_audit(),
                 *self.check_single_scheduler(),
             ]
             found += [
@@ -302,7 +305,8 @@ class Checker:
         """Events announce every refusal, every current rating, and the fate of reviews and returns. A repeat is no
         difference."""
         events: dict[str, list[Json]] = defaultdict(list)
-        for record in await self.fleet.service.records("events"):
+        records = await self.fleet.service.records("events")
+        for record in records:
             events[kind_of(record)].append(json.loads(record.value))
         pages = self.pages(SEARCH, storeId=ONE_EACH_STORE, sort="createdDate:asc")
         winners = {row["id"] async for row in pages}
@@ -310,7 +314,17 @@ class Checker:
             *self.compare_refusal_events(events["SubmissionRefused"], winners),
             *self.compare_rating_events(events["RatingChanged"]),
             *self.compare_lifecycle_events(events, winners),
+            *self.count_events(announced(records), winners),
         ]
+
+    def count_events(self, found: Counter[Change], winners: Set[str]) -> list[Difference]:
+        """Each change of a review or return has exactly one event, however often it was published."""
+        is_mixed = self.fleet.before is not None
+        return [Difference(*each) for each in wrong_events(self.model, found, winners, is_mixed=is_mixed)]
+
+    async def compare_audit(self) -> list[Difference]:
+        """Each decision about a review, and each deletion of a return, is in the audit log exactly once."""
+        return [Difference(*each) for each in wrong_entries(self.model, await logged(self.fleet.service))]
 
     def compare_refusal_events(self, events: Sequence[Json], winners: Set[str]) -> list[Difference]:
         """Each refused review has an event with the reason. Of competing reviews, all but the stored one are
