@@ -17,6 +17,7 @@ from tests.chaos.feedback import shown_in
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.generator import RETURNS, REVIEWS
 from tests.chaos.images import wrong_images
+from tests.chaos.leftovers import leftovers
 from tests.chaos.model import IMPORT_STORE, ONE_EACH_STORE, RULED_STORE, Feedback, Json, Model
 from tests.chaos.record_kinds import expected_codes
 from tests.chaos.restored import wrong_pasts
@@ -92,7 +93,7 @@ class Checker:
                 *await self.compare_pasts(),
                 *await self.compare_status_lists(),
             ]
-            found += await self.compare_storefront_ratings()
+            found += [*await self.compare_storefront_ratings(), *await self.compare_leftovers()]
             found += [Difference("wrong", *each) for each in await wrong_images(self.http, self.model)]
             if not found or loop.time() > end:
                 return [*unconsumed, *found]
@@ -405,6 +406,10 @@ class Checker:
                 what = f"rating event of {key}: {shown[-1:]}, expected {expected.get(key)}"
                 found.append(Difference("wrong" if shown else "lost", key[0], what))
         return found
+
+    async def compare_leftovers(self) -> list[Difference]:
+        """No feedback on deleted reviews, no parked commands about known ones, and no owed messages are left behind."""
+        return [Difference(*each) for each in await leftovers(self.fleet.service, self.model)]
 
     async def compare_reviews_topic(self) -> list[Difference]:
         """The topic of reviews, read from its beginning, has every field of every review as the database does."""
