@@ -279,6 +279,8 @@ class Checker:
             for record in await self.fleet.service.records(f"{topic}.dlq"):
                 value = (record.value or b"").decode(errors="replace")
                 headers = {name: (content or b"").decode(errors="replace") for name, content in record.headers}
+                if headers["x-source-topic"] != self.fleet.service.topic(topic):
+                    found.append(Difference("wrong", value[:80], f"dead letter in {topic}.dlq names {headers}"))
                 place = headers["x-source-topic"], int(headers["x-source-partition"]), int(headers["x-source-offset"])
                 unreadable.pop(place, None)
                 allowed = self.allowed_codes(value, (record.key or b"").decode(errors="replace"), place)
@@ -421,13 +423,15 @@ class Checker:
         ]
 
     def check_single_scheduler(self) -> list[Difference]:
-        """Only one scheduler works at a time. Two may work in the same minute when one takes over, but not in most
-        minutes."""
+        """A scheduler works, and only one at a time. Two may work in the same minute when one takes over, but not in
+        most minutes."""
         at_work: dict[str, set[str]] = defaultdict(set)
         for log in self.fleet.service.folder.glob("scheduler-*.log"):
             for line in log.read_text(errors="replace").splitlines():
                 if '"reminders sent"' in line:
                     at_work[json.loads(line)["timestamp"][:16]].add(log.stem)
+        if not at_work and self.model.mails and self.fleet.names("scheduler"):
+            return [Difference("lost", "scheduler", "no scheduler has sent reminders")]
         shared = [minute for minute, schedulers in at_work.items() if len(schedulers) > 1]
         if len(shared) < 2 or len(shared) <= len(at_work) / 2:
             return []
