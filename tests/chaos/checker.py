@@ -31,6 +31,9 @@ Place = tuple[str, int, int]
 Kind = Literal["lost", "duplicated", "wrong", "relayed"]
 """Kind of a difference; "relayed" means that the topic of reviews differs from the database."""
 
+Rows = Mapping[str, str]
+"""Reviews and returns as the API shows them, as JSON by id."""
+
 PAGE = 1_000
 """Rows per request of a search."""
 
@@ -438,6 +441,21 @@ class Checker:
         what = f"several schedulers worked in {len(shared)} of {len(at_work)} minutes: {shared[:5]}"
         return [Difference("duplicated", "scheduler", what)]
 
+    async def rows(self) -> Rows:
+        """All reviews and returns, as the API shows them."""
+        reviews = {row["id"]: row async for row in self.pages(SEARCH, sort="createdDate:asc")}
+        returns = {row["id"]: row async for row in self.pages(f"{RETURNS}/search")}
+        return {id: json.dumps(row) for id, row in (reviews | returns).items()}
+
+    async def changed_since(self, before: Rows) -> list[Difference]:
+        """Reviews and returns that aren't exactly as they were before."""
+        now = await self.rows()
+        return [
+            Difference("wrong", id, f"a repeat has changed {changed_fields(before.get(id), now.get(id))}")
+            for id in sorted(before.keys() | now.keys())
+            if before.get(id) != now.get(id)
+        ]
+
     async def pages(self, path: str, **search: Any) -> AsyncIterator[Json]:
         """All results of a search, read page by page."""
         skip, total = 0, 1
@@ -447,6 +465,13 @@ class Checker:
             for row in answer.body["results"]:
                 yield row
             skip += PAGE
+
+
+def changed_fields(before: str | None, now: str | None) -> str:
+    """The fields of a row that differ, before and now."""
+    earlier, later = json.loads(before or "{}"), json.loads(now or "{}")
+    names = [name for name in earlier.keys() | later.keys() if earlier.get(name) != later.get(name)]
+    return ", ".join(f"{name}: {earlier.get(name)} to {later.get(name)}" for name in sorted(names))
 
 
 def parts(items: Sequence[str], size: int) -> Iterable[Sequence[str]]:
