@@ -130,7 +130,8 @@ async def send(service: Service, topic: str, kinds: Mapping[str, Kind], rng: ran
     ids = [new_id(topic) for _ in range(len(places) + PARTITIONS)]
     # An odd record has an object of its own, so its effect can't disturb the good records.
     odd_ids = [new_id("odd") for _ in places]
-    await prepare(service, topic, [*ids, *odd_ids])
+    odd = [id for id, (name, _) in zip(odd_ids, places, strict=True) if kinds[name].fate is Fate.EFFECT_OR_DEAD_LETTER]
+    await prepare(service, topic, [*ids, *odd])
     full = service.topic(topic)
     remaining = iter(ids)
 
