@@ -1,6 +1,7 @@
 """Bad records of every kind among good ones, in every partition of every topic, while workers join and leave.
 
-Each good record must take effect, each bad one must become a dead letter, and no partition may stop.
+Each good record must take effect, each bad one must become a dead letter, each odd one either, and no partition may
+stop.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from domain.moderation_rules_text import text_hash
 from tests.chaos.record_kinds import Fate, Kind, expected_codes
@@ -50,6 +51,13 @@ MAX_MEMORY_MIB: Final = 640
 images; the language detection model takes 90 MiB of it."""
 
 
+class Odd(NamedTuple):
+    """A batch with valid values in unusual envelopes: its kind, and the place of each record."""
+
+    kind: str
+    places: Sequence[tuple[str, int, int]]
+
+
 @dataclass
 class Sent:
     """Records written to Kafka: ids of good messages by topic, and offsets of bad records."""
@@ -57,6 +65,8 @@ class Sent:
     good: dict[str, list[str]] = field(default_factory=lambda: {topic: [] for topic in TOPICS})
     dead_letters: dict[tuple[str, int, int], str] = field(default_factory=dict)
     """Kind of each record that must become a dead letter, by topic, partition and offset."""
+    odd: dict[str, dict[str, Odd]] = field(default_factory=lambda: {topic: {} for topic in TOPICS})
+    """Records that must take effect or become dead letters, by topic and id of their object."""
     refused: Counter[str] = field(default_factory=Counter)
     """Batches that Kafka itself refused, by kind."""
 
@@ -118,7 +128,10 @@ async def send(service: Service, topic: str, kinds: Mapping[str, Kind], rng: ran
     places = [(name, partition) for name in kinds for partition in range(PARTITIONS)]
     rng.shuffle(places)
     ids = [new_id(topic) for _ in range(len(places) + PARTITIONS)]
-    await prepare(service, topic, ids)
+    # An odd record has an object of its own, so its effect can't disturb the good records.
+    odd_ids = [new_id("odd") for _ in places]
+    odd = [id for id, (name, _) in zip(odd_ids, places, strict=True) if kinds[name].fate is Fate.EFFECT_OR_DEAD_LETTER]
+    await prepare(service, topic, [*ids, *odd])
     full = service.topic(topic)
     remaining = iter(ids)
 
@@ -128,34 +141,53 @@ async def send(service: Service, topic: str, kinds: Mapping[str, Kind], rng: ran
         assert placed.code == 0, placed
         sent.good[topic].append(id)
 
-    for name, partition in places:
+    for (name, partition), odd_id in zip(places, odd_ids, strict=True):
         await put_good(partition)
         kind = kinds[name]
-        # An odd record has an object of its own, so its effect can't disturb the good records.
-        raw = kind.make(good_value(topic, new_id("odd")))
-        placed = await produce(service.servers.kafka, full, partition, raw)
+        placed = await produce(service.servers.kafka, full, partition, kind.make(good_value(topic, odd_id)))
+        taken = [(full, partition, placed.offset + delta) for delta in range(kind.records)]
         if placed.code:
             sent.refused[name] += 1
         elif kind.fate is Fate.DEAD_LETTER:
-            for delta in range(kind.records):
-                sent.dead_letters[full, partition, placed.offset + delta] = name
+            sent.dead_letters |= dict.fromkeys(taken, name)
+        else:
+            sent.odd[topic][odd_id] = Odd(name, taken)
     for partition in range(PARTITIONS):
         await put_good(partition)
 
 
-async def missing_dead_letters(service: Service, sent: Sent) -> list[str]:
-    """Bad records without a dead letter that has a code of their kind."""
+async def dead_letter_codes(service: Service) -> dict[tuple[str, int, int], str]:
+    """The code of each dead letter, by the place of its record."""
     found: dict[tuple[str, int, int], str] = {}
     for topic in TOPICS:
         for letter in await service.records(f"{topic}.dlq"):
             headers = {n: (v or b"").decode(errors="replace") for n, v in letter.headers if n.startswith("x-")}
             first, partition = int(headers["x-source-offset"]), int(headers["x-source-partition"])
             found[headers["x-source-topic"], partition, first] = headers["x-error-code"]
+    return found
+
+
+async def missing_dead_letters(service: Service, sent: Sent) -> list[str]:
+    """Bad records without a dead letter that has a code of their kind."""
+    found = await dead_letter_codes(service)
     return [
         f"{name} at {place}: {found.get(place)}"
         for place, name in sent.dead_letters.items()
         if found.get(place) not in expected_codes(name)
     ]
+
+
+async def vanished(service: Service, sent: Sent) -> list[str]:
+    """Odd records that neither took effect nor became dead letters."""
+    found, gone = await dead_letter_codes(service), list[str]()
+    for topic, odd in sent.odd.items():
+        applied = await effects(service, topic, list(odd))
+        gone += [
+            f"{kind} at {places[0]}"
+            for id, (kind, places) in odd.items()
+            if id not in applied and not found.keys() >= set(places)
+        ]
+    return gone
 
 
 async def lost_ids(service: Service, sent: Sent) -> list[str]:
@@ -212,6 +244,7 @@ async def run(service: Service, kinds: Mapping[str, Kind], number: int, *, distu
     except AssertionError as error:
         faults.append(f"a partition has stopped, or good records are lost: {error}")
     faults += [f"no dead letter: {record}" for record in await missing_dead_letters(service, sent)]
+    faults += [f"neither effect nor dead letter: {record}" for record in await vanished(service, sent)]
     for name, held in peak_memory_mib(service).items():
         memory[name] = max(memory[name], held)
     faults += [f"{name} used {held} MiB of memory" for name, held in memory.items() if held > MAX_MEMORY_MIB]

@@ -1,6 +1,7 @@
 """Compares what the service shows with what the model expects.
 
-It reads the HTTP API, the published topics, the stored reviews (for the topic of reviews) and the schedulers' logs.
+It reads the HTTP API, the published topics and the schedulers' logs; in the database the stored reviews (for the topic
+of reviews), the audit log, and what must not be left behind.
 """
 
 import asyncio
@@ -11,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from tests.chaos.clients import Http, Ledger
+from tests.chaos.exactly_once import Change, announced, logged, wrong_entries, wrong_events
 from tests.chaos.feedback import shown_in
 from tests.chaos.fleet import TOPICS, Fleet
 from tests.chaos.generator import RETURNS, REVIEWS
 from tests.chaos.images import wrong_images
+from tests.chaos.leftovers import leftovers
 from tests.chaos.model import IMPORT_STORE, ONE_EACH_STORE, RULED_STORE, Feedback, Json, Model
 from tests.chaos.record_kinds import expected_codes
 from tests.chaos.restored import wrong_pasts
@@ -27,6 +30,9 @@ Place = tuple[str, int, int]
 """Full topic name, partition and offset of a record."""
 Kind = Literal["lost", "duplicated", "wrong", "relayed"]
 """Kind of a difference; "relayed" means that the topic of reviews differs from the database."""
+
+Rows = Mapping[str, str]
+"""Reviews and returns as the API shows them, as JSON by id."""
 
 PAGE = 1_000
 """Rows per request of a search."""
@@ -81,6 +87,7 @@ class Checker:
                 *await self.compare_mails(),
                 *await self.compare_dead_letters(),
                 *await self.compare_events(),
+                *await self.compare_audit(),
                 *self.check_single_scheduler(),
             ]
             found += [
@@ -89,7 +96,7 @@ class Checker:
                 *await self.compare_pasts(),
                 *await self.compare_status_lists(),
             ]
-            found += await self.compare_storefront_ratings()
+            found += [*await self.compare_storefront_ratings(), *await self.compare_leftovers()]
             found += [Difference("wrong", *each) for each in await wrong_images(self.http, self.model)]
             if not found or loop.time() > end:
                 return [*unconsumed, *found]
@@ -275,6 +282,8 @@ class Checker:
             for record in await self.fleet.service.records(f"{topic}.dlq"):
                 value = (record.value or b"").decode(errors="replace")
                 headers = {name: (content or b"").decode(errors="replace") for name, content in record.headers}
+                if headers["x-source-topic"] != self.fleet.service.topic(topic):
+                    found.append(Difference("wrong", value[:80], f"dead letter in {topic}.dlq names {headers}"))
                 place = headers["x-source-topic"], int(headers["x-source-partition"]), int(headers["x-source-offset"])
                 unreadable.pop(place, None)
                 allowed = self.allowed_codes(value, (record.key or b"").decode(errors="replace"), place)
@@ -302,7 +311,8 @@ class Checker:
         """Events announce every refusal, every current rating, and the fate of reviews and returns. A repeat is no
         difference."""
         events: dict[str, list[Json]] = defaultdict(list)
-        for record in await self.fleet.service.records("events"):
+        records = await self.fleet.service.records("events")
+        for record in records:
             events[kind_of(record)].append(json.loads(record.value))
         pages = self.pages(SEARCH, storeId=ONE_EACH_STORE, sort="createdDate:asc")
         winners = {row["id"] async for row in pages}
@@ -310,7 +320,17 @@ class Checker:
             *self.compare_refusal_events(events["SubmissionRefused"], winners),
             *self.compare_rating_events(events["RatingChanged"]),
             *self.compare_lifecycle_events(events, winners),
+            *self.count_events(announced(records), winners),
         ]
+
+    def count_events(self, found: Counter[Change], winners: Set[str]) -> list[Difference]:
+        """Each change of a review or return has exactly one event, however often it was published."""
+        is_mixed = self.fleet.before is not None
+        return [Difference(*each) for each in wrong_events(self.model, found, winners, is_mixed=is_mixed)]
+
+    async def compare_audit(self) -> list[Difference]:
+        """Each decision about a review, and each deletion of a return, is in the audit log exactly once."""
+        return [Difference(*each) for each in wrong_entries(self.model, await logged(self.fleet.service))]
 
     def compare_refusal_events(self, events: Sequence[Json], winners: Set[str]) -> list[Difference]:
         """Each refused review has an event with the reason. Of competing reviews, all but the stored one are
@@ -392,6 +412,10 @@ class Checker:
                 found.append(Difference("wrong" if shown else "lost", key[0], what))
         return found
 
+    async def compare_leftovers(self) -> list[Difference]:
+        """No feedback on deleted reviews, no parked commands about known ones, and no owed messages are left behind."""
+        return [Difference(*each) for each in await leftovers(self.fleet.service, self.model)]
+
     async def compare_reviews_topic(self) -> list[Difference]:
         """The topic of reviews, read from its beginning, has every field of every review as the database does."""
         topic, database = await latest(self.fleet.service), await stored(self.fleet.service)
@@ -402,18 +426,35 @@ class Checker:
         ]
 
     def check_single_scheduler(self) -> list[Difference]:
-        """Only one scheduler works at a time. Two may work in the same minute when one takes over, but not in most
-        minutes."""
+        """A scheduler works, and only one at a time. Two may work in the same minute when one takes over, but not in
+        most minutes."""
         at_work: dict[str, set[str]] = defaultdict(set)
         for log in self.fleet.service.folder.glob("scheduler-*.log"):
             for line in log.read_text(errors="replace").splitlines():
                 if '"reminders sent"' in line:
                     at_work[json.loads(line)["timestamp"][:16]].add(log.stem)
+        if not at_work and self.model.mails and self.fleet.names("scheduler"):
+            return [Difference("lost", "scheduler", "no scheduler has sent reminders")]
         shared = [minute for minute, schedulers in at_work.items() if len(schedulers) > 1]
         if len(shared) < 2 or len(shared) <= len(at_work) / 2:
             return []
         what = f"several schedulers worked in {len(shared)} of {len(at_work)} minutes: {shared[:5]}"
         return [Difference("duplicated", "scheduler", what)]
+
+    async def rows(self) -> Rows:
+        """All reviews and returns, as the API shows them."""
+        reviews = {row["id"]: row async for row in self.pages(SEARCH, sort="createdDate:asc")}
+        returns = {row["id"]: row async for row in self.pages(f"{RETURNS}/search")}
+        return {id: json.dumps(row) for id, row in (reviews | returns).items()}
+
+    async def changed_since(self, before: Rows) -> list[Difference]:
+        """Reviews and returns that aren't exactly as they were before."""
+        now = await self.rows()
+        return [
+            Difference("wrong", id, f"a repeat has changed {changed_fields(before.get(id), now.get(id))}")
+            for id in sorted(before.keys() | now.keys())
+            if before.get(id) != now.get(id)
+        ]
 
     async def pages(self, path: str, **search: Any) -> AsyncIterator[Json]:
         """All results of a search, read page by page."""
@@ -424,6 +465,13 @@ class Checker:
             for row in answer.body["results"]:
                 yield row
             skip += PAGE
+
+
+def changed_fields(before: str | None, now: str | None) -> str:
+    """The fields of a row that differ, before and now."""
+    earlier, later = json.loads(before or "{}"), json.loads(now or "{}")
+    names = [name for name in earlier.keys() | later.keys() if earlier.get(name) != later.get(name)]
+    return ", ".join(f"{name}: {earlier.get(name)} to {later.get(name)}" for name in sorted(names))
 
 
 def parts(items: Sequence[str], size: int) -> Iterable[Sequence[str]]:

@@ -112,14 +112,22 @@ class Http:
         raise AssertionError("unreachable: the loop ends with a response or an exception")
 
     async def has(self, path: str) -> bool:
-        """True if a GET of the path returns 200, False if it returns 404. Retries on anything else."""
+        """True if a GET of the path returns 200, False if it returns 404. Raises NotAcknowledgedError after `TIMEOUT_S`
+        of other responses."""
+        end = asyncio.get_running_loop().time() + TIMEOUT_S
         while True:
             try:
                 response = await self.client.get(self.facades[next(self._turn) % len(self.facades)] + path)
-            except httpx.TransportError:
-                continue
-            if response.status_code in (200, 404):
-                return response.status_code == 200
+            except httpx.TransportError as error:
+                problem: object = repr(error)
+            else:
+                if response.status_code in (200, 404):
+                    return response.status_code == 200
+                problem = f"{response.status_code}: {response.text}"
+                if response.status_code != 503 or "retry-after" not in response.headers:
+                    self.ledger.report_unexpected(f"GET {path} answered {problem}")
+            if asyncio.get_running_loop().time() > end:
+                raise NotAcknowledgedError(f"GET {path}: {problem}")
             await asyncio.sleep(0.2)  # retry delay
 
     async def wait_for(self, method: str, path: str, body: Any, *, key: str) -> Answer:

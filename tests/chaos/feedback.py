@@ -126,7 +126,7 @@ class Audience(Actor):
         if id in self.world.model.feedback:
             await self.until_feedback_shown(id)
             await self.world.http.wait_for("POST", f"{REVIEWS}/approve", [id], key=self.new_id("key"))
-            self.world.model.feedback[id].reports = 0
+            self.world.model.close_reports("approve", id)
             self.world.ledger.acknowledge("decided by HTTP", id)
             await self.until_feedback_shown(id)
 

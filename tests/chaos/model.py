@@ -124,6 +124,10 @@ class Model:
         default_factory=lambda: defaultdict(list)
     )
     """Decisions on reviews that aren't submitted yet, by review id: action, expected status, text hash."""
+    applied: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Number of times that an action changed a review's status or a return, by id and action."""
+    closings: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Number of decisions that left the status of a review and closed its reports, by id and action."""
     feedback: dict[str, Feedback] = field(default_factory=dict)
     """Feedback by review id."""
     orders: dict[str, Order] = field(default_factory=dict)
@@ -206,7 +210,16 @@ class Model:
         if expected not in (None, review.status) or text not in (None, review.text_hash):
             return "refused"
         before, review.status = review.status, STATUS_AFTER.get(action)
-        return "unchanged" if review.status == before else "applied"
+        return "unchanged" if review.status == before else self._applied(id, action)
+
+    def close_reports(self, action: str, id: str) -> None:
+        """Close the reports about a review by a decision that leaves its status."""
+        self.closings[id, action] += self.feedback[id].reports > 0
+        self.feedback[id].reports = 0
+
+    def _applied(self, id: str, action: str) -> str:
+        self.applied[id, action] += 1
+        return "applied"
 
     def restore(self, id: str, command: Json) -> str:
         """Give an imported review its past, unless it has a newer one or this service has decided on it."""
@@ -273,7 +286,7 @@ class Model:
         self.returns[id] = Return(order_id, lines, wanted.get("status", "New"), wanted.get("resolution"))
         self.return_requests[id] = wanted
         self.return_ids[order_id].append(id)
-        return "applied"
+        return self._applied(id, "create")
 
     def change_return(self, id: str, changes: Json) -> str:
         """Change a return if its order has enough left. If the return still waits for its order, keep the command
@@ -295,7 +308,7 @@ class Model:
         if any(quantity > max(ordered.get(line, 0), known.lines.get(line, 0)) for line, quantity in lines.items()):
             return "refused"
         self.returns[id] = wanted
-        return "unchanged" if wanted.state() == known.state() else "applied"
+        return "unchanged" if wanted.state() == known.state() else self._applied(id, "update")
 
     def delete_return(self, id: str) -> str:
         """Delete a return for good. If it still waits for its order, keep the command behind it."""
@@ -307,7 +320,11 @@ class Model:
             return "not-found"
         self.return_ids[known.order].remove(id)
         self.deleted_returns.add(id)
-        return "applied"
+        return self._applied(id, "delete")
+
+    def rushed(self) -> Iterator[str]:
+        """Ids of the competing returns."""
+        return (id for _, ids in self.rushes.values() for id in ids)
 
     def images_of(self, review_id: str) -> list[str]:
         """Ids of the images of a review."""

@@ -3,14 +3,14 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from tests.chaos.checker import Checker, describe
+from tests.chaos.checker import Checker, Difference, describe
 from tests.chaos.clients import Http, Ledger, NeverAppliedError, NotAcknowledgedError, clients
 from tests.chaos.cluster import Cluster, running_cluster
 from tests.chaos.decisions import Decider
@@ -21,8 +21,19 @@ from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
 from tests.chaos.growth import GROWTHS, obstacle_to_growth
 from tests.chaos.images import Photographer
 from tests.chaos.index_changes import INDEX_CHANGES
-from tests.chaos.model import CLOSED_STORE, IMPORT_STORE, ONE_EACH_STORE, OPEN_STORE, RULED_STORE, Json, Model
+from tests.chaos.model import (
+    CLOSED_STORE,
+    IMPORT_STORE,
+    ONE_EACH_STORE,
+    OPEN_STORE,
+    RULED_STORE,
+    STATUS_AFTER,
+    Json,
+    Model,
+)
 from tests.chaos.purchases import Shopper
+from tests.chaos.ratings_watch import INTERVAL_S as INTERVAL_OF_RATINGS_S
+from tests.chaos.ratings_watch import RatingsWatch
 from tests.chaos.restored import Mover
 from tests.chaos.rules import RULES, Critic, Ruled, expire_holds
 from tests.chaos.soak import INTERVAL_S, Soak
@@ -34,6 +45,23 @@ KINDS: dict[str, Fault] = {**FAULTS, **INDEX_CHANGES, **UPGRADES, **GROWTHS}
 """All faults by name."""
 ROLLING = ("rolling-restart", "settings-changed", *UPGRADES, *GROWTHS)
 """Faults that restart all processes one by one, beside which another fault may happen."""
+WORK: Mapping[type[Actor], Sequence[str]] = {
+    Reviewer: ("submitted", "edited", *STATUS_AFTER, "delete", "moderated", "race", "wanted", "poison"),
+    Importer: ("submitted", "edited", *STATUS_AFTER),
+    Audience: ("approved", "decided", "deleted", "vote", "remove-vote", "reply", "remove-reply", "report"),
+    Ruled: ("verdict",),
+    Decider: ("submitted", "moderated", *STATUS_AFTER),
+    Buyer: ("order", "create", "update", "rush"),
+    Shopper: ("submitted", "order"),
+    Photographer: ("uploaded", "images", "hide", "show"),
+    Critic: ("end",),
+    Mover: ("brought", "restored"),
+}
+"""Kinds of commands, by the first word in the ledger, that clients send."""
+ENOUGH_TURNS = 200
+"""Turns of all clients of a class in which each of its kinds of commands must have had its turn."""
+MANY_LOOKS = 10
+"""Number of looks at the ratings of which a fault can't have ended all."""
 OPEN_SETTINGS = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
 """Store settings that let everyone submit reviews."""
 
@@ -170,6 +198,7 @@ class Run:
 
     began: float = field(default_factory=monotonic)
     soak: Soak = field(default_factory=Soak)
+    ratings: RatingsWatch = field(default_factory=RatingsWatch)
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -184,7 +213,9 @@ class Run:
     async def execute(self) -> None:
         """Run load and faults, then compare; redeliver everything and compare again."""
         await set_up_stores(self.world.http)
-        watching = [asyncio.create_task(self.watch()), asyncio.create_task(self.measure())]
+        watching = [asyncio.create_task(each) for each in (self.watch(), self.measure())]
+        under_load = asyncio.create_task(self.ratings.run(self.fleet.service))
+        watching.append(under_load)
         actors = self.actors()
         acting = [asyncio.create_task(actor.act(self.is_over, self.plan.pause_s)) for actor in actors]
         rng = random.Random(f"{self.plan.seed}/faults")
@@ -204,6 +235,8 @@ class Run:
             self.add_failure(error)
         self.is_over.set()
         await self.wait_for(acting)
+        under_load.cancel()
+        self.add_rating_differences()
         self.result.undone = [*self.missing_work(actors)]
         ledger, self.result.seconds = self.world.ledger, self.seconds
         self.result.acknowledged, self.result.unknown = ledger.acknowledged, ledger.unknown
@@ -212,10 +245,12 @@ class Run:
         if not self.result.failures:
             try:
                 await self.compare(stage)
+                before = await self.checker.rows() if self.result.is_right else None
                 # Not before the comparison: a redelivery could repair a loss.
                 await self.wait_for([asyncio.create_task(actor.redeliver_all()) for actor in actors])
-                if self.result.is_right:
+                if before is not None and self.result.is_right:
                     await self.compare(stage)
+                    self.add_differences(await self.checker.changed_since(before))
                 if not self.fleet.is_this_version:
                     await upgrade(stage)
                     await self.compare(stage)
@@ -243,9 +278,20 @@ class Run:
             self.result.differences["lost"] += 1
 
     def missing_work(self, actors: Sequence[Actor]) -> Iterator[str]:
-        """Planned faults that didn't happen, and clients that sent nothing: a run that does little finds little."""
+        """Planned faults that didn't happen, clients that sent nothing, and kinds of commands that nobody sent: a run
+        that does little finds little."""
         if self.turns < self.plan.faults:
             yield f"{self.turns} faults of {self.plan.faults} in {self.seconds:.0f} s; skipped: {self.result.skipped}"
+        if self.plan.faults >= len(self.plan.kinds):
+            done = self.result.faults.keys() | self.result.skipped.keys()
+            yield from (f"the fault {kind} didn't happen" for kind in self.plan.kinds if kind not in done)
+        if self.seconds > MANY_LOOKS * INTERVAL_OF_RATINGS_S and not self.ratings.looks:
+            yield "ratings were never compared under load"
+        for type_of_actor, words in WORK.items():
+            turns = sum(actor.turns for actor in actors if type(actor) is type_of_actor)
+            if turns >= ENOUGH_TURNS:
+                sent = self.world.ledger.by_kind
+                yield from (f"{type_of_actor.__name__}: no {word} in {turns} turns" for word in words if not sent[word])
         for actor in actors:
             if not actor.turns:
                 yield f"{actor.name} sent nothing"
@@ -340,16 +386,29 @@ class Run:
         self.world.model.moderate("approve", id)
         self.world.ledger.acknowledge("probe", id, id)
 
-    async def compare(self, stage: Stage) -> None:
-        """Compare the service with the model, and verify the ratings with `plaudit ratings verify`."""
-        checker = Checker(self.world.http, self.fleet, self.world.model, self.world.series)
-        await checker.unconsumed()
-        await end_reminders(stage)
-        differences = await checker.differences()
-        for difference in differences:
-            self.result.differences[difference.kind] += 1
+    @property
+    def checker(self) -> Checker:
+        return Checker(self.world.http, self.fleet, self.world.model, self.world.series)
+
+    def add_differences(self, differences: Sequence[Difference]) -> None:
+        """Count differences, and report the first ones."""
+        self.result.differences.update(difference.kind for difference in differences)
         if differences:
             self.report(describe(differences, self.world.ledger))
+
+    def add_rating_differences(self) -> None:
+        """Record the ratings that differed from the reviews under load."""
+        watch = self.ratings
+        self.report(
+            f"{self.seconds:.0f} s: ratings compared {watch.looks} times under load, missed {watch.missed} times"
+        )
+        self.add_differences([Difference("wrong", *each) for each in watch.differences])
+
+    async def compare(self, stage: Stage) -> None:
+        """Compare the service with the model, and verify the ratings with `plaudit ratings verify`."""
+        await self.checker.unconsumed()
+        await end_reminders(stage)
+        self.add_differences(await self.checker.differences())
         verified = await self.fleet.service.run("ratings", "verify", code=None)
         if verified.returncode != 0:
             self.result.failures.append(f"ratings verify: {verified.stdout[-1_000:]}")

@@ -1,17 +1,25 @@
 """The checks of the fault suite find deviations from the model, and runs that did too little."""
 
+import json
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
+import httpx
 import pytest
 
-from tests.chaos.checker import Checker
-from tests.chaos.clients import Http, Ledger
+from tests.chaos import clients
+from tests.chaos.checker import Checker, changed_fields
+from tests.chaos.clients import Http, Ledger, NotAcknowledgedError
+from tests.chaos.exactly_once import announced, wrong_entries
 from tests.chaos.fleet import Fleet
 from tests.chaos.generator import World
-from tests.chaos.model import CLOSED_STORE, Json, Model
+from tests.chaos.model import CLOSED_STORE, RULED_STORE, Feedback, Json, Model
 from tests.chaos.purchases import Shopper
-from tests.chaos.run import Plan, Result, Run
+from tests.chaos.ratings_watch import INTERVAL_S
+from tests.chaos.run import ENOUGH_TURNS, MANY_LOOKS, WORK, Plan, Result, Run
 from tests.chaos.versions import Version
 from tests.support.service import Service
 
@@ -75,6 +83,58 @@ def test_missing_and_extra_lifecycle_events_are_found() -> None:
         assert found({**published, kind: [*published[kind], {"reviewId": "other"}]}) == [("wrong", "other")]
 
 
+def miscounts(model: Model, found: Iterable[tuple[str, str]], winners: Iterable[str] = ()) -> set[tuple[str, str]]:
+    counted = checker(model).count_events(Counter(found), set(winners))
+    return {(each.kind, each.id) for each in counted}
+
+
+def test_each_change_has_one_event() -> None:
+    model = Model(rushes={"order": (1, ["granted", "refused"])})
+    for id, store in (("mine", None), ("ruled", RULED_STORE)):
+        model.submit(id, {**BODY, "storeId": store})
+        for action in ("approve", "approve", "reset", "approve"):
+            model.moderate(action, id)
+    mine = [("mine", "submit"), ("mine", "approve"), ("mine", "reset"), ("mine", "approve")]
+    right = [*mine, ("ruled", "submit"), ("winner", "submit"), ("granted", "create")]
+    assert miscounts(model, right, ["winner"]) == set()
+    # Rules approve, too.
+    assert miscounts(model, [*right, ("ruled", "approve")], ["winner"]) == set()
+    for change in right[:-1]:
+        less = list((Counter(right) - Counter([change])).elements())
+        assert miscounts(model, less, ["winner"]) == {("lost", change[0])}
+    for change in right:
+        assert miscounts(model, [*right, change], ["winner"]) == {("duplicated", change[0])}
+    for change in (("mine", "reject"), ("ruled", "delete"), ("loser", "submit")):
+        assert miscounts(model, [*right, change], ["winner"]) == {("wrong", change[0])}
+
+
+def test_each_decision_is_logged_once() -> None:
+    model = Model(feedback={"mine": Feedback(reports=2)})
+    model.submit("mine", BODY)
+    for action in ("approve", "approve"):
+        model.moderate(action, "mine")
+    for _ in range(2):
+        model.close_reports("approve", "mine")
+    assert wrong_entries(model, Counter({("mine", "approve"): 2})) == []
+    assert [each.kind for each in wrong_entries(model, Counter({("mine", "approve"): 1}))] == ["lost"]
+    assert [each.kind for each in wrong_entries(model, Counter({("mine", "approve"): 3}))] == ["duplicated"]
+
+
+def test_repeated_events_count_once() -> None:
+    body = json.dumps({"reviewId": "mine"}).encode()
+    events = [
+        SimpleNamespace(value=body, headers=[("ce_type", b"plaudit.ReviewApproved"), ("ce_id", id)])
+        for id in (b"1", b"2", b"1")
+    ]
+    assert announced(events) == {("mine", "approve"): 2}
+
+
+def test_changed_rows_are_described() -> None:
+    before, now = json.dumps({"id": "r", "number": "1"}), json.dumps({"id": "r", "number": "2"})
+    assert changed_fields(before, now) == "number: 1 to 2"
+    assert changed_fields(before, None) == "id: r to None, number: 1 to None"
+
+
 def test_rating_events_need_a_revision_except_from_the_previous_version() -> None:
     model = Model()
     model.submit("r", BODY)
@@ -121,6 +181,23 @@ def test_missing_work_of_a_run_is_listed() -> None:
     assert [message.split()[0] for message in run.missing_work([idle, busy])] == ["0", "s1-idle", "no"]
     run.turns, world.ledger.acknowledged = 2, 1
     assert list(run.missing_work([busy])) == []
+    busy.turns = ENOUGH_TURNS
+    assert list(run.missing_work([busy])) == [f"Shopper: no {word} in {busy.turns} turns" for word in WORK[Shopper]]
+    world.ledger.by_kind.update(WORK[Shopper])
+    assert list(run.missing_work([busy])) == []
+    every = Run(replace(plan, kinds=("a", "b")), print, Result(1, faults=Counter("a")), nobody, nobody, world, turns=2)
+    assert list(every.missing_work([busy])) == ["the fault b didn't happen"]
+    run.began -= MANY_LOOKS * INTERVAL_S + 1
+    assert list(run.missing_work([busy])) == ["ratings were never compared under load"]
+
+
+async def test_a_question_to_a_broken_facade_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "TIMEOUT_S", 0.3)
+    ledger = Ledger()
+    async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(500))) as client:
+        with pytest.raises(NotAcknowledgedError):
+            await Http(["http://facade"], ledger, client).has("/api/images/1")
+    assert ledger.unexpected
 
 
 @pytest.mark.parametrize("fields", [{"failures": ["x"]}, {"undone": ["x"]}, {"differences": {"lost": 1}}])

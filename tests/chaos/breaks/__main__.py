@@ -23,6 +23,8 @@ _FEW_CLIENTS = ["--faults=0", "--commands=1000000", "--reviewers=1", "--importer
 RUNS = {
     "commit-before-write": ["--faults=6", "--commands=2000", "--kinds=worker-killed"],
     "tally-outside-the-transaction": ["--faults=8", "--commands=2000", "--kinds=worker-killed,mongodb-primary-killed"],
+    # Right in the end: only looks under load find it.
+    "tally-after-the-commit": ["--faults=0", "--commands=1000000", "--seconds=240"],
     "no-parking": ["--faults=0", "--commands=1000"],
     "no-parking-of-feedback": [*_FEW_CLIENTS, "--audiences=8", "--seconds=60"],
     "no-expectation-when-parked": ["--faults=0", "--commands=1000"],
