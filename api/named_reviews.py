@@ -68,7 +68,7 @@ async def reviews_to_delete(
     if ids and request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return NamedReviews(ids=ids)
     given = await DELETED(request) or NamedReviews()
-    return _checked(given.model_copy(update={"ids": [*ids, *given.ids]}))
+    return _checked(given.model_copy(update={"ids": [*given.ids, *ids]}))
 
 
 def _checked(named: NamedReviews) -> NamedReviews:

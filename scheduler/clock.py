@@ -11,7 +11,7 @@ from domain.stores import ReminderSettings
 from messaging.cron import InvalidCronError, check_cron, next_time
 from messaging.metrics import note_wait
 from scheduler.reminders import ReminderJob
-from storage.leases import REMINDERS, Hold, LeaseRepository
+from storage.leases import CLOCK_SKEW, REMINDERS, Hold, LeaseRepository
 from storage.stores import StoreRepository
 from storage.unit_of_work import is_unavailable
 
@@ -133,17 +133,20 @@ class ReminderClock:
         now = datetime.now(UTC)
         following = next_time(self._cron, now)
         if self.next_run <= now:
-            self._running = asyncio.create_task(self._run())
+            self._running = asyncio.create_task(self._run(self.next_run))
             self.next_run = following
         # Planned by a clock that was ahead at that time.
         self.next_run = min(self.next_run, following)
         return min(pause, (self.next_run - now).total_seconds())
 
-    async def _run(self) -> None:
+    async def _run(self, planned: datetime) -> None:
         began = monotonic()
         try:
-            # By its own clock, a scheduler days ahead would send reminders days early.
+            # By its own clock, a scheduler days ahead would send reminders days early. One that is slightly ahead does
+            # the run of the planned time, or that would count as missed.
             now = await self._leases.now()
+            if now < planned <= now + CLOCK_SKEW:
+                now = planned
             report = await self._job.run(now, self._may_go_on)
             if not self._may_go_on():
                 self._plan_repeat()

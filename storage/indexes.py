@@ -82,16 +82,25 @@ def superseded(mark: SchemaMark) -> dict[str, Collection[str]]:
 
 
 async def finished_indexes(collection: AsyncCollection[Document]) -> dict[str, Document]:
-    """The indexes by name, without those that are still being built. To create one of these again waits for it."""
+    """The indexes by name, without those that are still being built."""
+    return (await _listed(collection))[0]
+
+
+async def _listed(collection: AsyncCollection[Document]) -> tuple[dict[str, Document], dict[str, Document]]:
+    """The finished indexes by name, and those that are still being built: to create one of these again waits for it."""
     listing: Document = {"listIndexes": collection.name, "cursor": {"batchSize": _MOST_INDEXES}}
     try:
         found = await collection.database.command({**listing, "includeBuildUUIDs": True})
     except OperationFailure as error:
         if error.code != _NO_COLLECTION:
             raise
-        return {}
-    finished = [each for each in found["cursor"]["firstBatch"] if "buildUUID" not in each]
-    return {each["name"]: {**each, "key": list(each["key"].items())} for each in finished}
+        return {}, {}
+    finished, unfinished = dict[str, Document](), dict[str, Document]()
+    for each in found["cursor"]["firstBatch"]:
+        index = each.get("spec", each)
+        names = unfinished if "buildUUID" in each else finished
+        names[index["name"]] = {**index, "key": list(index["key"].items())}
+    return finished, unfinished
 
 
 def replaced_indexes(there: Mapping[str, Mapping[str, Any]], model: IndexModel) -> list[str]:
@@ -104,12 +113,16 @@ def replaced_indexes(there: Mapping[str, Mapping[str, Any]], model: IndexModel) 
 
 
 async def _adapt(collection: AsyncCollection[Document], wanted: Sequence[IndexModel]) -> None:
-    there = await finished_indexes(collection)
+    finished, unfinished = await _listed(collection)
+    there = {**finished, **unfinished}
     missing: list[IndexModel] = []
     replaced: list[str] = []
     for model in wanted:
-        if any(is_as_wanted(found, model) for found in there.values()):
-            replaced += replaced_indexes(there, model)
+        if any(is_as_wanted(found, model) for found in finished.values()):
+            replaced += replaced_indexes(finished, model)
+            continue
+        if awaited := next((name for name, found in unfinished.items() if is_as_wanted(found, model)), None):
+            missing.append(_named(model, awaited))
             continue
         name = model.document["name"]
         # It may itself have replaced an index before.
@@ -120,9 +133,7 @@ async def _adapt(collection: AsyncCollection[Document], wanted: Sequence[IndexMo
         elif is_as_wanted({**found, _EXPIRY: model.document.get(_EXPIRY)}, model) and _EXPIRY in model.document:
             await _set_expiry(collection, current_name, model.document[_EXPIRY])
         else:
-            keys = list(model.document["key"].items())
-            free_name = f"{name}{_REPLACEMENT_SUFFIX}" if current_name == name else name
-            missing.append(IndexModel(keys, name=free_name, **_options(model)))
+            missing.append(_named(model, f"{name}{_REPLACEMENT_SUFFIX}" if current_name == name else name))
             replaced.append(current_name)
     if missing:
         await collection.create_indexes(missing)
@@ -135,8 +146,9 @@ def is_as_wanted(found: Mapping[str, Any], model: IndexModel) -> bool:
     return is_like and list(found["key"]) == list(model.document["key"].items())
 
 
-def _options(model: IndexModel) -> Document:
-    return {option: model.document[option] for option in _OPTIONS if option in model.document}
+def _named(model: IndexModel, name: str) -> IndexModel:
+    options = {option: model.document[option] for option in _OPTIONS if option in model.document}
+    return IndexModel(list(model.document["key"].items()), name=name, **options)
 
 
 async def _set_expiry(collection: AsyncCollection[Document], name: str, seconds: int) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 from uuid import uuid4
 
@@ -15,6 +15,10 @@ COLLECTION: Final = "leases"
 
 REMINDERS: Final = "reminders"
 """The lease of the scheduler that sends reminders."""
+
+
+CLOCK_SKEW: Final = timedelta(minutes=1)
+"""Time by which the clock of a holder may be ahead of the server's."""
 
 
 class Hold(NamedTuple):
@@ -79,8 +83,10 @@ class LeaseRepository:
         return await server_time(self._database)
 
     async def note_done(self, name: str, at: datetime) -> None:
-        """Record, for the next holder of the lease, that the job was done as of this moment, at most as of now."""
-        done = {"$max": ["$done", {"$min": [at, "$$NOW"]}]}
+        """Record, for the next holder of the lease, that the job was done as of this moment: at most CLOCK_SKEW from
+        now, also if a later one was recorded before."""
+        latest = {"$add": ["$$NOW", int(CLOCK_SKEW.total_seconds() * 1000)]}
+        done = {"$min": [{"$max": ["$done", at]}, latest]}
         await self._leases.update_one({"_id": name}, [{"$set": {"done": done}}])
 
     async def note_schedule(self, name: str, cron: str | None) -> None:

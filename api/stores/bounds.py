@@ -76,10 +76,10 @@ async def check_reviews(services: Services, caller: Caller, ids: Sequence[str], 
     if caller.stores is None:
         return
     stores = await services.reviews.store_ids(ids)
+    others = [id for id in dict.fromkeys(ids) if id in stores and not caller.may_touch(stores[id])]
+    message = "This review belongs to another store"
     errors: list[ItemError] = [
-        {"pointer": pointer(index), "code": "other-store", "message": "This review belongs to another store"}
-        for index, id in enumerate(ids)
-        if id in stores and not caller.may_touch(stores[id])
+        {"pointer": pointer(ids.index(id)), "code": "other-store", "message": message} for id in others
     ]
     if errors:
         raise ProblemError(ProblemKind.FORBIDDEN, f"{errors[0]['message']}. Nothing was accepted.", errors)

@@ -50,10 +50,11 @@ async def run_once(settings: Settings, out: Terminal, progress: Terminal, now: d
         keys = settings.review_tokens.keys()
         job = ReminderJob(database, publisher, settings.topics, sender=sender, token_keys=keys)
         with progress.status("Sending reminders"):
-            at = now or datetime.now(UTC)
+            leases = LeaseRepository(database)
+            at = now or await leases.now()
             report = await job.run(at)
             if not report.is_failure:
-                await LeaseRepository(database).note_done(REMINDERS, at)
+                await leases.note_done(REMINDERS, at)
     problems = {"failed": report.failed, "damaged": report.damaged}
     out.set_result({"enabled": True, "sent": report.reminders, "skipped": report.skipped, **problems})
     reasons = [*report.skipped.most_common(), *problems.items()]

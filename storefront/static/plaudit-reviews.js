@@ -470,7 +470,8 @@ class PlauditReviews extends HTMLElement {
     box.ariaBusy = null;
     if (!found) {
       await words.catch(() => {});
-      const again = h('button', { class: 'plain', click: () => this.#show(box.lang, box.dir).focus() }, shop.say('retry'));
+      const retry = () => this.#show(box.lang, box.dir).focus();
+      const again = h('button', { class: 'plain', click: retry }, shop.say('retry'));
       box.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('failed'), ' ', again));
       return;
     }

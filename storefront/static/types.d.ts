@@ -92,7 +92,6 @@ export interface Shop {
   tell(text: string): void;
   /** What went wrong, in the language of the page: by the codes that are known, else by the status. */
   problems(problem: any): string[];
-  /** An id that nobody else has. */
   /** Bytes, by default 16 random ones, in hexadecimal digits. */
   hex(bytes?: Uint8Array): string;
   fire(name: string, detail: unknown): void;

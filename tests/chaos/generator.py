@@ -54,6 +54,11 @@ class World:
     """True if the version before takes part. There, commands that wait for an order lose their place among later
     ones, and the source of two pasts of a review decides which one counts."""
     partitions: Partitions = field(default_factory=Partitions)
+    may_send: asyncio.Event = field(default_factory=asyncio.Event)
+    """Cleared while the workers are far behind: without it, a slow machine would never apply a command in time."""
+
+    def __post_init__(self) -> None:
+        self.may_send.set()
 
 
 class Actor(ABC):
@@ -72,6 +77,7 @@ class Actor(ABC):
     async def act(self, is_over: asyncio.Event, pause_s: float) -> None:
         """Send commands until `is_over` is set; all are acknowledged when this returns."""
         while not is_over.is_set():
+            await self.world.may_send.wait()
             actions, weights = zip(*self.actions(), strict=True)
             await self.rng.choices(actions, weights)[0]()
             self.turns += 1

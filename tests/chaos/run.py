@@ -62,6 +62,9 @@ ENOUGH_TURNS = 200
 """Turns of all clients of a class in which each of its kinds of commands must have had its turn."""
 MANY_LOOKS = 10
 """Number of looks at the ratings of which a fault can't have ended all."""
+MOST_LAG = 4_000
+"""Number of unread records from which the clients wait until there are half as many."""
+
 OPEN_SETTINGS = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
 """Store settings that let everyone submit reviews."""
 
@@ -234,6 +237,7 @@ class Run:
         except (EndedByItselfError, NotAcknowledgedError, NeverAppliedError, AssertionError) as error:
             self.add_failure(error)
         self.is_over.set()
+        self.world.may_send.set()
         await self.wait_for(acting)
         under_load.cancel()
         self.add_rating_differences()
@@ -250,7 +254,9 @@ class Run:
                 await self.wait_for([asyncio.create_task(actor.redeliver_all()) for actor in actors])
                 if before is not None and self.result.is_right:
                     await self.compare(stage)
-                    self.add_differences(await self.checker.changed_since(before))
+                    # The version before may have defects that this one hasn't.
+                    if self.fleet.is_this_version:
+                        self.add_differences(await self.checker.changed_since(before))
                 if not self.fleet.is_this_version:
                     await upgrade(stage)
                     await self.compare(stage)
@@ -322,9 +328,16 @@ class Run:
             await asyncio.sleep(2)  # supervisors don't check more often
 
     async def measure(self) -> None:
-        """Take samples for the soak figures."""
+        """Take samples for the soak figures, and let the clients wait while the workers are far behind."""
+        may_send = self.world.may_send
         while True:
             await self.soak.sample(self.fleet, self.seconds)
+            lag = self.soak.lag[-1][1] if self.soak.lag else 0
+            if lag > MOST_LAG and may_send.is_set() and not self.is_over.is_set():
+                may_send.clear()
+                self.report(f"{self.seconds:.0f} s: the clients wait, as {lag:.0f} records are unread")
+            elif lag < MOST_LAG / 2 or self.is_over.is_set():
+                may_send.set()
             await asyncio.sleep(INTERVAL_S)
 
     def possible_kinds(self, stage: Stage) -> list[str]:

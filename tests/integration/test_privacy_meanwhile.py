@@ -32,12 +32,12 @@ async def erase_while(
         monkeypatch.setenv(name, value)
     original = getattr(Erasures, step)
 
-    async def after_it(erasures: Erasures, *arguments: object) -> object:
+    async def before_it(erasures: Erasures, *arguments: object) -> object:
         monkeypatch.setattr(Erasures, step, original)
         await meanwhile()
         return await original(erasures, *arguments)
 
-    monkeypatch.setattr(Erasures, step, after_it)
+    monkeypatch.setattr(Erasures, step, before_it)
     out = JsonTerminal()
     await erase_person(Settings(), out, Terminal(quiet=True), person, 60)
     assert getattr(Erasures, step) is original, "the step was left out"

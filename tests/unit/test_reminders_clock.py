@@ -122,7 +122,7 @@ async def test_failed_run_is_not_done_and_is_logged(report: RunReport, is_done: 
     clock = ReminderClock(cast(Any, job), cast(Any, None), cast(Any, leases), holder="a", lease_s=LEASE_S)
     clock._held_until = asyncio.get_running_loop().time() + 60
     with capture_logs() as logs:
-        await clock._run()
+        await clock._run(now)
     assert (leases.done == job.at) is is_done
     expected = ("info", "reminders sent") if is_done else ("error", "reminder run failed")
     assert [(entry["log_level"], entry["event"]) for entry in logs] == [expected]
@@ -135,9 +135,19 @@ async def test_run_uses_the_clock_of_the_server() -> None:
     job.may_end.set()
     clock = ReminderClock(cast(Any, job), cast(Any, None), cast(Any, leases), holder="a", lease_s=LEASE_S)
     clock._held_until = asyncio.get_running_loop().time() + 60
-    await clock._run()
+    await clock._run(datetime.now(UTC))
     assert leases.done == job.at
     assert leases.done < datetime.now(UTC) - timedelta(days=9)
+
+
+async def test_slightly_early_run_counts_as_that_of_its_time() -> None:
+    planned = datetime.now(UTC)
+    leases, job = Leases(done=planned - timedelta(days=1), ahead=timedelta(seconds=2)), Job()
+    job.may_end.set()
+    clock = ReminderClock(cast(Any, job), cast(Any, None), cast(Any, leases), holder="a", lease_s=LEASE_S)
+    clock._held_until = asyncio.get_running_loop().time() + 60
+    await clock._run(planned)
+    assert leases.done == job.at == planned
 
 
 async def test_plan_of_a_clock_that_was_ahead_is_corrected() -> None:
