@@ -91,15 +91,20 @@ class FeedbackConsumer:
         for start in range(0, len(all_commands), _MOST_AT_ONCE):
             part = all_commands[start : start + _MOST_AT_ONCE]
             released = [command for command in part if (command.position, command.review_id) in known]
-            taken = await self.services.transactions.run(partial(self._take, part, released))
-            for command, result in zip(part, taken.results, strict=True):
+            applied, taken = await self.services.transactions.run(partial(self._take, part, released))
+            for command, result in zip(applied, taken.results, strict=True):
                 FEEDBACK.labels(command.action.value, result.outcome.value if result else "repeated").inc()
 
     async def _take(
         self, commands: Sequence[Feedback], released: Collection[Feedback], work: UnitOfWork
-    ) -> AppliedFeedback:
-        """Apply feedback in a transaction, and remove the `released` commands from the parking."""
+    ) -> tuple[Sequence[Feedback], AppliedFeedback]:
+        """Apply feedback in a transaction, and remove the `released` commands from the parking. Those that were given
+        up or erased meanwhile aren't applied; returns the others, with the result."""
         stored, session = work.repositories, work.session
+        if released:
+            left = await stored.parked_feedback.take(released, session)
+            gone = {(each.position, each.review_id) for each in released} - {(c.position, c.review_id) for c in left}
+            commands = [command for command in commands if (command.position, command.review_id) not in gone]
         names_texts = any(command.text_hash for command in commands)
         known = KnownFeedback(
             await stored.feedback.load({c.review_id for c in commands}, session, with_texts=names_texts),
@@ -111,7 +116,6 @@ class FeedbackConsumer:
         await stored.feedback.save(taken.reviews, session)
         await stored.votes.save(taken.votes, session)
         await stored.reports.add(taken.reports, session)
-        await stored.parked_feedback.remove(released, session)
         applied = list(_applied(commands, taken))
         work.emit(event for command, review in applied for event in self._events(command, review))
         work.audit(_audit_entry(command, review) for command, review in applied if _is_reply(command))
@@ -120,7 +124,7 @@ class FeedbackConsumer:
                 reason = result.reason and result.reason.value
                 mark = command.origin.mark
                 work.answer(command.command_id, command.review_id, result.outcome, reason, mark=mark)
-        return taken
+        return commands, taken
 
     def _events(self, command: Feedback, review: ReviewFeedback) -> Iterator[OutgoingMessage]:
         key, trace = entity_key(review.entity), command.origin.trace

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Final
 
 from consumers.moderation_rules import approval_event
 from consumers.parking import Overdue, give_up_overdue, load_entities_or_park
@@ -21,6 +22,9 @@ from messaging.tracing import cause_of
 from messaging.verdicts import ModerationVerdict, verdict_value
 from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
+
+_MOST_AT_ONCE: Final = 1_000
+"""Verdicts in one transaction: far more can wait for one review."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,7 @@ class VerdictConsumer:
     async def release(self, review_ids: Collection[str]) -> None:
         """Apply the verdicts parked for these reviews, which are stored."""
         if parked := await self.services.parked_verdicts.about(review_ids):
-            await self._run(parked)
-            await self.services.parked_verdicts.remove(parked)
+            await self._run(parked, are_parked=True)
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up verdicts parked before that moment: dead-letter them. Returns the number given up."""
@@ -54,16 +57,19 @@ class VerdictConsumer:
         if not verdicts:
             return
         parked = await self.services.parked_verdicts.about({verdict.review_id for verdict in verdicts})
-        await self._run([*parked, *verdicts])
-        if parked:
-            await self.services.parked_verdicts.remove(parked)
+        await self._run([*parked, *verdicts], are_parked=bool(parked))
 
-    async def _run(self, verdicts: Iterable[Verdict]) -> None:
+    async def _run(self, verdicts: Iterable[Verdict], *, are_parked: bool) -> None:
+        """Apply verdicts in parts, then remove them from the parking if some come from there."""
         by_record = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}
         order = in_turn(by_record.values(), lambda verdict: verdict.position)
-        applied = await self.services.transactions.run(partial(self._write, order))
-        for verdict, result in zip(order, applied.results, strict=True):
-            VERDICTS.labels(verdict.outcome.value, result.outcome.value).inc()
+        for start in range(0, len(order), _MOST_AT_ONCE):
+            part = order[start : start + _MOST_AT_ONCE]
+            applied = await self.services.transactions.run(partial(self._write, part))
+            for verdict, result in zip(part, applied.results, strict=True):
+                VERDICTS.labels(verdict.outcome.value, result.outcome.value).inc()
+            if are_parked:
+                await self.services.parked_verdicts.remove(part)
 
     async def _write(self, verdicts: Sequence[Verdict], work: UnitOfWork) -> AppliedVerdicts:
         repositories = work.repositories

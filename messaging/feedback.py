@@ -246,7 +246,7 @@ def _content(feedback: Feedback) -> dict[str, Any]:
     if report := feedback.report:
         sender = {"name": report.name, "email": report.email, "userId": report.user_id, "goodFaith": True}
         # A report without an explanation was imported, even if its date is that of its record.
-        is_imported = report.at != feedback.at or not report.explanation.strip()
+        is_imported = report.at != feedback.at or is_blank(report.explanation)
         imported = {"reportedDate": timestamp(report.at)} if is_imported else {}
         content = (report.reason.value, report.explanation, report.name, report.email, report.user_id)
         if report.id != _generated_id(feedback.review_id, feedback.command_id or feedback.origin.identity, content):

@@ -1,10 +1,11 @@
 """Messages that arrived before the submission that they concern: moderation, feedback, image commands, verdicts."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+import structlog
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.commands import CommandMark, mark_from
@@ -19,6 +20,8 @@ from messaging.images import ReceivedImageCommand, image_command_from, parked_im
 from messaging.moderation import moderation_from, parked_value
 from messaging.verdicts import parked_verdict, verdict_from
 from storage.database import Database, Document, Session
+
+log = structlog.get_logger()
 
 COLLECTION: Final = "parkedCommands"
 VERDICTS_COLLECTION: Final = "parkedVerdicts"
@@ -103,7 +106,17 @@ class ParkingRepository(Generic[T]):
         if not await self._parked.find_one({}, {"_id": 1}):
             return []  # nearly always: cheaper than sending all the ids
         found = self._parked.find({"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind})
-        return self._parking.in_turn([self._parking.read(document) async for document in found])
+        return self._parking.in_turn(self._readable(await found.to_list()))
+
+    def _readable(self, documents: Iterable[Document]) -> Iterator[T]:
+        """The commands in these documents. One that can't be read waits for its repair, and stops no other."""
+        for document in documents:
+            try:
+                command = self._parking.read(document)
+            except (KeyError, ValueError) as error:
+                log.error("a parked command can't be read", id=document["_id"], error=str(error)[:500])
+                continue
+            yield command
 
     async def remove(self, commands: Iterable[T], session: Session | None = None) -> None:
         """Remove commands that have been applied."""
@@ -127,7 +140,12 @@ class ParkingRepository(Generic[T]):
         if except_reviews:
             overdue["reviewId"] = {"$nin": list(except_reviews)}
         found = self._parked.find(overdue).sort("parkedAt").limit(limit)
-        return [self._parking.read(document) async for document in found]
+        return list(self._readable(await found.to_list()))
+
+    async def are_any_before(self, moment: datetime) -> bool:
+        """True if any command was parked before this moment."""
+        overdue = {"parkedAt": {"$lt": moment}, "kind": self._parking.kind}
+        return await self._parked.find_one(overdue, {"_id": 1}) is not None
 
     async def wait_anew(self, commands: Iterable[T]) -> None:
         """Restart the wait of commands that are still parked: they count as parked now, or keep a later time."""

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from domain.delivery import RecordPosition
 from domain.feedback import Feedback, FeedbackAction, Origin, Vote, VoteKey
 from storage.database import Session
 from storage.feedback_votes import VoteRepository
+from storage.parking import ParkingRepository
 from tests.support.consumers import Desk, opened_desk
 from tests.support.facade import new_id
 from tests.support.service import Servers
@@ -101,3 +103,31 @@ async def test_report_repeated_by_another_command_has_its_own_outcome(desk: Desk
     expected = {"first": Outcome.APPLIED, "second": Outcome.UNCHANGED}
     assert {id: answer.outcome for (id, _), answer in answers.items()} == expected
     assert (await desk.stored(review["id"]))["reports"] == 1
+
+
+@pytest.mark.parametrize("explanation", ["\u200b", "", "Spam."])
+async def test_parked_report_can_be_read(desk: Desk, explanation: str) -> None:
+    """A report with a date in the future has that of its record, and may have invisible words alone, as an import."""
+    review = desk.review()
+    report = {"action": "report", "reviewId": review["id"], "reason": "spam", "explanation": explanation}
+    await desk.give_feedback(desk.records({**report, "goodFaith": True, "reportedDate": "2999-01-01T00:00:00Z"}))
+    assert len(await desk.services.parked_feedback.about([review["id"]])) == 1
+    await desk.submit(desk.records(review))
+    assert (await desk.stored(review["id"]))["reports"] == 1
+
+
+async def test_parked_feedback_that_is_erased_meanwhile_is_not_applied(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    review = desk.review()
+    await desk.services.parked_feedback.park(votes(review["id"], [True]))
+    about = ParkingRepository.about
+
+    async def erase_afterwards(parking: ParkingRepository[Any], ids: Collection[str]) -> Any:
+        found = await about(parking, ids)
+        await desk.database["parkedCommands"].delete_many({})
+        return found
+
+    monkeypatch.setattr(ParkingRepository, "about", erase_afterwards)
+    await desk.submit(desk.records(review))
+    assert await counts(desk, review["id"]) == (0, 0, 0)

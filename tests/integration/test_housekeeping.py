@@ -62,7 +62,7 @@ async def test_unreadable_parked_command_does_not_stop_worker(own_service: Servi
 
         await eventually(left, lambda found: found == 0)
         # At the latest in the next turn: this one may have checked it a moment too early.
-        await eventually(lambda: "a housekeeping task failed" in service.log("worker"))
+        await eventually(lambda: "a parked command can't be read" in service.log("worker"))
         assert await database["parkedCommands"].count_documents({}) == 1
     assert service.processes["worker"].poll() is None
 

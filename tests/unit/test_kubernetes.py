@@ -101,7 +101,9 @@ def test_release_is_migrated_before_rollout(manifests: Manifests, request: pytes
     for only in containers(job["spec"]["template"]):
         assert {each["name"]: each["value"] for each in only["env"]} == manifests.settings()
         assert [list(source) for source in only["envFrom"]] == [["secretRef"]]
-    assert "serviceAccountName" not in job["spec"]["template"]["spec"]
+    # Nor does the account that the release creates.
+    accounts = {document["metadata"]["name"] for document in manifests.of("ServiceAccount")}
+    assert job["spec"]["template"]["spec"].get("serviceAccountName", "default") not in accounts
 
 
 def test_pods_run_with_least_privilege(manifests: Manifests) -> None:
