@@ -124,8 +124,8 @@ async def test_parked_feedback_that_is_erased_meanwhile_is_not_applied(
     about = ParkingRepository.about
 
     async def erase_afterwards(parking: ParkingRepository[Any], ids: Collection[str]) -> Any:
-        found = await about(parking, ids)
-        await desk.database["parkedCommands"].delete_many({})
+        if found := await about(parking, ids):
+            await desk.database["parkedCommands"].delete_many({})
         return found
 
     monkeypatch.setattr(ParkingRepository, "about", erase_afterwards)
