@@ -53,6 +53,10 @@ class Readiness:
         self._services = services
         self._checks = SharedQueries(self._check)
 
+    def can_publish(self) -> bool:
+        """True if this process has learnt from MongoDB how topics are divided."""
+        return self._services.publisher.division.were_ever_known()
+
     async def seen(self) -> tuple[bool, list[str] | None]:
         """True if MongoDB responds; and the missing topics, None if Kafka doesn't respond."""
         return (await self._checks.of([None]))[None]
@@ -85,11 +89,11 @@ async def live() -> JsonResponse:
     openapi_extra=OPEN_TO_ALL,
 )
 async def ready(request: Request) -> JsonResponse:
-    """Readiness: queries can be answered, which takes MongoDB, or commands accepted, which takes Kafka, and MongoDB
-    where the rules of a store require it. 503 if neither."""
+    """Readiness: queries can be answered, which takes MongoDB, or commands accepted, which takes Kafka, and MongoDB at
+    the start of the process and where the rules of a store require it. 503 if neither."""
     readiness: Readiness = request.app.state.readiness
     reads, missing = await readiness.seen()
-    commands = missing == []
+    commands = missing == [] and (reads or readiness.can_publish())
     checks = {"mongodb": _state(reads), "kafka": _state(missing is not None)} | ({"topics": "fail"} if missing else {})
     answer = {"reads": _state(reads), "commands": _state(commands), "checks": checks}
     if not (reads or commands):

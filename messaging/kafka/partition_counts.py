@@ -84,6 +84,10 @@ class PartitionCounts:
         if divided and divided.to:
             raise BrokerAwayError(f"the topic of changes is growing to {divided.to} partitions")
 
+    def were_ever_known(self) -> bool:
+        """True once the database has answered: until then nothing is published."""
+        return self._known_at > float("-inf")
+
     async def is_settled(self) -> bool:
         """True if ordered messages can be published to the topic of changes."""
         try:
@@ -96,9 +100,9 @@ class PartitionCounts:
         """The number of partitions that the keys of each of these topics are distributed among, without topics that
         never grew.
 
-        Waits while it changes. Raises BrokerAwayError if that takes too long, or if a topic grows and the database
-        hasn't answered recently. For other topics the last known numbers suffice once the database has been unavailable
-        for a while, so that commands are still accepted.
+        Waits while it changes. Raises BrokerAwayError if that takes too long, if a topic grows and the database hasn't
+        answered recently, or if it has never answered. For other topics the last known numbers suffice once the
+        database has been unavailable for a while, so that commands are still accepted.
         """
         deadline = monotonic() + _MAX_WAIT_S
         while True:
@@ -108,9 +112,20 @@ class PartitionCounts:
             obstacle = self._obstacle(divided)
             if not obstacle:
                 return {topic: each.published or each.count for topic, each in divided.items()}
-            if monotonic() >= deadline:
+            if monotonic() >= deadline or (self._is_long_away() and not self.were_ever_known()):
                 raise BrokerAwayError(obstacle)
             await asyncio.sleep(_POLL_S)
+
+    async def load(self) -> None:
+        """Ask now. Raises the error of the database if it is unavailable."""
+        began = monotonic()
+        self._topics = await self._ask()
+        is_growing = any(each.to for each in self._topics.values())
+        self._known_at, self._next_ask_at = began, began + (_RETRY_S if is_growing else _REFRESH_S)
+        self._away_since = None
+        turn = next((each.turn for each in self._topics.values() if each.published is None), None)
+        if turn != self._turn:
+            self._turn, self._turn_since = turn, began
 
     async def stop(self) -> None:
         """Stop asking."""
@@ -122,7 +137,7 @@ class PartitionCounts:
         growing = sorted(topic for topic, each in divided.items() if each.to)
         if growing and self._age() >= KNOWN_GROWING_S:
             return f"the partitioning of {growing[0]}, which is growing, is unknown: the database is unavailable"
-        if self._age() >= KNOWN_S and not self._is_long_away():
+        if self._age() >= KNOWN_S and not self._is_known_in_outage():
             return "the partitioning of topics is unknown: the database is unavailable"
         if monotonic() < self._turn_since + SWITCHED_S:
             for topic in growing:
@@ -133,6 +148,10 @@ class PartitionCounts:
     def _age(self) -> float:
         return monotonic() - self._known_at
 
+    def _is_known_in_outage(self) -> bool:
+        """True if the last known numbers have to suffice, as the database doesn't answer for long."""
+        return self._is_long_away() and self.were_ever_known()
+
     def _is_long_away(self) -> bool:
         return self._away_since is not None and monotonic() >= self._away_since + _LONG_OUTAGE_S
 
@@ -142,25 +161,18 @@ class PartitionCounts:
             return
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask_now())
-        if self._age() >= needed_s and not self._is_long_away():
+        if self._age() >= needed_s and not self._is_known_in_outage():
             await asyncio.wait([self._asking])
 
     async def _ask_now(self) -> None:
         began = monotonic()
         try:
             async with asyncio.timeout(_ASK_TIMEOUT_S):
-                self._topics = await self._ask()
+                await self.load()
         except Exception as error:
             self._next_ask_at = monotonic() + _RETRY_S
             self._away_since = began if self._away_since is None else self._away_since
             log.debug("can't load the growth of topics", error=repr(error)[:300])
-            return
-        is_growing = any(each.to for each in self._topics.values())
-        self._known_at, self._next_ask_at = began, began + (_RETRY_S if is_growing else _REFRESH_S)
-        self._away_since = None
-        turn = next((each.turn for each in self._topics.values() if each.published is None), None)
-        if turn != self._turn:
-            self._turn, self._turn_since = turn, began
 
 
 async def never_grew() -> Mapping[str, TopicPartitions]:

@@ -26,9 +26,9 @@ class Publisher:
     Raises BrokerAwayError if not all were acknowledged within `timeout` seconds. Some may have been accepted all the
     same, so callers repeat the whole publication, and receivers ignore repeats. A message that is too large for its
     topic raises aiokafka's own error. Messages with one key keep their order, within a call and between consecutive
-    calls. `has_places` is as the schema has it, and assumed until that is known: messages about an object then go to
-    its place. `division` knows how many partitions keys are distributed among; callers that need the order of changes
-    of reviews ask it first.
+    calls. `has_places`: True if messages about an object go to its place; the `division` sets it as the schema of the
+    database has it, at the latest before the first publication. `division` knows how many partitions keys are
+    distributed among; callers that need the order of changes of reviews ask it first.
     """
 
     def __init__(

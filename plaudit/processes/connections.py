@@ -13,6 +13,7 @@ import structlog
 from obstore.exceptions import BaseError
 from pymongo.errors import InvalidName, PyMongoError
 
+from domain.schema import SchemaMark
 from messaging.kafka.aiokafka_internals import find_brokers_again, recover_lost_connections
 from messaging.kafka.partition_counts import PartitionCounts
 from messaging.kafka.publisher import Publisher
@@ -20,10 +21,11 @@ from messaging.topics import Topic
 from plaudit.config import ConfigurationError, Settings
 from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import serve_telemetry
-from plaudit.processes.waiting import has_places, make_keys, patiently, prepare_servers
+from plaudit.processes.waiting import make_keys, patiently, prepare_servers
 from storage.database import Client, Database, connect
 from storage.images_files import ImageFiles
 from storage.pymongo_internals import cancel_and_wait
+from storage.schema import SchemaMarks
 from storage.shards import shard
 from storage.topics_growth import Growth, GrowthRepository
 
@@ -46,9 +48,14 @@ async def connected(
     recover_lost_connections()
     find_brokers_again()
     client, database = connected_database(settings, timeout=settings.mongo.timeout, query_timeout=query_timeout)
-    names, growth = settings.topics, GrowthRepository(database)
+    names, marks, growth = settings.topics, SchemaMarks(database), GrowthRepository(database)
+    mark: SchemaMark | None = None
 
     async def load_growth() -> Mapping[str, Growth]:
+        nonlocal mark
+        if mark is None:
+            mark = await marks.load()
+            publisher.has_places = mark.has_places
         return {f"{names.prefix}{topic}": each for topic, each in (await growth.all()).items()}
 
     division = PartitionCounts(load_growth, names.name(Topic.REVIEW_CHANGES))
@@ -110,7 +117,7 @@ async def run_process(
 
             async def prepare_and_work() -> None:
                 await prepare_servers(settings, database)
-                publisher.has_places = await has_places(database)
+                await patiently("MongoDB", publisher.division.load)
                 await work(database, publisher, probes)
 
             await run_unless_stopped(prepare_and_work(), stop, again_s=_AGAIN_S)

@@ -84,11 +84,6 @@ async def prepare_servers(settings: Settings, database: Database) -> list[str]:
     return created
 
 
-async def has_places(database: Database) -> bool:
-    """True if the schema of the database has places."""
-    return (await patiently("MongoDB", SchemaMarks(database).load)).has_places
-
-
 async def _check_durability(connection: KafkaConnection, topics: TopicNames, database: Database) -> None:
     in_kafka = await _ask_kafka(connection, lambda admin: why_not_in_kafka(admin, topics.all()))
     reasons = [*in_kafka, *await patiently("MongoDB", partial(why_not_in_mongodb, database))]

@@ -165,13 +165,29 @@ async def test_outdated_counts_are_queried_until_the_database_is_back(database: 
 
 async def test_long_outage_of_the_database_delays_only_the_first_call(database: GrowthDatabase) -> None:
     known = PartitionCounts(database, CHANGES)
+    database.other = Growth(8)
+    assert await known.counts(BOTH) == {SUBMISSIONS: 8}
     database.is_away = True
+    database.now += KNOWN_S
     began = database.now
-    assert await known.counts(BOTH) == {}
+    assert await known.counts(BOTH) == {SUBMISSIONS: 8}
     assert began + 3 <= database.now < began + 5
     began = database.now
-    assert await known.counts(BOTH) == {}
+    assert await known.counts(BOTH) == {SUBMISSIONS: 8}
     assert database.now == began
+
+
+async def test_counts_that_were_never_known_are_waited_for(database: GrowthDatabase) -> None:
+    known = PartitionCounts(database, CHANGES)
+    database.other, database.is_away = Growth(4, to=8), True
+    for longest in (5, 0):
+        began = database.now
+        with pytest.raises(BrokerAwayError, match="the partitioning of topics is unknown"):
+            await known.counts(BOTH)
+        assert database.now <= began + longest
+    database.is_away = False
+    database.now += 1
+    assert await known.counts(BOTH) == {SUBMISSIONS: 4}
 
 
 async def test_unknown_counts_are_queried_once_for_all(database: GrowthDatabase) -> None:
