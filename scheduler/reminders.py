@@ -134,7 +134,6 @@ class ReminderJob:
     async def run(self, now: datetime, may_go_on: Callable[[], bool] = lambda: True) -> RunReport:
         """Send the reminders due at that moment, in batches, until none is left or `may_go_on` returns False."""
         report, logged, aside = RunReport(), 0, set[str]()
-        await self._transactions.outbox.settle_overdue()
         writer = MailWriter(SavedTemplates(self._templates), self._sender, await self._tokens.signing_key(), now)
         while not report.is_cut and may_go_on():
             # Read for each batch, so that reminders can be switched off at any time.
@@ -156,6 +155,8 @@ class ReminderJob:
             if report.orders - logged >= _PROGRESS:
                 logged = report.orders
                 log.info("sending reminders", sent=report.reminders, skipped=report.skipped.total())
+        # At the end: a topic that can't be written keeps no customer from being asked.
+        await self._transactions.outbox.settle_overdue()
         return report
 
     async def _decide(

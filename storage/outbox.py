@@ -5,6 +5,7 @@ One document holds the messages of a whole batch, so that hundreds of them cost 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -13,7 +14,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 
 from domain.delivery import OutgoingMessage
-from messaging.kafka.connection import is_too_large
+from messaging.kafka.connection import is_broker_away, is_too_large
 from storage.database import Database, Document, Session
 
 log = structlog.get_logger()
@@ -33,6 +34,8 @@ _MOST_BYTES: Final = 4 * 1024 * 1024
 
 _PAGE: Final = 5
 
+_MOST_FAILED: Final = 3
+
 _LOOK_S: Final = 0.1
 
 Publish = Callable[[Sequence[OutgoingMessage]], Awaitable[None]]
@@ -43,6 +46,19 @@ class Owed(NamedTuple):
 
     id: ObjectId
     messages: Sequence[OutgoingMessage]
+
+
+@dataclass(slots=True)
+class _Topics:
+    """Topics that messages were published to, or couldn't be."""
+
+    accepted: set[str] = field(default_factory=set)
+    failed: dict[str, Exception] = field(default_factory=dict)
+
+    def are_away(self) -> bool:
+        """True if so many have failed, and none has accepted anything, that Kafka itself seems to be unavailable: each
+        further attempt would take as long as the publisher's timeout."""
+        return len(self.failed) >= _MOST_FAILED and not self.accepted
 
 
 class Outbox:
@@ -71,21 +87,28 @@ class Outbox:
         """
         kept = []
         for each in owed:
-            if left := await self._publish_fitting(each.messages):
-                kept.append(each.id)
-                await self._outbox.update_one({"_id": each.id}, {"$set": {"messages": [_pack(m) for m in left]}})
-            else:
-                await self._outbox.delete_one({"_id": each.id})
+            left = await self._publish_fitting(each.messages)
+            await self._keep(each, left)
+            kept += [each.id] if left else []
         return kept
 
     async def settle_overdue(self) -> int:
-        """Publish the messages that dead processes still owe, oldest first. Returns the number of batches published."""
+        """Publish the messages that dead processes still owe, oldest first. Returns the number of batches published.
+
+        A topic that can't be written holds up no message to another one: its error is raised once these are published,
+        or sooner if no topic accepts any.
+        """
         count = 0
         kept = list[ObjectId]()
+        topics = _Topics()
         while owed := await self._owed_before(datetime.now(UTC) - OVERDUE, kept):
-            too_large = await self.settle(owed)
-            count += len(owed) - len(too_large)
-            kept += too_large
+            for each in owed:
+                left = await self._publish_possible(each.messages, topics)
+                await self._keep(each, left)
+                kept += [each.id] if left else []
+                count += not left
+        for error in topics.failed.values():
+            raise error
         return count
 
     async def settle_current(self) -> None:
@@ -100,6 +123,33 @@ class Outbox:
             self._too_large += await self.settle(overdue)
             if not overdue:
                 await asyncio.sleep(_LOOK_S)
+
+    async def _keep(self, owed: Owed, left: Sequence[OutgoingMessage]) -> None:
+        """Keep only the messages of a document that are still owed."""
+        if not left:
+            await self._outbox.delete_one({"_id": owed.id})
+        elif len(left) < len(owed.messages):
+            await self._outbox.update_one({"_id": owed.id}, {"$set": {"messages": [_pack(m) for m in left]}})
+
+    async def _publish_possible(
+        self, messages: Sequence[OutgoingMessage], topics: _Topics
+    ) -> Sequence[OutgoingMessage]:
+        """Publish messages topic by topic, without topics that failed before. Returns those that are left."""
+        left = list[OutgoingMessage]()
+        for topic in dict.fromkeys(message.topic for message in messages):
+            of_topic = [message for message in messages if message.topic == topic]
+            if topic in topics.failed:
+                left += of_topic
+                continue
+            try:
+                left += await self._publish_fitting(of_topic)
+                topics.accepted.add(topic)
+            except Exception as error:
+                topics.failed[topic] = error
+                if not is_broker_away(error) or topics.are_away():
+                    raise
+                left += of_topic
+        return left
 
     async def _publish_fitting(self, messages: Sequence[OutgoingMessage]) -> Sequence[OutgoingMessage]:
         """Publish messages; returns those that are too large."""

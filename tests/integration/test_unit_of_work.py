@@ -41,12 +41,13 @@ class Kafka:
     def __init__(self) -> None:
         self.published: list[OutgoingMessage] = []
         self.is_away = False
+        self.unwritable = set[str]()
         self.attempts = 0
         self.largest = 2**30
 
     async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
         self.attempts += 1
-        if self.is_away:
+        if self.is_away or not self.unwritable.isdisjoint(message.topic for message in messages):
             raise BrokerAwayError
         self.published += [message for message in messages if len(message.value or b"") <= self.largest]
         if any(len(message.value or b"") > self.largest for message in messages):
@@ -262,6 +263,51 @@ async def test_too_large_message_stays_in_outbox_and_blocks_no_other(database: D
     assert await transactions.outbox.settle_overdue() == 2
     assert kafka.published == [small, large, large]
     assert await database[OUTBOX].count_documents({}) == 0
+
+
+async def test_topic_that_cannot_be_written_holds_up_no_other(database: Database) -> None:
+    kafka = Kafka()
+    transactions = Transactions(database, Repositories(database), kafka.publish)
+    bad, good = MESSAGE._replace(topic="bad"), MESSAGE._replace(topic="good")
+
+    async def owe(*messages: OutgoingMessage) -> None:
+        async def work(unit: UnitOfWork) -> None:
+            unit.emit(messages)
+
+        await transactions.commit(work)
+
+    kafka.unwritable = {"bad"}
+    for owed in ([bad], [bad, good, bad], *[[bad]] * 5, [good]):
+        await owe(*owed)
+    await age(database, seconds=60)
+    for _ in range(2):
+        kafka.attempts = 0
+        with pytest.raises(BrokerAwayError):
+            await transactions.outbox.settle_overdue()
+        assert kafka.published == [good, good]
+        assert kafka.attempts <= 3  # the topic once
+    kafka.unwritable.clear()
+    assert await transactions.outbox.settle_overdue() == 7
+    assert kafka.published == [good, good, *[bad] * 8]
+
+
+async def test_overdue_messages_wait_while_no_topic_accepts_any(database: Database) -> None:
+    kafka = Kafka()
+    transactions = Transactions(database, Repositories(database), kafka.publish)
+    messages = [MESSAGE._replace(topic=f"topic-{n}") for n in range(9)]
+
+    async def work(unit: UnitOfWork) -> None:
+        unit.emit(messages)
+
+    await transactions.commit(work)
+    await age(database, seconds=60)
+    kafka.is_away = True
+    with pytest.raises(BrokerAwayError):
+        await transactions.outbox.settle_overdue()
+    assert kafka.attempts == 3
+    kafka.is_away = False
+    assert await transactions.outbox.settle_overdue() == 1
+    assert kafka.published == messages
 
 
 async def test_older_outbox_entries_are_published_first(database: Database) -> None:
