@@ -106,13 +106,13 @@ class MailRepository:
             )
             await self.give_up(ids, at)
 
-    async def claim(self, now: datetime, until: datetime) -> ClaimedMail | None:
+    async def claim(self, now: datetime, until: datetime, *, again: bool = True) -> ClaimedMail | None:
         """Claim the mail that has been due longest, until that moment; None if nothing is due.
 
-        A mail whose claim has expired is due again: its mailer has died, or has lost the database.
+        A mail whose claim has expired is due `again`: its mailer has died, or has lost the database.
         """
         document = await self._mails.find_one_and_update(
-            {"dueAt": {"$lte": now}},
+            {"dueAt": {"$lte": now}} | ({} if again else {"state": {"$ne": MailState.SENDING.value}}),
             {
                 "$set": {"dueAt": until, "state": MailState.SENDING.value, "claim": uuid4().hex},
                 "$inc": {"attempts": 1},

@@ -5,6 +5,7 @@ import random
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Final
 
 import structlog
@@ -31,6 +32,10 @@ CONNECTIONS: Final = 4
 
 CLAIM: Final = timedelta(minutes=10)
 """Time for which a mailer claims a mail: twice the limit for sending, so that clocks may differ by minutes."""
+
+_STEADY_S: Final = 30.0
+"""Seconds for which MongoDB has to answer before mails with expired claims are sent again: mailers that couldn't record
+that they had sent them do so first."""
 
 _IDLE_PAUSE_S: Final = 1.0
 """Seconds between queries for due mails while no new one arrives."""
@@ -62,10 +67,11 @@ class MailSender:
     """Sends each mail once, as far as SMTP allows.
 
     A mail is claimed, sent, and then recorded as sent. If the process dies, or the server stops responding, after the
-    server has accepted the mail and before that is recorded, the mail is sent again, with the same Message-ID. Any
-    number of senders may run. A mail that the server refuses temporarily is retried by the plan; one that it refuses
-    permanently, or for too long, becomes a dead letter. While the server is unavailable, few mails are tried, again and
-    again, without a time limit.
+    server has accepted the mail and before that is recorded, the mail is sent again, with the same Message-ID. If only
+    MongoDB is unavailable, however long, it is recorded before the mail can be claimed again. Any number of senders may
+    run. A mail that the server refuses temporarily is retried by the plan; one that it refuses permanently, or for too
+    long, becomes a dead letter. While the server is unavailable, few mails are tried, again and again, without a time
+    limit.
     """
 
     def __init__(
@@ -81,6 +87,7 @@ class MailSender:
         self._mails = mails
         self._server = server
         self._plan = plan
+        self._away_at = monotonic()
         self._arrival = asyncio.Event()
         self._stopping = asyncio.Event()
         # Exported from the start, with 0: a series that begins at 1 shows no increase.
@@ -110,7 +117,8 @@ class MailSender:
             while not self._stopping.is_set():
                 try:
                     now = datetime.now(UTC)
-                    mail = await self._mails.claim(now, now + CLAIM)
+                    is_steady = monotonic() > self._away_at + _STEADY_S
+                    mail = await self._mails.claim(now, now + CLAIM, again=is_steady)
                     if mail is None:
                         await connection.close()
                         await _wait_for(self._arrival, _IDLE_PAUSE_S)
@@ -124,6 +132,7 @@ class MailSender:
                         RETRIES.labels("mailer", "smtp").inc()
                         log.warning("retrying: mail server unavailable", error=f"{type(error).__name__}: {error}"[:300])
                     else:
+                        self._away_at = monotonic()
                         note_wait("mailer", error)
                     await _wait_for(self._stopping, pause)
                     pause = min(_LONGEST_PAUSE_S, pause * 2)

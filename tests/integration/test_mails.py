@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pymongo.errors import AutoReconnect
 
+from consumers.mails import sender as sender_module
 from consumers.mails.consumer import MailConsumer
 from consumers.mails.sender import MailSender, Senders
 from consumers.mails.smtp import SmtpServer
@@ -23,7 +24,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.mails import READER
 from storage.database import Database, in_transaction
-from storage.mails import MailRepository, StoredRecord
+from storage.mails import ClaimedMail, MailRepository, StoredRecord
 from storage.outbox import COLLECTION as OUTBOX
 from storage.privacy import PersonalData
 from storage.privacy_erasures import Erasures
@@ -520,6 +521,61 @@ async def test_database_outage_is_not_a_mail_rejection(
         await sender.stop(running)
         await publisher.stop()
     assert (mail["state"], mail["attempts"], stores.looks) == ("sent", 2, 2)
+    assert len(mail_server.to(to)) == 1
+
+
+class _AwayAfterSending(MailRepository):
+    """Mails in a database that is unavailable from the moment in which one was sent, until `is_back`; the mailer that
+    sent it notices later than others that it is back."""
+
+    is_away = False
+    is_back = False
+    claims = 0
+
+    async def claim(self, now: datetime, until: datetime, *, again: bool = True) -> ClaimedMail | None:
+        if self.is_away and not self.is_back:
+            raise AutoReconnect
+        self.claims += self.is_back
+        return await super().claim(now, until, again=again)
+
+    async def mark_sent(self, mail: ClaimedMail, at: datetime) -> None:
+        self.is_away = True
+        if self.claims < 5:
+            raise AutoReconnect
+        await super().mark_sent(mail, at)
+
+
+async def test_mail_sent_before_long_outage_is_not_sent_again(
+    service: Service,
+    mail_server: MailServer,
+    own_mails: tuple[Database, MailRepository],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    database, _ = own_mails
+    to = address_of()
+    command = mail_command(to)
+    publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
+    repositories = Repositories(database)
+    transactions = Transactions(database, repositories, publisher.publish)
+    server = SmtpServer("127.0.0.1", mail_server.port, timeout=60)
+    monkeypatch.setattr(sender_module, "CLAIM", timedelta(seconds=1))
+    mails = _AwayAfterSending(database)
+    sender = MailSender(transactions, mails, server, RetryPlan(), Senders(repositories.stores, DEFAULT_SENDER))
+
+    async def kept() -> Json:
+        return await database["mails"].find_one({"_id": command["id"]}) or {}
+
+    now = datetime.now(UTC)
+    await mails.accept({command["id"]: stored(service, command, now)}, now)
+    running = asyncio.create_task(sender.run())
+    try:
+        await eventually(lambda: mails.is_away)
+        await eventually(kept, lambda mail: mail["dueAt"] < datetime.now(UTC))
+        mails.is_back = True
+        await eventually(kept, lambda mail: mail["state"] == "sent")
+    finally:
+        await sender.stop(running)
+        await publisher.stop()
     assert len(mail_server.to(to)) == 1
 
 
