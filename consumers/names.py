@@ -34,6 +34,8 @@ LONGEST_PAUSE_UNKNOWN_S: Final = 600.0
 """Maximum seconds between requests for an id that a resolver doesn't know; it may learn it later."""
 
 _MOST_PAUSES: Final = 50_000
+_MOST_ATTEMPTS: Final = 10
+"""A pause doesn't grow any more after these."""
 
 
 async def fill_names(
@@ -98,7 +100,10 @@ class TypeNames:
         if not due:
             self._after = wanted.ids[-1] if wanted.is_more else ""
             self._idle_pages += 1
-            return 0.0 if wanted.is_more else self._pause_after_all()
+            if wanted.is_more:
+                return 0.0
+            self._pauses.end_round(now)
+            return self._pause_after_all()
         batch = due[: self._batch_size]
         try:
             await self._fill(batch)
@@ -148,30 +153,42 @@ class TypeNames:
 
 
 class Pauses:
-    """Exponential backoff of requests for ids that have no name yet."""
+    """Exponential backoff of requests for ids that have no name yet.
+
+    Beyond _MOST_PAUSES ids the oldest pauses are dropped. From then on, ids without one are asked for only once in
+    LONGEST_PAUSE_UNKNOWN_S, also new ones.
+    """
 
     def __init__(self) -> None:
         self._pauses: dict[str, tuple[int, float]] = {}
+        self._has_dropped = False
+        self._others = (0, float("-inf"))
 
     def attempts(self, id: str) -> int:
-        """Number of requests for an id that failed."""
-        return self._pauses.get(id, (0, 0.0))[0]
+        """Number of requests for an id that failed; of one whose pause was dropped, as many as lead to the longest."""
+        return self._pauses.get(id, self._others)[0]
 
     def is_over(self, id: str, now: float) -> bool:
         """True once its pause has ended."""
-        return self._pauses.get(id, (0, now))[1] <= now
+        return self._pauses.get(id, self._others)[1] <= now
 
     def begin(self, id: str, now: float, longest: float) -> None:
-        """Begin the next, longer pause, of at most `longest` seconds. Beyond _MOST_PAUSES the oldest one is dropped."""
+        """Begin the next, longer pause, of at most `longest` seconds."""
         attempts = self.attempts(id) + 1
         self._pauses.pop(id, None)
         self._pauses[id] = (attempts, now + growing_pause(attempts, longest))
         if len(self._pauses) > _MOST_PAUSES:
             del self._pauses[next(iter(self._pauses))]
+            self._has_dropped = True
 
     def end(self, id: str) -> None:
         """Drop the pause of an id whose name was found."""
         self._pauses.pop(id, None)
+
+    def end_round(self, now: float) -> None:
+        """All ids that were due have been asked for: those whose pauses were dropped have one together."""
+        if self._has_dropped:
+            self._others, self._has_dropped = (_MOST_ATTEMPTS, now + LONGEST_PAUSE_UNKNOWN_S), False
 
 
 def growing_pause(attempts: int, longest: float) -> float:
