@@ -11,7 +11,7 @@ import structlog
 from consumers.parking import MOST_OVERDUE, Overdue, give_up, load_entities_or_park
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import OutgoingMessage
+from domain.delivery import OutgoingMessage, in_parts
 from domain.feedback import (
     AppliedFeedback,
     Feedback,
@@ -19,6 +19,7 @@ from domain.feedback import (
     KnownFeedback,
     ReviewFeedback,
     apply_feedback,
+    with_own_reports,
 )
 from domain.places import entity_key
 from messaging.decoding import Received
@@ -88,8 +89,7 @@ class FeedbackConsumer:
         parked = await parking.about(review_ids) if review_ids else []
         known = {(command.position, command.review_id) for command in parked}
         all_commands = [*parked, *(c for c in commands if (c.position, c.review_id) not in known)]
-        for start in range(0, len(all_commands), _MOST_AT_ONCE):
-            part = all_commands[start : start + _MOST_AT_ONCE]
+        for part in in_parts(all_commands, _MOST_AT_ONCE):
             released = [command for command in part if (command.position, command.review_id) in known]
             applied, taken = await self.services.transactions.run(partial(self._take, part, released))
             for command, result in zip(applied, taken.results, strict=True):
@@ -106,10 +106,14 @@ class FeedbackConsumer:
             gone = {(each.position, each.review_id) for each in released} - {(c.position, c.review_id) for c in left}
             commands = [command for command in commands if (command.position, command.review_id) not in gone]
         names_texts = any(command.text_hash for command in commands)
+        reviews = await stored.feedback.load({c.review_id for c in commands}, session, with_texts=names_texts)
+        reports = [command.report for command in commands if command.report]
+        owners = await stored.reports.owners({id for each in reports for id in (each.id, each.other_id)}, session)
+        commands = list(with_own_reports(commands, reviews, owners))
         known = KnownFeedback(
-            await stored.feedback.load({c.review_id for c in commands}, session, with_texts=names_texts),
+            reviews,
             await stored.votes.load({command.vote_key for command in commands if command.vote_key}, session),
-            await stored.reports.known({command.report.id for command in commands if command.report}, session),
+            owners,
             await stored.outcomes.answers([c.answer_key for c in commands if c.answer_key], session),
         )
         taken = apply_feedback(commands, known)

@@ -11,7 +11,7 @@ import structlog
 from consumers.parking import MOST_OVERDUE, Overdue, give_up
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import RecordPosition
+from domain.delivery import RecordPosition, in_parts
 from domain.images import StoredImage, may_come, with_visibility
 from domain.permissions import is_within
 from messaging.dead_letters import image_never_came
@@ -93,8 +93,7 @@ class ImageCommandConsumer:
         everything = [*parked, *(command for command in commands if command.position not in known)]
         early: list[ReceivedImageCommand] = []
         waiting = set[tuple[str, str]]()
-        for start in range(0, len(everything), _MOST_AT_ONCE):
-            part = everything[start : start + _MOST_AT_ONCE]
+        for part in in_parts(everything, _MOST_AT_ONCE):
             # If an image comes between two parts, its commands still don't overtake those left in the parking.
             early += [command for command in part if command.target in waiting]
             due = [command for command in part if command.target not in waiting]

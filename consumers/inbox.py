@@ -20,6 +20,7 @@ from tenacity import (
 from tenacity.stop import StopBaseT
 
 from consumers.telemetry import about_command
+from domain.delivery import in_parts
 from messaging.dead_letters import bare_dead_letter, dead_letter_message
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import DeadLetter, InvalidMessageError, RawRecord, Received, decode_records
@@ -39,6 +40,10 @@ LONGEST_PAUSE_S: Final = 5.0
 
 _HALVE_AFTER: Final = stop_any(stop_after_attempt(5), stop_after_delay(30))
 """After 5 failed attempts, or 30 seconds, a batch of several records is halved."""
+
+_MOST_BYTES: Final = 1024 * 1024
+"""Bytes of values that are decoded at a time, unless a single one is larger: a message can take a hundred times the
+memory of its value."""
 
 T = TypeVar("T")
 Handler = Callable[[Sequence[Received[T]]], Awaitable[Sequence[DeadLetter] | None]]
@@ -73,7 +78,11 @@ class Inbox(Generic[T]):
     InvalidMessageError."""
 
     async def deliver(self, records: Sequence[RawRecord]) -> None:
-        """Deliver a batch; returns once its offsets may be committed."""
+        """Deliver a batch, a large one in parts, in order; returns once its offsets may be committed."""
+        for part in in_parts(records, _MOST_BYTES, lambda record: len(record.value or b"")):
+            await self._deliver(part)
+
+    async def _deliver(self, records: Sequence[RawRecord]) -> None:
         try:
             with about_command(records):
                 await self._retry(lambda: self._process(records), stop_never if len(records) == 1 else _HALVE_AFTER)
@@ -85,8 +94,8 @@ class Inbox(Generic[T]):
                 if is_unavailable(error):
                     log.warning("splitting the batch in halves", topic=self.topic.value, records=len(records))
                 middle = len(records) // 2
-                await self.deliver(records[:middle])
-                await self.deliver(records[middle:])
+                await self._deliver(records[:middle])
+                await self._deliver(records[middle:])
                 return
             (record,) = records
             with about_command(records):

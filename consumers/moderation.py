@@ -4,11 +4,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import Final
 
 from consumers.ratings import Recounter, rating_events
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import OutgoingMessage
+from domain.delivery import OutgoingMessage, in_parts
 from domain.moderation import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
 from domain.places import entity_key
 from domain.reviews import ModerationAction, ReviewStatus
@@ -21,6 +22,9 @@ from storage.audit import AuditAction, AuditEntry
 from storage.feedback_reports import MOST_AT_ONCE
 from storage.outcomes import ItemOutcome
 from storage.unit_of_work import UnitOfWork
+
+_MOST_AT_ONCE: Final = 1_000
+"""Maximum number of parked commands that are applied together with others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +52,43 @@ class ReviewChangeConsumer:
         await self.recounter.recount(batch)
 
     async def _apply(self, commands: Sequence[Moderation]) -> None:
-        services = self.services
-        parked = await services.parked_moderation.about({command.review_id for command in commands})
-        ordered = _after_parked(parked, commands)
-        moderated, early = await services.transactions.run(partial(self._moderate, ordered, parked))
-        for command, outcome in zip(ordered, moderated.outcomes, strict=True):
+        parking = self.services.parked_moderation
+        parked = await parking.about({command.review_id for command in commands})
+        ordered, early = _after_parked(parked, commands), set[str]()
+        if len(parked) > _MOST_AT_ONCE:
+            ordered, early = await self._apply_parked(ordered, len(parked))
+            parked = []
+        early |= await self._apply_together([c for c in ordered if c.review_id not in early], parked)
+        if early:
+            # Park first, then look up: the submission consumer stores first, then looks for parked commands, so one of
+            # the two sees the other.
+            await parking.park([c for c in ordered if c.review_id in early])
+            arrived = await self.services.reviews.entities(early)
+            if arrived:
+                await self._apply([command for command in ordered if command.review_id in arrived])
+
+    async def _apply_parked(self, ordered: Sequence[Moderation], count: int) -> tuple[list[Moderation], set[str]]:
+        """Apply the first `count` of these commands, which are parked, in parts: far more can be parked for one review
+        than a transaction can handle. Returns the other commands, and the reviews that their parked ones wait for."""
+        parked = ordered[:count]
+        wanted = {command.review_id for command in parked}
+        early = wanted - (await self.services.reviews.entities(wanted)).keys()
+        stored = [command for command in parked if command.review_id not in early]
+        for part in in_parts(stored, _MOST_AT_ONCE):
+            await self._apply_together(part, part)
+        return list(ordered[count:]), early
+
+    async def _apply_together(self, commands: Sequence[Moderation], parked: Sequence[Moderation]) -> set[str]:
+        """Apply commands in one transaction. Returns the ids of reviews that are neither stored yet nor deleted."""
+        moderated, early = await self.services.transactions.run(partial(self._moderate, commands, parked))
+        for command, outcome in zip(moderated.commands, moderated.outcomes, strict=True):
             if command.review_id not in early:
                 MODERATIONS.labels(command.action.value, outcome.value if outcome else "repeated").inc()
         for id, decision in moderated.settled.items():
             if moderated.before[id].reports > MOST_AT_ONCE and decision.action is not ModerationAction.DELETE:
                 await self._settle(id, decision)
-        await self._remove_feedback({c.review_id for c in ordered if c.action is ModerationAction.DELETE})
-        if early:
-            # Park first, then look up: the submission consumer stores first, then looks for parked commands, so one of
-            # the two sees the other.
-            await services.parked_moderation.park([c for c in ordered if c.review_id in early])
-            arrived = await services.reviews.entities(early)
-            if arrived:
-                await self._apply([command for command in ordered if command.review_id in arrived])
+        await self._remove_feedback({c.review_id for c in commands if c.action is ModerationAction.DELETE})
+        return early
 
     async def _settle(self, review_id: str, decision: Moderation) -> None:
         """Settle very many reports, in several transactions, by a decision that has taken effect. If interrupted, the
@@ -90,9 +113,14 @@ class ReviewChangeConsumer:
     async def _moderate(
         self, commands: Sequence[Moderation], parked: Sequence[Moderation], work: UnitOfWork
     ) -> tuple[Moderated, set[str]]:
-        """Apply commands in a transaction. Also returns the ids of reviews that are neither stored yet nor deleted."""
+        """Apply commands in a transaction, and remove the `parked` ones among them, unless somebody has given them up.
+        Also returns the ids of reviews that are neither stored yet nor deleted."""
         stored, session = work.repositories, work.session
         present, early = await _reviews_of(commands, work)
+        if released := [command for command in parked if command.review_id not in early]:
+            left = await stored.parked_moderation.take(released, session)
+            gone = {(each.position, each.review_id) for each in released} - {(c.position, c.review_id) for c in left}
+            commands = [command for command in commands if (command.position, command.review_id) not in gone]
         answered = await stored.outcomes.answers([c.answer_key for c in commands if c.answer_key], session)
         moderated = moderate(commands, present, answered)
         few = {id: each for id, each in moderated.settled.items() if moderated.before[id].reports <= MOST_AT_ONCE}
@@ -105,7 +133,6 @@ class ReviewChangeConsumer:
         await stored.planned_approvals.keep(moderated.kept_plans, session)
         tallies = await stored.ratings.add(moderated.tallies, session, uncertain)
         await stored.rated_objects.forget_names(unnamed, session)
-        await stored.parked_moderation.remove([c for c in parked if c.review_id not in early], session)
         applied = [(command, result) for command, result in moderated.decided if result.outcome is Outcome.APPLIED]
         work.emit(self._event(command, moderated.reviews[command.review_id], result) for command, result in applied)
         work.emit(rating_events(self.services, tallies))

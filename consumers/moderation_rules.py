@@ -29,6 +29,7 @@ from domain.ratings import Hundredths, RatingTally, TallyKey
 from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import Source
 from domain.stores import Store
+from domain.timestamps import moment_after
 from messaging.events import review_approved
 from messaging.metrics import RULINGS
 from storage.audit import AuditAction, AuditEntry
@@ -152,7 +153,7 @@ def planned_approval(review_id: str, ruling: Ruling, at: datetime) -> PlannedApp
     if ruling.planned_approval is None:
         return None
     after, rule = ruling.planned_approval
-    return PlannedApproval(review_id, at + after, rule.subject)
+    return PlannedApproval(review_id, moment_after(at, after), rule.subject)
 
 
 def ruling_audit_entries(

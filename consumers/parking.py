@@ -52,12 +52,22 @@ async def give_up_overdue(
 
 
 async def give_up(
-    services: Services, parking: ParkingRepository[T], parked: Sequence[T], overdue_of: Callable[[T], Overdue]
+    services: Services,
+    parking: ParkingRepository[T],
+    parked: Sequence[T],
+    overdue_of: Callable[[T], Overdue],
+    *,
+    unless_arrived: bool = False,
 ) -> list[T]:
-    """Dead-letter and answer those of these commands that are still parked, and return them."""
+    """Dead-letter and answer those of these commands that are still parked, and return them. `unless_arrived`: those
+    whose review is stored by now stay parked, since they may be forwarded at this moment."""
 
     async def take(work: UnitOfWork) -> list[T]:
-        given_up = await parking.take(parked, work.session)
+        wanted = parked
+        if unless_arrived:
+            entities = await work.repositories.reviews.entities({each.review_id for each in parked}, work.session)
+            wanted = [each for each in parked if entities.get(each.review_id) is None]
+        given_up = await parking.take(wanted, work.session)
         for topic, position, item_id, value, command_id, mark, error in map(overdue_of, given_up):
             name = services.topics.name(topic)
             work.emit([rebuilt_dead_letter(name, position, key=item_id, value=value, error=error)])

@@ -98,9 +98,11 @@ class SubmissionConsumer:
     async def _apply(self, submissions: Mapping[Key, Submission], rules: BatchRules) -> None:
         """Store reviews, apply edits, and tell everyone."""
         decisions = await self._store(submissions.values(), rules)
-        stored, edited_ids = self._stored_events(submissions, decisions), {each.id for each in decisions.edits}
-        # The event for a stored review precedes those for its edits.
-        await self.services.publisher.publish([event for id, event in stored if id in edited_ids])
+        stored = self._stored_events(submissions, decisions)
+        if decisions.edits:
+            # Edits take time, in which a stored review may be moderated: its first event precedes all others.
+            await self.services.publisher.publish(stored)
+            stored = []
         edits = [submission.edit(decisions.rules.reasons.get(submission.key)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
         decided = decisions.decided | {s.key: decision_of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
@@ -109,7 +111,7 @@ class SubmissionConsumer:
         count_decisions(decided.values())
         await asyncio.gather(
             self._finish(submissions, decided),
-            self._release_parked([event for id, event in stored if id not in edited_ids], settled_entities(decided)),
+            self._release_parked(stored, settled_entities(decided)),
         )
 
     async def _detected(self, submissions: Mapping[Key, Submission], rules: BatchRules) -> dict[Key, Submission]:
@@ -259,14 +261,13 @@ class SubmissionConsumer:
 
     def _stored_events(
         self, submissions: Mapping[Key, Submission], decisions: SubmissionDecisions
-    ) -> list[tuple[str, OutgoingMessage]]:
-        """The events for stored reviews that may still have to be published, with the ids of the reviews."""
+    ) -> list[OutgoingMessage]:
+        """The events for stored reviews that may still have to be published."""
         events = []
         for key in decisions.unannounced():
             created = decisions.decided[key].created
             review = None if created else decisions.reviews.get(key)
-            event = self._events.submitted(submissions[key].without_earlier_records(created), review)
-            events.append((key.id, event))
+            events.append(self._events.submitted(submissions[key].without_earlier_records(created), review))
         return events
 
     async def _release_parked(self, stored: Sequence[OutgoingMessage], settled: Mapping[str, Entity]) -> None:

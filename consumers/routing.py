@@ -1,14 +1,15 @@
 """Route moderation commands to the consumer that owns the object of their review."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from consumers.parking import MOST_OVERDUE, Overdue, give_up, load_entities_or_park
 from consumers.routing_handover import Handover
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import OutgoingMessage
+from domain.delivery import OutgoingMessage, in_parts
 from domain.moderation import Moderation
 from domain.places import bucket_in, entity_key
 from domain.ratings import Entity
@@ -27,6 +28,9 @@ from messaging.topics import Topic
 from messaging.tracing import cause_of
 from storage.outcomes import ItemOutcome
 
+_MOST_AT_ONCE: Final = 1_000
+"""Maximum number of commands that are expanded and published at a time: each takes several kilobytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommandRouter:
@@ -43,8 +47,12 @@ class CommandRouter:
     handover: Handover
 
     async def __call__(self, batch: Sequence[Received[ModerationCommand]]) -> None:
-        """Route a batch."""
+        """Route a batch: a few records may name a hundred thousand reviews."""
         await self.handover.wait()
+        for part in in_parts(batch, _MOST_AT_ONCE, lambda each: len(each.message.ids)):
+            await self._route(part)
+
+    async def _route(self, batch: Sequence[Received[ModerationCommand]]) -> None:
         commands = [
             command
             for each in batch
@@ -52,12 +60,12 @@ class CommandRouter:
         ]
         placeless = [command for command in commands if bucket_in(command.review_id) is None]
         entities = await load_entities_or_park(self.services, self.services.parked_moderation, placeless)
-        await self._forward([*await self.services.parked_moderation.about(entities.keys()), *commands], entities)
+        await self._forward([*await self._waiting(entities.keys()), *commands], entities)
         await self._refuse([c for c in placeless if c.review_id in entities and entities[c.review_id] is None])
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
         """Forward the commands parked for these reviews, which are stored, to their owners."""
-        await self._forward(await self.services.parked_moderation.about(entities.keys()), entities)
+        await self._forward(await self._waiting(entities.keys()), entities)
 
     async def report_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment: dead-letter and answer them. Returns the number given up.
@@ -74,25 +82,37 @@ class CommandRouter:
         await self._forward(to_forward, arrived)
         await services.parked_moderation.wait_anew(to_forward)
         overdue = [command for command in waiting if command.review_id not in arrived]
-        given_up = await give_up(services, services.parked_moderation, overdue, _overdue)
+        given_up = await give_up(services, services.parked_moderation, overdue, _overdue, unless_arrived=True)
         _count_not_found(given_up)
         return len(given_up)
+
+    async def _waiting(self, review_ids: Collection[str]) -> Sequence[Moderation]:
+        """The commands parked for these reviews, which nobody gives up from here on: a transaction that does so
+        conflicts with their new time, and is repeated with the reviews that are stored."""
+        parked = self.services.parked_moderation
+        if waiting := await parked.about(review_ids):
+            await parked.wait_anew(waiting)
+            waiting = await parked.about(review_ids)
+        return waiting
 
     async def _forward(self, commands: Iterable[Moderation], entities: Mapping[str, Entity | None]) -> None:
         """Forward the commands whose place is known: the owner applies them after those that are parked.
 
         Raises BrokerAwayError while `review-changes` is growing.
         """
-        messages = []
-        for command in commands:
-            entity = entities.get(command.review_id)
-            if entity is not None:
-                messages.append(self._message(command, entity_key(entity)))
-            elif bucket_in(command.review_id) is not None:
-                messages.append(self._message(command, command.review_id))
-        if messages:
+        placed = ((command, self._key(command, entities)) for command in commands)
+        known = [(command, key) for command, key in placed if key]
+        if known:
             await self.services.publisher.division.check()
-        await self.services.publisher.publish(messages)
+        for part in in_parts(known, _MOST_AT_ONCE):
+            await self.services.publisher.publish([self._message(command, key) for command, key in part])
+
+    def _key(self, command: Moderation, entities: Mapping[str, Entity | None]) -> str | None:
+        """The key of the place of a command's review; None if it is unknown."""
+        entity = entities.get(command.review_id)
+        if entity is not None:
+            return entity_key(entity)
+        return command.review_id if bucket_in(command.review_id) is not None else None
 
     async def _refuse(self, commands: Sequence[Moderation]) -> None:
         """Answer "not-found" to commands, and remove them from the parking."""

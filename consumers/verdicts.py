@@ -11,7 +11,7 @@ from consumers.parking import Overdue, give_up_overdue, load_entities_or_park
 from consumers.ratings import rating_events
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import in_turn
+from domain.delivery import in_parts, in_turn
 from domain.moderation import ModeratedReview
 from domain.moderation_rules import RuleOutcome
 from domain.verdicts import AppliedVerdicts, Verdict, apply_verdicts
@@ -63,8 +63,7 @@ class VerdictConsumer:
         """Apply verdicts in parts, then remove them from the parking if some come from there."""
         by_record = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}
         order = in_turn(by_record.values(), lambda verdict: verdict.position)
-        for start in range(0, len(order), _MOST_AT_ONCE):
-            part = order[start : start + _MOST_AT_ONCE]
+        for part in in_parts(order, _MOST_AT_ONCE):
             applied = await self.services.transactions.run(partial(self._write, part))
             for verdict, result in zip(part, applied.results, strict=True):
                 VERDICTS.labels(verdict.outcome.value, result.outcome.value).inc()

@@ -1,6 +1,6 @@
 """Exactly-once effects: marks of the records that have been applied, and outgoing messages."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from heapq import merge
@@ -87,6 +87,24 @@ def in_turn(items: Iterable[T], position: Callable[[T], RecordPosition]) -> list
         partitions.setdefault(position(item).partition, []).append(item)
     ordered = [sorted(each, key=lambda item: position(item)[1:]) for _, each in sorted(partitions.items())]
     return list(merge(*ordered, key=lambda item: position(item).timestamp))
+
+
+def _one(_: object) -> int:
+    return 1
+
+
+def in_parts(items: Iterable[T], most: int, size: Callable[[T], int] = _one) -> Iterator[list[T]]:
+    """Items in consecutive parts of at most `most` items, or whose sizes add up to that; an item that is larger is a
+    part of its own."""
+    part, total = list[T](), 0
+    for item in items:
+        if part and total + size(item) > most:
+            yield part
+            part, total = [], 0
+        part.append(item)
+        total += size(item)
+    if part:
+        yield part
 
 
 class Written(NamedTuple):

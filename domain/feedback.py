@@ -1,11 +1,12 @@
 """Feedback on reviews: replies by the store, votes by readers, and reports."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Final, NamedTuple
+from uuid import UUID, uuid5
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition
@@ -13,6 +14,8 @@ from domain.permissions import is_within
 from domain.ratings import Entity
 from domain.reviews import ModerationAction
 from domain.reviews_facts import NO_RESPONSES, Reply, Responses
+
+_REPORTS: Final = UUID("8c0a4f52-1d7b-5e36-b0f4-2a9d6e71c503")
 
 
 class FeedbackAction(StrEnum):
@@ -77,6 +80,11 @@ class Report(NamedTuple):
     email: str | None = None
     user_id: str | None = None
     settled: Settlement | None = None
+
+    @property
+    def other_id(self) -> str:
+        """The id of this report if one about another review has its id: systems may count the reports of each shop."""
+        return str(uuid5(_REPORTS, f"{self.review_id}\n{self.id}"))
 
 
 class Origin(NamedTuple):
@@ -200,6 +208,23 @@ def visitor_id(store_id: str, browser: str) -> str:
     """
     digest = sha256(f"{store_id}\n{browser}".encode()).hexdigest()
     return f"visitor:{digest[: len(digest) // 2]}"
+
+
+def with_own_reports(
+    commands: Iterable[Feedback], reviews: Collection[str], owners: Mapping[str, str]
+) -> Iterator[Feedback]:
+    """Feedback whose reports have the ids under which they are stored: `id`, or `other_id` if a report about another
+    review has that. `reviews`: the ids of those that exist. `owners`: the reviews of stored reports by the id of the
+    report, with all ids of these."""
+    taken = dict(owners)
+    for command in commands:
+        report = command.report
+        if report and report.review_id in reviews:
+            if report.other_id in taken or taken.get(report.id, report.review_id) != report.review_id:
+                report = report._replace(id=report.other_id)
+                command = replace(command, report=report)
+            taken[report.id] = report.review_id
+        yield command
 
 
 def apply_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> AppliedFeedback:

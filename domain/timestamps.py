@@ -46,8 +46,16 @@ def first_millisecond(moment: datetime) -> datetime:
 
 def a_millisecond_after(moment: datetime) -> datetime:
     """The moment one millisecond later; unchanged within the last millisecond of the year 9999."""
-    last = datetime.max.replace(tzinfo=moment.tzinfo)
-    return moment if last - moment < timedelta(milliseconds=1) else moment + timedelta(milliseconds=1)
+    return moment if _last(moment) - moment < timedelta(milliseconds=1) else moment + timedelta(milliseconds=1)
+
+
+def moment_after(moment: datetime, time: timedelta) -> datetime:
+    """The moment that much later, but at most the last one of the year 9999."""
+    return moment + min(time, _last(moment) - moment)
+
+
+def _last(moment: datetime) -> datetime:
+    return datetime.max.replace(tzinfo=moment.tzinfo)
 
 
 def milliseconds(moment: datetime) -> int:

@@ -35,12 +35,12 @@ class ReportRepository:
     def __init__(self, database: Database) -> None:
         self._reports = database[COLLECTION]
 
-    async def known(self, ids: Collection[str], session: Session) -> set[str]:
-        """Those of these ids that belong to a stored report."""
+    async def owners(self, ids: Collection[str], session: Session) -> dict[str, str]:
+        """The reviews of stored reports with these ids, by the id of the report."""
         if not ids:
-            return set()
-        found = self._reports.find({"_id": {"$in": list(ids)}}, {"_id": 1}, session=session)
-        return {document["_id"] async for document in found}
+            return {}
+        found = self._reports.find({"_id": {"$in": list(ids)}}, {"reviewId": 1}, session=session)
+        return {document["_id"]: document["reviewId"] async for document in found}
 
     async def add(self, reports: Iterable[Report], session: Session) -> None:
         """Store new reports."""

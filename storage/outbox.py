@@ -4,16 +4,16 @@ One document holds the messages of a whole batch, so that hundreds of them cost 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple
 
 import structlog
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel
 
-from domain.delivery import OutgoingMessage
+from domain.delivery import OutgoingMessage, in_parts
 from messaging.kafka.connection import is_broker_away, is_too_large
 from storage.database import Database, Document, Session
 
@@ -29,8 +29,9 @@ OVERDUE: Final = timedelta(seconds=15)
 _CLOCK_SKEW: Final = timedelta(seconds=2)
 """Time by which the clock of a process that owes messages may be ahead of ours."""
 
-_MOST_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of values that fill one document; its last value may exceed them. MongoDB allows 16 MiB."""
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of values in one document, which are acknowledged within the publisher's timeout, unless a single one is
+larger. MongoDB allows 16 MiB."""
 
 _PAGE: Final = 5
 
@@ -71,7 +72,8 @@ class Outbox:
 
     async def add(self, messages: Iterable[OutgoingMessage], at: datetime, session: Session) -> list[Owed]:
         """Store messages to be published; `settle` publishes them once the transaction is committed."""
-        owed = [Owed(ObjectId(), part) for part in in_parts(messages)]
+        parts = in_parts(messages, MOST_BYTES, lambda message: len(message.value or b""))
+        owed = [Owed(ObjectId(), part) for part in parts]
         if owed:
             documents = [
                 {"_id": each.id, "at": at, "messages": [_pack(message) for message in each.messages]} for each in owed
@@ -186,25 +188,3 @@ def _unpack(
     topic: str, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
 ) -> OutgoingMessage:
     return OutgoingMessage(topic, key, value, tuple((name, content) for name, content in headers))
-
-
-class _Valued(Protocol):
-    @property
-    def value(self) -> bytes | None: ...
-
-
-V = TypeVar("V", bound=_Valued)
-
-
-def in_parts(messages: Iterable[V]) -> Iterator[list[V]]:
-    """Messages in parts that fit into a document and are acknowledged within the publisher's timeout."""
-    part: list[V] = []
-    size = 0
-    for message in messages:
-        part.append(message)
-        size += len(message.value or b"")
-        if size >= _MOST_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part

@@ -1,6 +1,6 @@
 """Messages that arrived before the submission that they concern: moderation, feedback, image commands, verdicts."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -9,7 +9,7 @@ import structlog
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.commands import CommandMark, mark_from
-from domain.delivery import RecordPosition, in_turn
+from domain.delivery import RecordPosition, in_parts, in_turn
 from domain.feedback import Feedback
 from domain.moderation import Moderation, parked_in_turn
 from domain.verdicts import Verdict
@@ -25,6 +25,9 @@ log = structlog.get_logger()
 
 COLLECTION: Final = "parkedCommands"
 VERDICTS_COLLECTION: Final = "parkedVerdicts"
+
+_PAGE: Final = 1_000
+"""Commands that are read or changed in one piece, without other work of the process in between."""
 
 VERDICTS_INDEXES: Final = [
     IndexModel([("reviewId", ASCENDING)], name="review"),
@@ -105,18 +108,20 @@ class ParkingRepository(Generic[T]):
         """The parked commands about these reviews, in the order in which they apply."""
         if not await self._parked.find_one({}, {"_id": 1}):
             return []  # nearly always: cheaper than sending all the ids
-        found = self._parked.find({"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind})
-        return self._parking.in_turn(self._readable(await found.to_list()))
+        wanted = {"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind}
+        return self._parking.in_turn(await self._readable(self._parked.find(wanted, batch_size=_PAGE)))
 
-    def _readable(self, documents: Iterable[Document]) -> Iterator[T]:
+    async def _readable(self, documents: AsyncIterable[Document]) -> list[T]:
         """The commands in these documents. One that can't be read waits for its repair, and stops no other."""
-        for document in documents:
+        commands = list[T]()
+        async for document in documents:
             try:
                 command = self._parking.read(document)
             except (KeyError, ValueError) as error:
                 log.error("a parked command can't be read", id=document["_id"], error=str(error)[:500])
                 continue
-            yield command
+            commands.append(command)
+        return commands
 
     async def remove(self, commands: Iterable[T], session: Session | None = None) -> None:
         """Remove commands that have been applied."""
@@ -140,7 +145,7 @@ class ParkingRepository(Generic[T]):
         if except_reviews:
             overdue["reviewId"] = {"$nin": list(except_reviews)}
         found = self._parked.find(overdue).sort("parkedAt").limit(limit)
-        return list(self._readable(await found.to_list()))
+        return await self._readable(found)
 
     async def are_any_before(self, moment: datetime) -> bool:
         """True if any command was parked before this moment."""
@@ -149,8 +154,8 @@ class ParkingRepository(Generic[T]):
 
     async def wait_anew(self, commands: Iterable[T]) -> None:
         """Restart the wait of commands that are still parked: they count as parked now, or keep a later time."""
-        if ids := [self._id(command) for command in commands]:
-            restart = {"parkedAt": {"$max": ["$parkedAt", "$$NOW"]}}
+        restart = {"parkedAt": {"$max": ["$parkedAt", "$$NOW"]}}
+        for ids in in_parts(map(self._id, commands), _PAGE):
             await self._parked.update_many({"_id": {"$in": ids}}, [{"$set": restart}])
 
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:

@@ -124,11 +124,12 @@ class ReviewRepository:
         unchanged = {"_id": before.id, "refused": before.reason.value, "seen": seen_document(before.seen)}
         return (await self._reviews.replace_one(unchanged, document, session=session)).matched_count == 1
 
-    async def entities(self, ids: Collection[str]) -> dict[str, Entity | None]:
+    async def entities(self, ids: Collection[str], session: Session | None = None) -> dict[str, Entity | None]:
         """The object of each review, None for a deleted or refused one; unknown ids are left out."""
         if not ids:
             return {}
-        found = self._reviews.find({"_id": {"$in": list(ids)}}, {"entityType": 1, "entityId": 1, "goneAt": 1})
+        fields = {"entityType": 1, "entityId": 1, "goneAt": 1}
+        found = self._reviews.find({"_id": {"$in": list(ids)}}, fields, session=session)
         return {
             document["_id"]: None if is_gone(document) else identity_from(document).entity async for document in found
         }

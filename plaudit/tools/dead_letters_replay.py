@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from domain.commands import Outcome
+from domain.delivery import in_parts
 from domain.quantities import quantity
 from messaging.dead_letters_replays import (
     LetterState,
@@ -28,7 +29,7 @@ from plaudit.tools.dead_letters_state import LetterWithState, letters_with_state
 from plaudit.tools.servers import reached
 from storage.audit import AuditAction, AuditEntry
 from storage.dead_letters_replays import UNMARKED
-from storage.outbox import in_parts
+from storage.outbox import MOST_BYTES
 from storage.repositories import Repositories
 from storage.unit_of_work import Transactions, UnitOfWork
 
@@ -88,7 +89,7 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
         limit = options.wanted.limit
         with progress.status("Replaying dead letters") as status:
             async for letters in letters_with_state(settings, database, replace(options.wanted, limit=None)):
-                for chunk in _in_parts(letters):
+                for chunk in in_parts(letters, MOST_BYTES, _size):
                     left = None if limit is None else limit - replayed
                     if options.dry_run:
                         done, hindered = await _choose(chunk, options, left, repositories)
@@ -202,9 +203,8 @@ async def _discard(letters: Sequence[LetterWithState], reason: str, work: UnitOf
     )
 
 
-def _in_parts(letters: Sequence[LetterWithState]) -> list[list[LetterWithState]]:
-    by_id = {letter_id(each.letter): each for each in letters}
-    return [[by_id[letter_id(r)] for r in part] for part in in_parts([each.letter for each in letters])]
+def _size(each: LetterWithState) -> int:
+    return len(each.letter.value or b"")
 
 
 def _audit_entry(

@@ -33,6 +33,7 @@ from messaging.feedback import FEEDBACK_COMMAND
 from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
+from messaging.moderation import MODERATION_COMMAND
 from messaging.orders import order_event
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
@@ -62,6 +63,13 @@ class RecordingKafka(Publisher):
         if messages and self.failures:
             raise self.failures.pop(0)
         self.published += messages
+
+
+class FirstOwner(Handover):
+    """Takes over partitions that nobody had before."""
+
+    async def wait(self) -> None:
+        return
 
 
 @dataclass
@@ -100,7 +108,7 @@ class Desk:
     def parked(self) -> ParkedCommands:
         """The handler of commands that wait for their review."""
         services = self.services
-        router = CommandRouter(services, Handover(KafkaConnection(NOWHERE), TOPICS))
+        router = CommandRouter(services, FirstOwner(KafkaConnection(NOWHERE), TOPICS))
         images = ImageCommandConsumer(services)
         return ParkedCommands(router, FeedbackConsumer(services), VerdictConsumer(services), images)
 
@@ -127,6 +135,17 @@ class Desk:
             for n, (action, id) in enumerate(changes)
         ]
         await self._inbox(Topic.REVIEW_CHANGES, REVIEW_CHANGE.validate_json, consumer).deliver(self.records(*values))
+
+    async def route(self, records: Sequence[Record]) -> None:
+        """Deliver moderation commands in one batch."""
+        await self._inbox(Topic.MODERATION_COMMANDS, MODERATION_COMMAND.validate_json, self.parked.moderation).deliver(
+            records
+        )
+
+    def changes(self) -> list[Json]:
+        """The published changes of reviews."""
+        topic = TOPICS.name(Topic.REVIEW_CHANGES)
+        return [json.loads(each.value or b"") for each in self.kafka.published if each.topic == topic]
 
     def verdicts(self, review: Json, *verdicts: str) -> list[Record]:
         """Records with a classifier's verdicts on a review."""

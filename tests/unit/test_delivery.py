@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.delivery import RecordPosition, Seen, in_turn
+from domain.delivery import RecordPosition, Seen, in_parts, in_turn
 
 positions = st.builds(RecordPosition, st.integers(0, 3), st.integers(0, 50), st.integers(-1, 100))
 
@@ -87,3 +87,9 @@ def test_positions_relative_to_a_mark(offset: int, timestamp: int, is_covered: b
     seen, position = Seen({3: (10, 50)}), RecordPosition(3, offset, timestamp)
     assert seen.covers(position) is is_covered
     assert seen.after(position).marks == {3: mark}
+
+
+def test_parts_keep_order_and_limit() -> None:
+    assert list(in_parts([], 3)) == []
+    assert list(in_parts(range(7), 3)) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert list(in_parts([1, 2, 9, 3, 0, 0, 1], 3, int)) == [[1, 2], [9], [3, 0, 0], [1]]

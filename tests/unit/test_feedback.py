@@ -31,6 +31,7 @@ from domain.feedback import (
     apply_feedback,
     responses_after_vote,
     visitor_id,
+    with_own_reports,
 )
 from domain.ratings import Entity
 from domain.reviews import ModerationAction
@@ -64,6 +65,11 @@ def a_reply(text: str | None, offset: int, command_id: str | None = None, author
 def a_report(id: str, offset: int, command_id: str | None = None) -> Feedback:
     report = Report(id, "a", ReportReason.SPAM, "An advertisement", AT)
     return Feedback("a", FeedbackAction.REPORT, Origin(place(offset)), AT, report=report, command_id=command_id)
+
+
+def of_review(command: Feedback, review: str) -> Feedback:
+    assert command.report
+    return replace(command, review_id=review, report=command.report._replace(review_id=review))
 
 
 def apply(*commands: Feedback, **known: Any) -> AppliedFeedback:
@@ -200,6 +206,26 @@ def test_report_counts_once() -> None:
     assert (outcomes(repeat), repeat.reports, repeat.reviews) == ([None], [], {})
     again = apply(a_report("r3", 6, "c"), a_report("r3", 7, "d"), answered={("c", "a")}, reports={"r3"})
     assert (outcomes(again), again.reports, again.reviews) == ([None, Outcome.UNCHANGED], [], {})
+
+
+def test_reports_about_two_reviews_can_have_the_same_id() -> None:
+    first, second, unknown = (of_review(a_report("17", n), review) for n, review in enumerate("abx"))
+
+    def ids(*commands: Feedback, **owners: str) -> list[str]:
+        found = with_own_reports(commands, {"a", "b"}, owners)
+        return [each.report.id for each in found if each.report]
+
+    assert first.report is not None
+    assert second.report is not None
+    of_a, of_b = first.report.other_id, second.report.other_id
+    assert len({of_a, of_b, "17"}) == 3
+    assert ids(unknown, first, second, first, second) == ["17", "17", of_b, "17", of_b]
+    # Redelivered apart, each keeps its id.
+    stored = {"17": "a", of_b: "b"}
+    assert ids(second, **stored) == ids(second, **{of_b: "b"}) == [of_b]
+    assert ids(first, **stored) == ["17"]
+    assert ids(second, **{"17": "b"}) == ["17"]
+    assert ids(first, **{"17": "b"}) == [of_a]
 
 
 EACH: Sequence[Feedback] = (a_vote(True, 1), a_vote(None, 1), a_reply("x", 1), a_reply(None, 1), a_report("r", 1))

@@ -119,6 +119,19 @@ async def test_too_large_batch_is_split() -> None:
 
 
 @pytest.mark.long
+async def test_large_batch_is_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_BYTES", 5)
+    parts: list[list[int]] = []
+
+    async def handle(batch: Sequence[Received[int]]) -> None:
+        parts.append([each.message for each in batch])
+
+    broker = Broker()
+    await deliver(broker, handle, records(b"11", b"22", None, b"x", b"33", b"4444444", b"55", b"66"))
+    assert parts == [[11, 22], [33], [4444444], [55, 66]]
+    assert [offset for offset, _, _ in broker.letters] == [2, 3]
+
+
 async def test_only_the_failing_record_becomes_an_extra_dead_letter() -> None:
     broker, handled = Broker(), list[int]()
 

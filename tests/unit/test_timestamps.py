@@ -12,6 +12,7 @@ from domain.timestamps import (
     first_millisecond,
     from_milliseconds,
     milliseconds,
+    moment_after,
     moment_in,
     timestamp,
 )
@@ -104,3 +105,10 @@ def test_text_without_time_zone_is_read_as_utc(text: str, moment: datetime) -> N
 def test_other_texts_are_no_moments(text: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         moment_in(text)
+
+
+def test_no_moment_is_after_the_year_9999() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    assert moment_after(last - timedelta(hours=2), timedelta(hours=1)) == last - timedelta(hours=1)
+    for early in (timedelta(hours=1), timedelta(minutes=59), timedelta()):
+        assert moment_after(last - early, timedelta(hours=1)) == last

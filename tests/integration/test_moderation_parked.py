@@ -1,0 +1,143 @@
+"""Moderation that precedes its review, in any amount, and commands about many reviews."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from consumers import routing
+from consumers.parking import give_up
+from consumers.reviews_edits import ReviewEditor
+from domain.delivery import OutgoingMessage, RecordPosition
+from domain.moderation import Moderation
+from domain.reviews import ModerationAction, ReviewStatus
+from storage.database import Session
+from storage.parking import ParkingRepository
+from tests.support.consumers import Desk, RecordingKafka, opened_desk
+from tests.support.facade import new_id
+from tests.support.service import Servers
+
+APPROVE, REJECT = ModerationAction.APPROVE, ModerationAction.REJECT
+
+
+@pytest.fixture
+async def desk(servers: Servers) -> AsyncIterator[Desk]:
+    async with opened_desk(servers) as opened:
+        yield opened
+
+
+def commands(id: str, *actions: ModerationAction) -> list[Moderation]:
+    """Moderation of a review in this order."""
+    at = datetime.now(UTC)
+    return [Moderation(id, each, RecordPosition(0, n, n), at) for n, each in enumerate(actions)]
+
+
+async def waiting(desk: Desk, id: str) -> int:
+    return await desk.database["parkedCommands"].count_documents({"reviewId": id})
+
+
+def letters(desk: Desk) -> list[OutgoingMessage]:
+    return [message for message in desk.kafka.published if message.topic.endswith(".dlq")]
+
+
+async def test_commands_about_many_reviews_are_forwarded_in_parts(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, "_MOST_AT_ONCE", 3)
+    sizes: list[int] = []
+    publish = RecordingKafka.publish
+
+    async def recording_publish(self: RecordingKafka, messages: Sequence[OutgoingMessage]) -> None:
+        sizes.append(len(messages))
+        await publish(self, messages)
+
+    reviews = [desk.review() for _ in range(4)]
+    await desk.submit(desk.records(*reviews))
+    ids = [each["id"] for each in reviews]
+    monkeypatch.setattr(RecordingKafka, "publish", recording_publish)
+    wanted = [("approve", ids), ("reject", ids[:2]), ("reset", ids[2:]), ("approve", ids[:1])]
+    await desk.route(desk.records(*({"action": action, "ids": some} for action, some in wanted)))
+    assert max(sizes) <= 3
+    assert [(each["action"], each["reviewId"]) for each in desk.changes()] == [
+        (action, id) for action, some in wanted for id in some
+    ]
+
+
+async def test_many_parked_commands_are_applied_in_parts_in_order(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("consumers.moderation._MOST_AT_ONCE", 3)
+    sizes: list[int] = []
+    take = ParkingRepository.take
+
+    async def recording_take(self: ParkingRepository[Any], commands: Iterable[Any], session: Session) -> list[Any]:
+        commands = list(commands)
+        sizes.append(len(commands))
+        return await take(self, commands, session)
+
+    monkeypatch.setattr(ParkingRepository, "take", recording_take)
+    review = desk.review()
+    id = review["id"]
+    await desk.services.parked_moderation.park(commands(id, *[APPROVE, REJECT] * 5))
+    desk.offset = 10
+    await desk.moderate(("approve", id))
+    assert await waiting(desk, id) == 11
+    assert sizes == []
+    await desk.submit(desk.records(review))
+    assert len(desk.changes()) == 11
+    await desk.moderate(("reject", id))
+    assert sizes == [3, 3, 3, 2]
+    assert await waiting(desk, id) == 0
+    stored = await desk.stored(id)
+    assert ReviewStatus(stored["status"]) is ReviewStatus.REJECTED
+    kinds = desk.event_kinds(id)
+    assert kinds == ["ReviewSubmitted", *["ReviewApproved", "ReviewRejected"] * 6]
+
+
+async def test_command_whose_review_comes_while_it_is_given_up_is_not_given_up(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    review, other = desk.review(), new_id("review")
+    await desk.services.parked_moderation.park([*commands(review["id"], APPROVE), *commands(other, REJECT)])
+
+    async def arrived_before(*given: Any, **options: Any) -> list[Any]:
+        await desk.submit(desk.records(review))
+        return await give_up(*given, **options)
+
+    monkeypatch.setattr(routing, "give_up", arrived_before)
+    assert await desk.parked.moderation.report_overdue(datetime.now(UTC)) == 1
+    assert [message.key for message in letters(desk)] == [other.encode()]
+    assert [each["reviewId"] for each in desk.changes()] == [review["id"]]
+    assert await waiting(desk, review["id"]) == 1
+
+
+async def test_command_that_was_given_up_is_not_applied(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the worker that had read it before."""
+    review = desk.review()
+    id = review["id"]
+    await desk.submit(desk.records(review))
+    await desk.services.parked_moderation.park(commands(id, APPROVE))
+    about = ParkingRepository.about
+
+    async def given_up_after(self: ParkingRepository[Any], review_ids: Any) -> list[Any]:
+        found = await about(self, review_ids)
+        await self.remove(found)
+        return found
+
+    monkeypatch.setattr(ParkingRepository, "about", given_up_after)
+    desk.offset = 10
+    await desk.moderate(("reject", id))
+    assert desk.event_kinds(id) == ["ReviewSubmitted", "ReviewRejected"]
+
+
+async def test_first_event_of_a_review_precedes_its_moderation(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if the batch that stores it takes long over edits of other reviews."""
+    edited, new = desk.review(), desk.review()
+    await desk.submit(desk.records(edited))
+    apply = ReviewEditor.apply
+
+    async def moderated_meanwhile(self: ReviewEditor, *given: Any) -> Any:
+        await desk.moderate(("approve", new["id"]))
+        return await apply(self, *given)
+
+    monkeypatch.setattr(ReviewEditor, "apply", moderated_meanwhile)
+    await desk.submit(desk.records(new, {**edited, "review": "Changed"}))
+    assert desk.event_kinds(new["id"]) == ["ReviewSubmitted", "ReviewApproved"]
+    assert desk.event_kinds(edited["id"]) == ["ReviewSubmitted", "ReviewEdited"]
