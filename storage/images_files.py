@@ -34,7 +34,7 @@ _MARK_CONTENT: Final = (
 _LONGEST_WRITE: Final = timedelta(hours=1)
 """The age after which no file is still being written."""
 _AT_ONCE: Final = 16
-"""The number of files removed concurrently: only S3 itself has bulk removal, not all servers with its protocol."""
+"""The number of files removed concurrently: not all servers with the protocol of S3 have `DeleteObjects`."""
 
 
 def open_store(address: str) -> Store:
@@ -46,6 +46,8 @@ def open_store(address: str) -> Store:
             address,
             client_options={"timeout": _TIMEOUT, "connect_timeout": _SHORT_TIMEOUT, "allow_http": _allows_http()},
             retry_config={"max_retries": _RETRIES, "retry_timeout": _SHORT_TIMEOUT},
+            # Without it, obstore sends even the removal of a single file as `DeleteObjects`.
+            disable_bulk_delete=True,
         )
     if "://" in address:
         raise ValueError("Use s3://bucket/prefix, or the path of a folder")

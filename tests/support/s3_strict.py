@@ -1,6 +1,5 @@
 """An in-memory S3 server whose client has restricted permissions, or configured a bucket that doesn't exist."""
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,6 +7,7 @@ from threading import Thread
 
 import pytest
 
+_CODES = {403: "AccessDenied", 404: "NoSuchKey", 501: "NotImplemented"}
 _ERROR = "<Error><Code>{}</Code><Message>no</Message></Error>"
 
 
@@ -17,8 +17,9 @@ def strict_s3(
 ) -> Iterator[str]:
     """The address of an image store on such a server, for the length of the block.
 
-    Like Amazon's, it reports missing objects only to clients that may list; others get 403. `folders`: prefixes in
-    which objects may be read and written, each with a trailing slash; by default all.
+    Like Amazon's, it reports missing objects only to clients that may list; others get 403. Like others, it has no
+    `DeleteObjects`. `folders`: prefixes in which objects may be read and written, each with a trailing slash; by
+    default all.
     """
     objects: dict[str, bytes] = {}
     ours = tuple(f"/reviews/plaudit/{folder}" for folder in folders)
@@ -44,13 +45,13 @@ def strict_s3(
             self._answer(200, "")
 
         def do_POST(self) -> None:
-            deleted = re.findall("<Key>(.*?)</Key>", self._body().decode())
-            for key in deleted:
-                objects.pop(f"/reviews/{key}", None)
-            entries = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in deleted)
-            self._answer(200, f"<DeleteResult>{entries}</DeleteResult>")
+            self._body()
+            self._refuse(501)
 
         def do_DELETE(self) -> None:
+            if not self.path.startswith(ours):
+                self._refuse(403)
+                return
             objects.pop(self.path, None)
             self._answer(204, "")
 
@@ -58,7 +59,7 @@ def strict_s3(
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
         def _refuse(self, status: int) -> None:
-            self._answer(status, _ERROR.format({403: "AccessDenied", 404: "NoSuchKey"}[status]))
+            self._answer(status, _ERROR.format(_CODES[status]))
 
         def _answer(self, status: int, content: str | bytes) -> None:
             content = content.encode() if isinstance(content, str) else content

@@ -165,3 +165,15 @@ async def test_mark_needs_no_further_permissions(monkeypatch: pytest.MonkeyPatch
         assert not await files.is_marked()
         await files.mark()
         assert await files.is_marked()
+
+
+async def test_server_without_delete_objects_removes_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    with strict_s3(monkeypatch, may_list=True) as address:
+        files, id, other = ImageFiles(open_store(address)), str(uuid4()), str(uuid4())
+        await files.put_upload(id, "abc", b"upload")
+        for each in (id, other):
+            await files.put(each, [b"large", b"small"])
+        await files.remove_upload(id, "abc")
+        assert await files.remove([id]) == set()
+        assert await files.upload(id, "abc") is None
+        assert [await files.get(each, SIZES[0]) for each in (id, other)] == [None, b"large"]
