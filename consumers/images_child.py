@@ -66,14 +66,18 @@ def main(memory: int, seconds: int, pixels: int, sizes: Sequence[int], *, heic: 
 
 
 def limit(memory: int, seconds: int) -> None:
-    """Limit the process to these bytes of address space and seconds of CPU time, without file writes and core dumps."""
-    for kind, most in (
-        (resource.RLIMIT_AS, memory),
-        (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
+    """Limit the process to these bytes of address space and seconds of CPU time, without file writes and core dumps.
+
+    SIGXCPU ends it at the limit of CPU time. SIGKILL, which the system sends when it runs out of memory, follows a
+    second later.
+    """
+    for kind, most, hard in (
+        (resource.RLIMIT_AS, memory, memory),
+        (resource.RLIMIT_CPU, seconds, seconds + 1),
+        (resource.RLIMIT_FSIZE, 0, 0),
+        (resource.RLIMIT_CORE, 0, 0),
     ):
-        resource.setrlimit(kind, (most, most))
+        resource.setrlimit(kind, (most, hard))
 
 
 def rebuild(raw: bytes, pixels: int, sizes: Sequence[int], *, heic: bool) -> tuple[tuple[int, int], list[bytes]]:

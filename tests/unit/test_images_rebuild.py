@@ -48,6 +48,16 @@ async def main():
 uvloop.run(main())
 """
 
+_ENDLESS = """
+import os, sys
+from consumers.images_child import limit
+
+limit(int(sys.argv[1]), int(sys.argv[2]))
+os.write(1, b"begun\\n")
+while True:
+    pass
+"""
+
 
 @pytest.mark.long
 def test_children_start_while_threads_come_and_go() -> None:
@@ -102,6 +112,24 @@ async def test_crashed_child_refuses_the_file(monkeypatch: pytest.MonkeyPatch, t
     script.write_text("import os, sys\nos.write(1, b'begun\\n')\nsys.stdin.buffer.read()\nos.abort()\n")
     monkeypatch.setattr(images_rebuild, "_CHILD", script)
     assert await asyncio.wait_for(rebuild(picture()), 300) is UploadRefusal.TOO_COSTLY
+
+
+async def test_file_that_takes_too_much_cpu_time_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script, starts = tmp_path / "child.py", []
+    script.write_text(_ENDLESS)
+
+    def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+        starts.append(command)
+        return start_child(command)
+
+    monkeypatch.setattr(images_rebuild, "_CHILD", script)
+    monkeypatch.setattr(images_rebuild, "SECONDS", 1)
+    monkeypatch.setattr(images_rebuild, "PATIENCE_S", 300)
+    monkeypatch.setattr(images_rebuild, "start_child", start)
+    assert await asyncio.wait_for(rebuild(picture()), 600) is UploadRefusal.TOO_COSTLY
+    assert len(starts) == 1
 
 
 def png(image: Image.Image, **options: Any) -> bytes:
