@@ -14,6 +14,8 @@ const PATIENCE_MS = 2e4;
 const LONG = 700;
 const LINES = 7;
 const VOTES = 'plaudit:votes';
+/** For this long, caches may show an answer that is older than a vote. */
+const STALE_MS = 66e4;
 const VOTER = 'plaudit:voter';
 
 /** Some browsers remember an address from which a module couldn't be loaded, so the next try has another one. */
@@ -27,34 +29,29 @@ const SHEET = sheet(`
 display:block;container-type:inline-size;font-family:var(--plaudit-font,inherit)}
 *{box-sizing:border-box}
 h2,h3,p,ol,ul,fieldset{margin:0;padding:0;border:0;list-style:none;min-width:0}
-h2{font-size:1.4em;line-height:1.2}
-h3{font-size:1em;display:inline}
+h2{font-size:1.4em;line-height:1.2}h3{font-size:1em;display:inline}
 /** Styles of the page don't apply, except fonts, the colour scheme, and that it is hidden or can't be clicked. */
 section{all:initial;font:inherit;color-scheme:inherit;visibility:inherit;pointer-events:inherit;color:var(--ink);
 line-height:1.5}
 section,form,.stack{display:grid;gap:1em;grid-template-columns:minmax(0,1fr)}
 section{gap:1.5em}
-.stack[hidden]{display:none}
-.row{display:flex;flex-wrap:wrap;gap:.5em 1em;align-items:center}
+.stack[hidden]{display:none}.row{display:flex;flex-wrap:wrap;gap:.5em 1em;align-items:center}
 .top{display:grid;gap:1em 3em;align-items:center}
-.sum{display:grid;justify-items:start}
-.sum b{font-size:3em;line-height:1.2;font-variant-numeric:tabular-nums}
+.sum{display:grid;justify-items:start}.sum b{font-size:3em;line-height:1.2;font-variant-numeric:tabular-nums}
 .sum .stars{height:1.6em}
 .soft,time{color:var(--soft);font-size:.9em}
-.text,h3,bdi,b{overflow-wrap:anywhere}
-.text{white-space:pre-line;max-width:70ch}
+.text,h3,bdi,b{overflow-wrap:anywhere}.text{white-space:pre-line;max-width:70ch}
 button,select,input,textarea{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--soft);
 border-radius:var(--round);padding:.45em .9em;max-width:100%}
-button,select{cursor:pointer}
-button:hover:enabled{border-color:var(--accent)}
+button,select{cursor:pointer}button:hover:enabled{border-color:var(--accent)}
 :focus-visible{outline:2px solid var(--accent);outline-offset:2px}
 [aria-pressed=true],.main{border-color:var(--accent);color:var(--accent);font-weight:600}
 .main,.main:hover{background:var(--accent);color:var(--plaudit-on-accent,light-dark(#fff,#14181f))}
 button:disabled{cursor:default;opacity:.6}
-.plain{border:0;padding:.25em .4em;background:none}
-.plain:not(.bar){text-decoration:underline;text-underline-offset:.2em}
-.bar{display:grid;grid-template-columns:5.5em 1fr 2.5em;gap:.75em;align-items:center;width:100%;text-align:start;
-padding:.15em .4em}
+.plain{border:0;padding:.25em .4em;background:none;text-decoration:underline;text-underline-offset:.2em}
+.bars{display:grid;grid-template-columns:auto 1fr auto;column-gap:.75em}
+.bar{display:grid;grid-template-columns:subgrid;grid-column:1/4;align-items:center;text-align:start;padding:.15em .4em;
+text-decoration:none}
 .bar svg{width:100%;height:.6em;
 border-radius:1em;background:var(--line);fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
 .bar svg:dir(rtl){transform:scaleX(-1)}
@@ -62,14 +59,12 @@ border-radius:1em;background:var(--line);fill:var(--plaudit-star,light-dark(#b87
 li.one{border-block-start:1px solid var(--line);
 padding-block:1.25em;gap:.6em;justify-items:start;overflow:clip;overflow-clip-margin:6px}
 .mark{color:light-dark(#137a43,#5fd39a);font-size:.9em}
-.photos button{padding:0;overflow:hidden;line-height:0}
-.photos img{width:5.5em;height:5.5em;object-fit:cover}
+.photos button{padding:0;overflow:hidden;line-height:0}.photos img{width:5.5em;height:5.5em;object-fit:cover}
 .reply{border-inline-start:3px solid var(--accent);padding-inline-start:1em}
 [aria-busy=true] ol{opacity:.5}
 .cut{display:-webkit-box;-webkit-line-clamp:7;-webkit-box-orient:vertical;overflow:hidden}
 .bone{background:var(--line);border-radius:var(--round);opacity:.5;height:7em}
-.bone:nth-child(1){height:1.75em;width:40%}
-.bone:nth-child(3){height:2.5em}
+.bone:nth-child(1){height:1.75em;width:40%}.bone:nth-child(3){height:2.5em}
 @media(prefers-reduced-motion:no-preference){.bone{animation:b 1.2s infinite alternate}}
 @keyframes b{to{opacity:.2}}
 .gone{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}
@@ -79,10 +74,10 @@ padding-block:1.25em;gap:.6em;justify-items:start;overflow:clip;overflow-clip-ma
 /** @type {Record<string, any>} Values for this page alone, for browsers that store nothing. */
 const here = {};
 
-/** A value that this browser has stored. @param {string} key @returns {any} */
+/** A value that this browser has stored: without one, parsing throws. @param {string} key @returns {any} */
 function kept(key) {
   try {
-    return JSON.parse(localStorage.getItem(key) ?? 'null') ?? here[key];
+    return JSON.parse(localStorage[key]);
   } catch {
     return here[key];
   }
@@ -92,7 +87,7 @@ function kept(key) {
 function keep(key, value) {
   here[key] = value;
   try {
-    localStorage.setItem(key, JSON.stringify(value));
+    localStorage[key] = JSON.stringify(value);
   } catch {}
 }
 
@@ -115,9 +110,9 @@ function shopOf(element, box) {
     token: element.getAttribute('token') ??
       new URLSearchParams(place.includes('/Product/') ? location.search : '').get('token'),
     async ask(path, options) {
-      const address = path[0] == '/' ? `/${place}${path}` : '/' + path;
       const signal = AbortSignal.timeout(PATIENCE_MS);
-      const response = await fetch(`${service}/storefront/v1${address}`, { credentials: 'omit', signal, ...options });
+      const address = `${service}/storefront/v1/${path[0] == '/' ? place : ''}${path}`;
+      const response = await fetch(address, { credentials: 'omit', signal, ...options });
       if (response.ok) return response.json();
       throw Object.assign(Error(), await response.json().catch(() => {}), { status: response.status });
     },
@@ -155,20 +150,23 @@ function day(shop, iso) {
 
 /** @param {Shop} shop @param {Review} review @param {(text: string) => void} complain */
 function votes(shop, review, complain) {
+  /** The vote of this browser: earlier versions stored the choice alone. */
+  const own = kept(VOTES)?.[review.id];
   /** The number of each vote; that of no vote isn't used. @type {Record<string, number>} */
-  const counts = { true: review.helpful, false: review.notHelpful, undefined: 0 };
+  const counts = { true: review.helpful, false: review.notHelpful, undefined: 0,
+    ...(own?.at > Date.now() - STALE_MS && own.counts) };
   /** @type {boolean | undefined} */
-  let chosen = kept(VOTES)?.[review.id];
+  let chosen = own?.at ? own.helpful : own;
   let turn = Promise.resolve();
   /** @param {boolean | undefined} choice */
   const choose = (choice) => {
-    counts[`${chosen}`] = Math.max(0, counts[`${chosen}`] - 1);
+    counts[`${chosen}`]--;
     counts[`${choice}`]++;
     chosen = choice;
     for (const { button, helpful } of buttons) {
-      button.setAttribute('aria-pressed', `${chosen === helpful}`);
+      button.ariaPressed = `${chosen === helpful}`;
       const n = counts[`${helpful}`];
-      button.textContent = shop.say(helpful ? 'yes' : 'no') + (n ? shop.say(' ({n})', { n }) : '');
+      button.textContent = shop.say(helpful ? 'yes' : 'no') + (n > 0 ? shop.say(' ({n})', { n }) : '');
     }
   };
   /** Vote; a second click withdraws the vote. @param {boolean} choice */
@@ -182,7 +180,7 @@ function votes(shop, review, complain) {
     try {
       await shop.send('/votes', JSON.stringify({ reviewId: review.id, helpful, voter }), {},
         before === choice ? 'DELETE' : 'POST');
-      keep(VOTES, { ...kept(VOTES), [review.id]: helpful });
+      keep(VOTES, { ...kept(VOTES), [review.id]: { helpful, counts, at: Date.now() } });
       shop.tell(shop.say(before === choice ? 'unvoted' : 'voted'));
     } catch (error) {
       choose(before);
@@ -228,11 +226,8 @@ function body(shop, review) {
 /** @param {Shop} shop @param {Review} review @param {(index: number) => void} open */
 function photos(shop, review, open) {
   const count = review.images.length;
-  const small = review.images.map((image, index) => {
-    const alt = shop.say('photo', { n: index + 1, count });
-    return h('button', { click: () => open(index) },
-      h('img', { src: shop.service + image.small, alt, loading: 'lazy' }));
-  });
+  const small = review.images.map((image, index) => h('button', { click: () => open(index) },
+    h('img', { src: shop.service + image.small, alt: shop.say('photo', { n: index + 1, count }), loading: 'lazy' })));
   return count > 0 && h('div', { class: 'row photos' }, ...small);
 }
 
@@ -267,7 +262,8 @@ function item(shop, review) {
         h('b', {}, shop.say('replyOf', { name: reply.author || shop.say('shop') })), day(shop, reply.date)),
       written('p', reply.text)),
     h('div', { class: 'row' },
-      votes(shop, review, complain), h('button', { class: 'plain soft', click: report }, shop.say('report')), wrong));
+      votes(shop, review, complain),
+      h('button', { class: 'plain soft', click: report }, shop.say('report')), wrong));
 }
 
 /** The list of reviews, page by page, with its filters and its order. @param {Shop} shop */
@@ -356,9 +352,9 @@ function listOf(shop) {
    * @param {any[]} children
    */
   function toggle(name, value, attributes, ...children) {
-    const button = h('button', { 'data-name': name, 'data-value': value, 'aria-pressed': 'false', ...attributes },
-      ...children);
-    button.addEventListener('click', () => want(name, value));
+    const click = () => want(name, value);
+    const button = h('button',
+      { 'data-name': name, 'data-value': value, 'aria-pressed': 'false', click, ...attributes }, ...children);
     toggles.push(button);
     return button;
   }
@@ -371,8 +367,8 @@ function listOf(shop) {
     more.append(say('more'));
     put(first);
     const narrowing = ['photos', 'verified'].map((name) => toggle(name, 'true', {}, say(name)));
-    const sorting = h('label', { class: 'row' }, say('sort'), order);
-    return [h('div', { class: 'row' }, ...narrowing, sorting), items, note, h('div', {}, more)];
+    return [h('div', { class: 'row' }, ...narrowing, h('label', { class: 'row' }, say('sort'), order)), items, note,
+      h('div', {}, more)];
   }
   return { page, show, toggle };
 }
@@ -385,23 +381,21 @@ function listOf(shop) {
  */
 function top(shop, { value, reviewCount, histogram }, list) {
   const { say } = shop;
-  const rated = say('rated', { value });
   const reviews = say('reviews', { n: reviewCount });
   const bar = /** @param {number} n */ (n) => {
     const count = histogram?.[n] ?? 0;
     const a = say('stars', { n });
-    const b = say('reviews', { n: count });
-    const label = { class: 'plain bar', disabled: !count, 'aria-label': say('pair', { a, b }) };
+    const name = say('pair', { a, b: say('reviews', { n: count }) });
     const width = `${(100 * count) / reviewCount}%`;
-    return list.toggle('stars', `${n}`, label,
+    return list.toggle('stars', `${n}`, { class: 'plain bar', disabled: !count, 'aria-label': name },
       h('span', {}, a),
       h('svg', { 'aria-hidden': true }, h('rect', { width, height: '100%' })),
       h('span', {}, say('{n}', { n: count })));
   };
   return h('div', { class: 'top' },
-    h('div', { class: 'sum', role: 'img', 'aria-label': say('pair', { a: rated, b: reviews }) },
+    h('div', { class: 'sum', role: 'img', 'aria-label': say('pair', { a: say('rated', { value }), b: reviews }) },
       h('b', {}, say('{n}', { n: value })), stars(value), h('span', { class: 'soft' }, reviews)),
-    histogram && h('div', {}, ...[5, 4, 3, 2, 1].map(bar)));
+    histogram && h('div', { class: 'bars' }, ...[5, 4, 3, 2, 1].map(bar)));
 }
 
 /** The button that opens the form. @param {Shop} shop */
@@ -470,8 +464,8 @@ class PlauditReviews extends HTMLElement {
     box.ariaBusy = null;
     if (!found) {
       await words.catch(() => {});
-      const retry = () => this.#show(box.lang, box.dir).focus();
-      const again = h('button', { class: 'plain', click: retry }, shop.say('retry'));
+      const click = () => this.#show(box.lang, box.dir).focus();
+      const again = h('button', { class: 'plain', click }, shop.say('retry'));
       box.replaceChildren(h('p', { class: 'soft', role: 'status' }, shop.say('failed'), ' ', again));
       return;
     }

@@ -288,6 +288,59 @@ async def test_each_browser_has_one_vote(browser: Browser, filled: Filled) -> No
         await expect(again).to_have_attribute("aria-pressed", "true")
 
 
+async def test_own_vote_stays_counted_in_other_orders_and_after_a_reload(browser: Browser, filled: Filled) -> None:
+    """The browser caches each order for a minute, without the vote."""
+    product = new_id("camera")
+    async with facade_of(filled.service) as facade:
+        (id,) = await facade.submit_approved(submission(product, storeId=filled.store))
+        await facade.command("POST", f"/api/customerReviews/{id}/votes", {"userId": "zoe", "helpful": True})
+        path = f"/storefront/v1/{filled.store}/Product/{product}/reviews"
+        await eventually(lambda: facade.get(path), lambda page: page["results"][0]["helpful"] == 1)
+    async with shopping(browser, filled.show("/counted", product)) as page:
+
+        async def sort_by(order: str) -> None:
+            before = await page.query_selector("plaudit-reviews li.one")
+            assert before
+            await page.get_by_label("Sort by").select_option(order)
+            await before.wait_for_element_state("hidden")
+
+        await until_loaded(page)
+        await sort_by("helpful")
+        await page.get_by_role("button", name="Yes (1)").click()
+        await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
+        yes = page.get_by_role("button", name="Yes", pressed=True)
+        for order in ("newest", "helpful"):
+            await sort_by(order)
+            await expect(yes).to_have_text("Yes (2)")
+        await page.reload()
+        await expect(yes).to_have_text("Yes (2)")
+        await yes.click()
+        await page.get_by_role("status").filter(has_text="Your vote was removed.").wait_for()
+        await sort_by("helpful")
+        await expect(page.get_by_role("button", name="Yes", pressed=False)).to_have_text("Yes (1)")
+
+
+async def test_large_counts_fit_beside_aligned_bars(browser: Browser, filled: Filled) -> None:
+    histogram = {"5": 1_234_567, "4": 12_345, "3": 10_000, "2": 999, "1": 0}
+    summary = {"value": 4.9, "average": 4.9, "reviewCount": sum(histogram.values()), "histogram": histogram}
+    allowed = {"access-control-allow-origin": "*"}
+    address = filled.show("/large")
+    async with opened(browser, address, Watch(), viewport={"width": 320, "height": 700}) as page:
+        await page.route("**/summary", lambda route: route.fulfill(headers=allowed, json=summary))
+        await page.goto(address)
+        await until_loaded(page)
+        places = await page.locator("plaudit-reviews .bar").evaluate_all("""(bars) => bars.map((bar) => {
+            const text = document.createRange();
+            text.selectNodeContents(bar.lastChild);
+            return [bar.querySelector('svg'), text, bar].map((each) => each.getBoundingClientRect().toJSON());
+        })""")
+    assert len(places) == 5
+    for line, count, bar in places:
+        assert line["right"] < count["left"]
+        assert count["right"] <= bar["right"]
+    assert len({(line["left"], line["right"]) for line, _, _ in places}) == 1
+
+
 async def test_failed_dialog_module_is_retried(browser: Browser, filled: Filled) -> None:
     async with shopping(browser, filled.show("/late-dialogs")) as page:
         await until_loaded(page)
