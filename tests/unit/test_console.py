@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
@@ -150,6 +151,20 @@ def test_vendored_scripts_match_their_digests() -> None:
 
 def test_scripts_are_small() -> None:
     assert sum(len(gzip.compress(path.read_bytes(), mtime=0)) for path in STATIC.rglob("*.js")) <= 30_500
+
+
+def test_styles_set_each_property_of_a_selector_once() -> None:
+    """Outside of `@media`."""
+    css = re.sub(r"/\*.*?\*/", "", (STATIC / "console.css").read_text(), flags=re.DOTALL)
+    css = re.sub(r"@media[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}", "", css)
+    found = [
+        (" ".join(selector.split()), name)
+        for selectors, properties in re.findall(r"([^{}]+)\{([^{}]*)\}", css)
+        for selector in re.split(r",(?![^(]*\))", selectors)
+        for name in re.findall(r"([\w-]+)\s*:", properties)
+    ]
+    assert len(found) > 500
+    assert [each for each, count in Counter(found).items() if count > 1] == []
 
 
 async def test_static_files_are_cached_by_version(app: FastAPI) -> None:
