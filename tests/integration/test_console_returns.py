@@ -166,6 +166,8 @@ async def test_outdated_form_does_not_overwrite_status(returns: Returns, http: h
     refused = await page.send(shown, f"{place}/status", {"status": "Canceled", "resolution": "Mine"}, status=422)
     assert "The return now has the status Processing" in refused
     assert 'value="Mine"' in refused
+    assert re.search(r'<select name="status" aria-invalid="true" aria-describedby="errors">', refused)
+    assert 'id="errors"' in refused
     assert "The return now has the status Processing" in await page.send(shown, f"{place}/lines", {}, status=422)
     assert (await returns.existing(id))["status"] == "Processing"
     await page.send(refused, f"{place}/status", {"status": "Canceled"})
