@@ -7,6 +7,7 @@ our own files. It writes BEGUN once it is ready for the file. The answer is a li
 """
 
 import json
+import re
 import resource
 import sys
 import warnings
@@ -33,6 +34,14 @@ _ORIENTATION: Final = 0x0112
 _ON_ITS_SIDE: Final = (5, 6, 7, 8)
 _TRANSPARENT: Final = ("RGBA", "LA", "PA", "RGBa", "La")
 _TO_8_BITS: Final = 1 / 256
+
+_MOST_SCANS: Final = 100
+"""Maximum number of scans of a JPEG: encoders write about ten, and each may take as long as decoding the image once."""
+_JPEG: Final = b"\xff\xd8"
+_SCAN: Final = b"\xff\xda"
+_END: Final = b"\xff\xd9"
+_WITH_LENGTH_OR_END: Final = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
+"""The markers of segments with a length, and the end of a picture. 0xFF 0x00 and restarts are parts of the data."""
 
 
 class RefusedError(Exception):
@@ -89,6 +98,8 @@ def rebuild(raw: bytes, pixels: int, sizes: Sequence[int], *, heic: bool) -> tup
             opened = Image.open(BytesIO(raw), formats=_formats(heic=heic))
             width, height = opened.size
             orientation = opened.getexif().get(_ORIENTATION, 1)
+            if raw.startswith(_JPEG) and _scans(raw) > _MOST_SCANS:
+                raise RefusedError(TOO_COSTLY)
             image = _decoded(opened, pixels, sizes[0])
     except (RefusedError, MemoryError):
         raise
@@ -123,6 +134,15 @@ def _formats(*, heic: bool) -> list[str]:
         pillow_heif.register_heif_opener(thumbnails=False)
         formats.append("HEIF")
     return formats
+
+
+def _scans(jpeg: bytes) -> int:
+    """The number of scans of the first picture; segments, and what follows the picture, may hold other ones."""
+    count = at = 0
+    while (marker := _WITH_LENGTH_OR_END.search(jpeg, at)) and marker[0] != _END:
+        count += marker[0] == _SCAN
+        at = marker.end() + int.from_bytes(jpeg[marker.end() : marker.end() + 2])
+    return count
 
 
 def _decoded(image: Image.Image, pixels: int, size: int) -> Image.Image:

@@ -16,6 +16,7 @@ from PIL import Image
 from consumers import images_child, images_rebuild
 from consumers.images_rebuild import rebuild, start_child
 from domain.images import Rebuilt, UploadRefusal
+from tests.support.hostile_images import segment, with_segments
 from tests.support.images import picture
 
 _BESIDE_THREADS = """
@@ -130,6 +131,16 @@ async def test_file_that_takes_too_much_cpu_time_is_refused_at_once(
     monkeypatch.setattr(images_rebuild, "start_child", start)
     assert await asyncio.wait_for(rebuild(picture()), 600) is UploadRefusal.TOO_COSTLY
     assert len(starts) == 1
+
+
+async def test_jpeg_with_too_many_scans_is_refused() -> None:
+    """Scans in other pictures of the file don't count: cameras add previews, and films behind the photograph."""
+    photograph = picture((40, 30), "JPEG", progressive=True)
+    last = photograph[photograph.rindex(b"\xff\xda") : -2]
+    costly = photograph[:-2] + 100 * last + photograph[-2:]
+    assert await rebuild(costly) is UploadRefusal.TOO_COSTLY
+    for other in (photograph + costly, with_segments(photograph, segment(0xE1, costly))):
+        assert isinstance(await rebuild(other), Rebuilt)
 
 
 def png(image: Image.Image, **options: Any) -> bytes:
