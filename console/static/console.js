@@ -17,10 +17,8 @@ function localize() {
     day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit",
   });
   for (const time of all("time.at:not([title])")) {
-    const parts = form.formatToParts(new Date(time.dateTime));
-    const part = Object.fromEntries(parts.map(({ type, value }) => [type, value]));
     time.title = `${time.textContent} UTC`;
-    time.textContent = `${part.day} ${part.month.slice(0, 3)} ${part.year}, ${part.hour}:${part.minute}`;
+    time.textContent = form.format(new Date(time.dateTime)).replace("Sept", "Sep");
   }
 }
 

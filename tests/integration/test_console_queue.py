@@ -10,9 +10,9 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.async_api import Browser, Dialog, Page, expect
+from playwright.async_api import Browser, Dialog, Page, Route, expect
 
-from tests.support.chromium import NAME_IN_A_NETWORK, Watch, opened, show, violations
+from tests.support.chromium import HEARD, NAME_IN_A_NETWORK, Watch, opened, show, violations
 from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.messages import review_message
 from tests.support.service import Servers, Service, running_service
@@ -192,6 +192,30 @@ async def test_decided_reviews_are_no_longer_new(browser: Browser, place: Servic
         await page.get_by_role("link", name="1 new review").wait_for()
         await api.moderate("reject", second)
         await page.locator("#news a").wait_for(state="detached")
+
+
+async def test_late_answer_brings_back_no_decided_review(browser: Browser, place: Service, api: Facade) -> None:
+    """A question for missed reviews is answered; before the answer arrives, the review is decided."""
+    async with opened(browser, place.address, Watch()) as page:
+        since = re.compile("/console/queue/since")
+        await page.add_init_script(HEARD)
+        async with page.expect_response(since):
+            await page.goto("/console/queue")
+        await show(page, is_hidden=True)
+        (id,) = await reviews_of(api, 1, new_id())
+
+        async def delay(route: Route) -> None:
+            answer = await route.fetch()
+            assert id in (await answer.json())["ids"]
+            await api.moderate("reject", id)
+            await eventually(lambda: page.evaluate("name => heard.includes(name)", f"decided {id}"))
+            await route.fulfill(response=answer)
+
+        await page.route(since, delay, times=1)
+        async with page.expect_response(since):
+            await show(page, is_hidden=False)
+        await reviews_of(api, 1, new_id())
+        await expect(page.locator("#news")).to_have_text("1 new review")
 
 
 async def test_counts_follow_the_queue(browser: Browser, place: Service, api: Facade) -> None:

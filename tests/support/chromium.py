@@ -26,6 +26,16 @@ _PLACEHOLDERS: Final = """[...document.querySelectorAll("[placeholder]")].map((e
   [each.placeholder, getComputedStyle(each, "::placeholder").color, getComputedStyle(each).backgroundColor])"""
 """Text, colour and background of each placeholder, which axe doesn't check."""
 
+HEARD: Final = """window.heard = [];
+const { addEventListener } = EventSource.prototype;
+EventSource.prototype.addEventListener = function (kind, hear) {
+  addEventListener.call(this, kind, (event) => {
+    hear(event);
+    if (event.data) heard.push(`${kind} ${JSON.parse(event.data).id}`);
+  });
+};"""
+"""Records each event of the queue's stream after the page has handled it."""
+
 PATIENCE_MS: Final = 120_000
 """Timeout of each wait for a page, long enough for a busy machine."""
 

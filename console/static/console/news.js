@@ -19,6 +19,9 @@ class Fresh {
     // Ids that may belong to this list, and those of them that do.
     this.heard = new Set();
     this.fresh = new Set();
+    // The last question before the latest news of each review.
+    this.turns = new Map();
+    this.turn = 0;
     this.drawn = 0;
     this.link = create("a");
     this.isRefused = false;
@@ -44,6 +47,7 @@ class Fresh {
   }
 
   forget(id) {
+    this.turns.set(id, this.turn);
     this.heard.delete(id);
     if (this.fresh.delete(id)) this.draw();
   }
@@ -52,6 +56,7 @@ class Fresh {
   come({ id, store }) {
     const wanted = this.query.get("store");
     if (this.queue?.row(id) || (wanted && store !== wanted)) return;
+    this.turns.set(id, this.turn);
     this.heard.add(id);
     if (this.isNarrowed) this.askIn(this.isRefused ? AGAIN_MS : AT_ONCE_MS);
     else this.tell([id]);
@@ -62,10 +67,13 @@ class Fresh {
     const known = [...this.heard].slice(-MOST_HEARD);
     const fields = [["since", this.place.dataset.since], ...known.map((id) => ["ids", id])];
     if (hasMissed) fields.push(["missed", "1"], ...(this.queue?.rows ?? []).map((row) => ["rows", row.data.id]));
+    const turn = this.turn += 1;
     const told = await send(`/console/queue/since?${this.query}`, fields).catch(() => null);
     if (!told) return false;
-    for (const id of known) if (!told.ids.includes(id)) this.forget(id);
-    this.tell(told.ids);
+    // News since the question are newer than its answer.
+    const isCurrent = (id) => !(this.turns.get(id) >= turn);
+    for (const id of known) if (isCurrent(id) && !told.ids.includes(id)) this.forget(id);
+    this.tell(told.ids.filter(isCurrent));
     return true;
   }
 
@@ -138,8 +146,8 @@ export class News {
     // The page shows what is older: a process that has just started repeats it.
     const since = Date.parse(this.place.dataset.since);
     const isSince = told.at >= since;
-    const isBackHere = told.status === "New" && isSince;
-    if (kind === "new" || isBackHere || (kind === "reported" && this.isReported && isSince)) this.fresh.come(told);
+    const isBack = told.status === "New" || (kind === "reported" && this.isReported);
+    if (kind === "new" || (isBack && isSince)) this.fresh.come(told);
     // A decided review isn't new any more.
     else if (kind === "decided" && told.status !== "New") this.fresh.forget(told.id);
     // The clock of a worker may be behind that of the API. Repeated news of a row do no harm.
