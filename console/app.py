@@ -32,6 +32,7 @@ from console import (
     objects,
     orders,
     queue,
+    queue_missed,
     reminders,
     returns,
     reviews,
@@ -52,6 +53,7 @@ from domain.permissions import STRANGER, Caller, known_permissions
 
 SCREENS: Final[Sequence[Screen]] = (
     *queue.screens,
+    *queue_missed.screens,
     *bulk.screens,
     *news.screens,
     *decisions.screens,

@@ -12,7 +12,8 @@ from starlette.responses import RedirectResponse, Response
 
 from console.api_client import KEY_REUSED, Refused
 from console.decisions import decide_by_status, marks_in, outcomes, stale
-from console.queue import CHIPS, REPORTED, criteria, last_reported
+from console.queue import CHIPS, REPORTED, criteria
+from console.queue_missed import last_reported
 from console.screens import Screens
 from console.seen import CHANGED, text_of_row, texts_seen
 from console.templating import address

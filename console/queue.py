@@ -1,26 +1,21 @@
 """The queue: reviews that wait for a decision, oldest first. Reported ones may be public already."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import quote
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
-from console.api_client import Refused, if_in_time
+from console.api_client import if_in_time
 from console.parameters import choice
 from console.screens import ROWS, Screens
-from console.seen import staleness
 from console.undo import offered, withdraw
 from console.visits import Visit
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import timestamp
 
-_MOST_MISSED: Final = 500
-_MOST_CHANGED: Final = 100
-_MOST_REPORTED: Final = 50
 _MOST_COUNTED: Final = 2_000
 """Length of the queue from which the results of filters aren't counted: no index covers these counts."""
 REPORTED: Final = "reported"
@@ -94,58 +89,6 @@ async def _review_to_undo(visit: Visit, undo: Mapping[str, str] | None) -> Mappi
     return next(iter(found["results"]), None)
 
 
-@screens.post("/queue/since", Permission.READ_REVIEWS)
-async def since(visit: Visit) -> Response:
-    """Ids of reviews that a filter finds and an open page doesn't show yet, for its script: those submitted since,
-    those of `ids` (named in news) and, if it `missed` news, those changed since, except its own `rows`."""
-    form, body = await visit.form(), {**criteria(visit.query), "take": _MOST_MISSED, "withTotal": False}
-    since, heard = str(form.get("since", "")), [str(id) for id in form.getlist("ids")][-_MOST_MISSED:]
-    wanted = [{**body, "startDate": since}, *([{**body, "ids": heard}] if heard else [])]
-    lists = [visit.facade.ask("POST", "/api/customerReviews/search", each) for each in wanted]
-    found = [row for each in await asyncio.gather(*lists) for row in each["results"]]
-    new_ids = [row["id"] for row in found if row["id"] in heard or row["modifiedDate"] >= since]
-    if "missed" in form:
-        known = {*heard, *(str(id) for id in form.getlist("rows"))}
-        new_ids += await _changed(visit, body, since, known)
-    return JSONResponse({"ids": [*dict.fromkeys(new_ids)]})
-
-
-async def _changed(visit: Visit, body: Mapping[str, Any], since: str, known: Collection[str]) -> list[str]:
-    """Ids of reviews that a filter finds and that were changed since or, with the filter REPORTED, reported since;
-    without the `known` ones, and those that can't be looked up in time. Raises Refused."""
-    latest = {**body, "sort": "modifiedDate:desc", "take": _MOST_CHANGED}
-    answer = visit.facade.ask("POST", "/api/customerReviews/search", latest)
-    rows = [row for row in (await if_in_time(answer, {"results": []}))["results"] if row["id"] not in known]
-    changed = [row["id"] for row in rows if row["modifiedDate"] >= since]
-    if visit.query.get("only") != REPORTED:
-        return changed
-    others = [row["id"] for row in rows if row["modifiedDate"] < since][:_MOST_REPORTED]
-    reported = await asyncio.gather(*(if_in_time(last_reported(visit, id), "") for id in others))
-    return [*changed, *(id for id, at in zip(others, reported, strict=True) if at >= since)]
-
-
-async def last_reported(visit: Visit, id: str) -> str:
-    """Timestamp of the newest report about a review; empty if there is no report or review. Raises Refused."""
-    try:
-        found = await visit.facade.ask("GET", f"/api/customerReviews/{quote(id, safe='')}/reports", query={"take": 1})
-    except Refused as refused:
-        if refused.kind != "not-found":
-            raise
-        return ""
-    return next((str(report["at"]) for report in found["results"]), "")
-
-
-@screens.post("/queue/rows", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)
-async def rows_now(visit: Visit) -> Response:
-    """Current state of an open page's reviews, for its script, which may have missed news. Status None: deleted."""
-    form = await visit.form()
-    ids = [str(id) for id in form.getlist("ids")]
-    search = {"ids": ids, "take": len(ids), "withTotal": False}
-    found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
-    by_id = {row["id"]: row for row in found["results"]}
-    return JSONResponse({"results": [_current_state(id, by_id.get(id), str(form.get(f"seen-{id}", ""))) for id in ids]})
-
-
 @screens.get("/queue/state", Permission.READ_REVIEWS)
 async def state(visit: Visit) -> Response:
     """The summary of the queue with its count, loaded after the page."""
@@ -180,11 +123,3 @@ async def _total(visit: Visit, search: Mapping[str, Any]) -> int | None:
     answer = visit.facade.ask("POST", "/api/customerReviews/search", {**search, "take": 0})
     found = await if_in_time(answer, {"totalCount": None})
     return None if found["totalCount"] is None else int(found["totalCount"])
-
-
-def _current_state(id: str, row: Mapping[str, Any] | None, seen: str) -> dict[str, Any]:
-    if row is None:
-        return {"id": id, "status": None, "by": None, "reason": None, "isChanged": False}
-    is_changed = staleness(seen, row, "") is not None
-    decided = {"status": row["reviewStatus"], "by": row["moderator"], "reason": row["reasonCode"]}
-    return {"id": id, **decided, "isChanged": is_changed}
