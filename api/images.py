@@ -62,12 +62,14 @@ async def upload(
 
 async def take_upload(services: Services, command: Command, content: bytes, uploader: str | None) -> Response:
     """Store an uploaded file, request an image of it, and answer as `carry_out` does. `uploader`: the person, None if
-    unknown. Raises ProblemError if the format isn't supported."""
+    unknown. Raises ProblemError if the format isn't supported, GenericError if the image store isn't the one used
+    before."""
     image_format = format_of(content)
     if image_format is None or (image_format is ImageFormat.HEIC and not _TAKES_HEIC):
         raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, _UNKNOWN_FORMAT)
     id, digest = command.item_id(0), upload_digest(content)
     earlier = await begin_command(services, command, 1)
+    await services.image_store_check.run()
     await services.image_files.put_upload(id, digest, content)
     fields = {"id": id, "digest": digest, "uploader": uploader, **command.id_field}
     value = present(fields)

@@ -20,7 +20,7 @@ _AT_ONCE: Final = 10
 async def check_images(services: Services, wanted: Mapping[int, Wanted]) -> None:
     """Raise ProblemError if one of these reviews, by its index in the request, names an image that it can't have. While
     the database is unavailable all pass: the consumer checks again. Raises the errors of the image store if that is
-    unavailable and the database doesn't know one of the images."""
+    unavailable, or another one than before, and the database doesn't know one of the images."""
     ids = {id for item in wanted.values() for id in item.review.images or ()}
     if not ids:
         return
@@ -49,6 +49,8 @@ def _holders(stored: dict[str, StoredImage], uploaded: Collection[str], item: Wa
 async def _existing_uploads(services: Services, wanted: Collection[Wanted], ids: Collection[str]) -> set[str]:
     """Those of these images whose uploads exist. Once MAX_ERRORS reviews lack an upload, the others aren't looked up,
     and count as existing. Raises the errors of the store: a made-up id must not pass."""
+    if ids:
+        await services.image_store_check.run()
     named = [set(item.review.images or ()).intersection(ids) for item in wanted]
     missing: set[str] = set()
     looked_up: set[str] = set()

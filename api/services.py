@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 
 from api.auth.authentication import Authenticator, Nobody
 from api.counts import LargeCounts
+from api.images_mark import ImageStoreCheck
 from api.lookups import Lookups
 from api.moderation_ways import ModerationWays
 from api.recent_commands import RecentCommands
@@ -64,6 +65,7 @@ class Services(Repositories):
         self.pages = PageBudget(limits.max_pages_bytes)
         self.feeds = Slots(most=limits.max_feeds, most_per_client=limits.max_feeds_per_client)
         self.image_files = image_files
+        self.image_store_check = ImageStoreCheck(self.image_store_mark, image_files)
         self.publisher = publisher
         self.envelope = Envelope(SOURCE)
         self.topics = topics

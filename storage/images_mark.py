@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from obstore.exceptions import GenericError
+
 from domain.images import SIZES
 from storage.database import Database
 from storage.images import ImageRepository
@@ -35,6 +37,13 @@ class ImageStoreMark:
         if await files.is_marked():
             return False
         return await self.is_written() or await self._has_none_ready(files)
+
+    async def check(self, files: ImageFiles) -> None:
+        """Raises GenericError, as for an unavailable store, if these files are those of another store: files that it
+        lacks aren't lost but in the other one, and files written into it would be lost. The very first store is
+        trusted."""
+        if await self.is_missing_in(files):
+            raise GenericError(f"The image store {WHY_ANOTHER}. {ADVICE}")
 
     async def note_written(self) -> None:
         """Record that the store is marked."""

@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,7 @@ import pytest
 from consumers.images_rebuild import rebuild
 from domain.images import SIZES, Rebuilt
 from tests.support.facade import Facade, facade_of, new_id, submission
+from tests.support.forks import run_forked
 from tests.support.hostile_images import EXIF, MARKERS, segment, with_segments
 from tests.support.images import IMAGES, Images, opened, picture, shades
 from tests.support.service import Json, Servers, Service, running_service
@@ -215,3 +217,23 @@ async def test_export_refuses_unusable_image_folders(service: Service, tmp_path:
         result = await asyncio.to_thread(subprocess.run, into_pipe, env=environment, capture_output=True, check=False)
         assert result.returncode == 2
         assert "write to standard output instead" in " ".join(result.stderr.decode().split())
+
+
+@pytest.mark.long
+async def test_import_into_another_store_ends_before_its_first_upload(
+    service: Service, facade: Facade, tmp_path: Path
+) -> None:
+    """As with an unmounted volume: no worker would find the images there."""
+    file, product, image, review = tmp_path / "reviews.jsonl", new_id(), str(uuid4()), new_id("review")
+    await Images(facade.http).upload()
+    (tmp_path / "reviews.jsonl.images").mkdir()
+    (tmp_path / "reviews.jsonl.images" / f"{image}.jpg").write_bytes(picture())
+    images = [{"id": image, "hidden": False, "sha256": sha256(picture()).hexdigest()}]
+    write_rows(file, [submission(product, id=review, userId=None, images=images) | PAST])
+    environment = {**service.command_environment(), "PLAUDIT_IMAGES__STORE": str(tmp_path / "empty")}
+    run = partial(run_forked, "import", str(file), environment=environment, folder=tmp_path, limit_s=300)
+    ended = await asyncio.to_thread(run)
+    assert (ended.returncode, "isn't mounted" in " ".join(ended.stderr.split())) == (1, True)
+    assert not [each for each in (tmp_path / "empty").rglob("*") if each.is_file()]
+    assert "Published 1 review;" in (await service.run("import", str(file))).stdout
+    await until_shown(facade, product, {review: [image]})

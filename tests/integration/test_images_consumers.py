@@ -167,8 +167,12 @@ async def test_no_upload_is_lost_in_unmarked_store(desk: Desk, tmp_path: Path) -
             await UploadConsumer(desk.services)([upload])
         with pytest.raises(GenericError, match="isn't mounted"):
             await forget_images(desk.services, now + UNUSED_FOR * 2, timedelta(days=21))
-        # Uploads in the meantime don't make this the right store either.
-        await desk.upload(picture())
+        # Uploads in the meantime don't make this the right store either, and no image is written into it.
+        (another,) = desk.records({"id": (id := str(uuid4())), "digest": upload_digest(picture())})
+        await elsewhere.put_upload(id, upload_digest(picture()), picture())
+        with pytest.raises(GenericError, match="isn't mounted"):
+            await UploadConsumer(desk.services)([Received(another, IMAGE_UPLOAD.validate_json(another.value or b""))])
+        assert await elsewhere.get(id, SIZES[0]) is None
     desk.services.image_files = files
     await UploadConsumer(desk.services)([upload])
     await forget_images(desk.services, now + UNUSED_FOR * 2, timedelta(days=21))

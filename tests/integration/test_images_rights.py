@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid5
+from unittest.mock import AsyncMock
+from uuid import UUID, uuid4, uuid5
 
 import httpx
 import pytest
@@ -24,6 +25,7 @@ from messaging.topics import TopicNames
 from storage.database import Database, connect, in_transaction
 from storage.images import ImageRepository
 from storage.images_files import ImageFiles, files_in_memory
+from storage.images_mark import ImageStoreMark
 from storage.reviews import ReviewRepository
 from tests.support.app import NOWHERE, client_of
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
@@ -137,3 +139,32 @@ async def test_upload_refused_for_reused_key_leaves_no_file(http: httpx.AsyncCli
     id = str(uuid5(UUID(refused.json()["commandId"]), "0"))
     assert await files.upload(id, upload_digest(mine)) == mine
     assert await files.upload(id, upload_digest(other)) is None
+
+
+async def test_unmarked_store_takes_no_upload(
+    database: Database, http: httpx.AsyncClient, files: ImageFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with an unmounted volume: the API writes nothing into it, and takes no upload for missing in it. The store is
+    not asked for each request."""
+    await ImageStoreMark(database).note_written()
+    token = ISSUER_OF_ALL.token(["customerReviews:create"])
+    as_file = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
+    review = {"EntityId": "1", "EntityType": "Product", "review": "Good", "rating": 4, "images": [str(uuid4())]}
+
+    async def answers() -> list[str]:
+        """The details of the problems of an upload and of a review that names an image."""
+        upload = await http.post("/api/images", content=b"\xff\xd8\xff a picture", headers=as_file)
+        submission = await http.post(
+            "/api/customerReviews", json=[review], headers={"Authorization": f"Bearer {token}"}
+        )
+        return [each.json()["detail"] for each in (upload, submission)]
+
+    assert all(each.startswith("The image store can't be reached") for each in await answers())
+    counted = AsyncMock(side_effect=files.is_marked)
+    monkeypatch.setattr(files, "is_marked", counted)
+    await files.mark()
+    for _ in range(2):
+        upload, submission = await answers()
+        assert upload.startswith("The message broker can't be reached")
+        assert "no image with this id" in submission
+    assert counted.await_count == 1

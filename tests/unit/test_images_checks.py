@@ -21,10 +21,13 @@ class _Store:
     """An image store, and a database without images; counts lookups."""
 
     def __init__(self, uploads: Collection[str] = (), *, is_away: bool = False) -> None:
-        self.images = self.image_files = self
+        self.images = self.image_files = self.image_store_check = self
         self.is_away = is_away
         self.uploads = uploads
         self.asked = self.at_once = self.most_at_once = 0
+
+    async def run(self) -> None:
+        """Pass as the store used before."""
 
     async def of_ids(self, ids: Collection[str]) -> dict[str, StoredImage]:
         return {}

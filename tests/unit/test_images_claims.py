@@ -27,8 +27,9 @@ class _Store:
     async def of_ids(self, ids: Collection[str]) -> dict[str, StoredImage]:
         return {}
 
-    async def is_missing_in(self, files: object) -> bool:
-        return self.is_unmarked
+    async def check(self, files: object) -> None:
+        if self.is_unmarked:
+            raise GenericError("the volume isn't mounted")
 
     async def has_upload(self, id: str) -> bool:
         self.asked += 1

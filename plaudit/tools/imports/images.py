@@ -13,11 +13,14 @@ from pydantic import FailFast, Field, StringConstraints, TypeAdapter, Validation
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES, upload_digest
 from messaging.schemas import ClosedMessage, Id, ImageId
 from plaudit.config import Settings
+from plaudit.credentials import without_credentials
+from plaudit.errors import CommandError
 from plaudit.processes.connections import opened_images
 from plaudit.processes.waiting import patiently
 from plaudit.tools.image_folder import folder_before, image_file
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 from storage.images_files import ImageFiles
+from storage.images_mark import ADVICE, WHY_ANOTHER, ImageStoreMark
 
 AT_ONCE: Final = 8
 """Maximum number of concurrent uploads to the image store."""
@@ -93,20 +96,30 @@ def _images_in(columns: Mapping[str, Any]) -> tuple[PastImage, ...]:
 
 
 class Uploader:
-    """Uploads images to the store that API and workers share, which is opened for the first image."""
+    """Uploads images to the store that API and workers share, which is opened and checked for the first image. `mark`
+    is None in a dry run, which uploads nothing."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, mark: ImageStoreMark | None = None) -> None:
         self._settings = settings
+        self._mark = mark
         self._files: ImageFiles | None = None
 
     async def upload(self, images: Sequence[FoundImage]) -> None:
-        """Upload images; returns once all are stored. Raises what `opened_images` does."""
+        """Upload images; returns once all are stored. Raises what `opened_images` does, and CommandError if the store
+        isn't the one used before."""
         if not images:
             return
-        self._files = files = self._files or opened_images(self._settings)
+        self._files = files = self._files or await self._checked_store()
         for start in range(0, len(images), AT_ONCE):
             puts = [
                 partial(files.put_upload, image.entry.id, upload_digest(image.content), image.content)
                 for image in images[start : start + AT_ONCE]
             ]
             await asyncio.gather(*(patiently("the image store", put) for put in puts))
+
+    async def _checked_store(self) -> ImageFiles:
+        files, mark = opened_images(self._settings), self._mark
+        if mark is not None and await patiently("the image store", partial(mark.is_missing_in, files)):
+            address = without_credentials(self._settings.images.address(self._settings.data))
+            raise CommandError(f"{address} {WHY_ANOTHER}. {ADVICE}")
+        return files

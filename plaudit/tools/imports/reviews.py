@@ -35,6 +35,7 @@ from plaudit.tools.imports.rows import Row, rows_of
 from plaudit.tools.servers import check_topics
 from plaudit.tools.stores import Registered
 from plaudit.tools.whole_files import put_on_disk
+from storage.images_mark import ImageStoreMark
 
 BATCH_ROWS: Final = 1_000
 _BATCH_BYTES: Final = 4 * 1024 * 1024
@@ -52,7 +53,8 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, opti
     stored once, and the report is truncated to its size in the checkpoint. Memory holds one batch. A dry run without
     addresses of servers doesn't check stores.
 
-    Raises UsageError: the file or the mapping can't be used. Raises CommandError: a topic is missing.
+    Raises UsageError: the file or the mapping can't be used. Raises CommandError: a topic is missing, or images
+    would go into another store than before.
     """
     options.check()
     with options.file.open("rb") as file:
@@ -75,12 +77,15 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, opti
         async with AsyncExitStack() as stack:
             if stores is not None:
                 stack.push_async_callback(stores.close)
-            publisher = None if options.dry_run else (await stack.enter_async_context(connected(settings)))[1]
+            publisher, uploader = None, Uploader(settings)
+            if not options.dry_run:
+                database, publisher = await stack.enter_async_context(connected(settings))
+                uploader = Uploader(settings, ImageStoreMark(database))
             is_text = options.format is FileFormat.CSV
             columns = SeenColumns(options.mapping, start.left_out, start.mapped, as_new=options.as_new)
             past_options = (options.as_new, options.image_folder, LatestReviews(start.latest))
             reader = RowReader(options.mapping, columns, settings.topics, is_text, *past_options)
-            await _Import(options, publisher, Uploader(settings), stores, reader, start, progress).run(file, names)
+            await _Import(options, publisher, uploader, stores, reader, start, progress).run(file, names)
         if not options.dry_run:
             # While locked: the next import may start once the lock is released.
             checkpoint_of(options.file).unlink(missing_ok=True)
