@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from playwright.async_api import Locator, Page, Route
+from playwright.async_api import Locator, Page, Route, expect
 
-from tests.support.chromium import Watch, chromium, opened
+from tests.support.chromium import HEARD, Watch, chromium, opened
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Service
 from tests.support.waiting import eventually
@@ -22,16 +22,6 @@ const { addEventListener } = EventSource.prototype;
 EventSource.prototype.addEventListener = function (kind, hear) {
   addEventListener.call(this, kind, kind === "decided" ? (event) => late.push(() => hear(event)) : hear);
 };"""
-
-HEARD = """window.heard = [];
-const { addEventListener } = EventSource.prototype;
-EventSource.prototype.addEventListener = function (kind, hear) {
-  addEventListener.call(this, kind, (event) => {
-    hear(event);
-    if (event.data) heard.push(`${kind} ${JSON.parse(event.data).id}`);
-  });
-};"""
-"""Records each event of the stream after the page has handled it."""
 
 
 @asynccontextmanager
@@ -334,13 +324,32 @@ async def test_shortcuts_can_be_switched_off(service: Service, facade: Facade, s
         await press(page, "?")
         await page.get_by_label("Shortcuts are on").uncheck()
         await page.get_by_role("button", name="Close").click()
-        await press(page, "j")
+        # The key for the help is a shortcut, too.
+        await press(page, "j", "?")
         assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[0]
-        await press(page, "?")
+        await expect(page.get_by_role("heading", name="Shortcuts")).to_be_hidden()
+        await expect(page.locator("kbd:visible")).to_have_count(0)
+        await page.get_by_role("button", name="all shortcuts").click()
         await page.get_by_label("Shortcuts are on").check()
         await page.get_by_role("button", name="Close").click()
         await press(page, "j")
         assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[1]
+
+
+@pytest.mark.parametrize("script", ["", NO_STORAGE])
+async def test_shortcuts_can_be_switched_off_beside_a_review(service: Service, facade: Facade, script: str) -> None:
+    async with queue_of(service, facade, 1, script) as (page, ids, _):
+        await page.goto(f"/console/reviews/{ids[0]}")
+        await page.get_by_role("button", name="all shortcuts").click()
+        await page.get_by_label("Shortcuts are on").uncheck()
+        await page.get_by_role("button", name="Close").click()
+        await press(page, "r")
+        await expect(page.get_by_role("combobox", name="Reason")).not_to_be_focused()
+        await page.get_by_role("button", name="all shortcuts").click()
+        await page.get_by_label("Shortcuts are on").check()
+        await page.get_by_role("button", name="Close").click()
+        await press(page, "r")
+        await expect(page.get_by_role("combobox", name="Reason")).to_be_focused()
 
 
 async def test_keys_act_on_the_selected_row(service: Service, facade: Facade) -> None:
@@ -377,12 +386,12 @@ async def test_no_row_moves_under_the_mouse(service: Service, facade: Facade) ->
         assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[1]
 
 
-async def test_keys_work_on_keyboards_of_other_scripts(service: Service, facade: Facade) -> None:
-    """Dispatches the letters that a Russian keyboard has on the keys `j`, `x` and `X`."""
-    pressed = (("\u043e", "KeyJ"), ("\u0447", "KeyX"), ("\u043e", "KeyJ"), ("\u0427", "KeyX"))
+@pytest.mark.parametrize("letters", ["\u043e\u0447\u043e\u0427", "JXJx"])
+async def test_keys_work_on_other_keyboards_and_with_caps_lock(service: Service, facade: Facade, letters: str) -> None:
+    """Dispatches what the keys `j`, `x`, `j` and `Shift`+`x` type on a Russian keyboard, and with Caps Lock."""
     async with queue_of(service, facade, 3) as (page, ids, _):
-        for key, code in pressed:
-            event = {"key": key, "code": code, "shiftKey": key.isupper(), "bubbles": True}
+        for at, (letter, code) in enumerate(zip(letters, ("KeyJ", "KeyX") * 2, strict=True)):
+            event = {"key": letter, "code": code, "shiftKey": at == 3, "bubbles": True}
             await page.evaluate("event => document.body.dispatchEvent(new KeyboardEvent('keydown', event))", event)
         assert await page.locator("#list > li.focus").get_attribute("data-id") == ids[2]
         checked = page.locator("#list input:checked")

@@ -4,8 +4,8 @@ import { one } from "./page.js";
 
 /** On or off: stored by the browser if it allows that, else for this page. */
 const setting = {
-  get() { try { return this.here ?? localStorage.getItem("shortcuts"); } catch { return null; } },
-  set(value) { try { localStorage.setItem("shortcuts", value); } catch { this.here = value; } },
+  get() { try { return this.here ?? localStorage.shortcuts; } catch { return null; } },
+  set(value) { try { localStorage.shortcuts = value; } catch { this.here = value; } },
 };
 
 const onQueue = (queue, deciding, ask) => ({
@@ -35,11 +35,11 @@ const onReview = {
   z: () => press("form.notice [name=action]"),
 };
 
-/** The key; on keyboards of other scripts, the Latin letter in its place. */
+/** The key, whether or not Caps Lock is on; on keyboards of other scripts, the Latin letter in its place. */
 function meant({ key, code, shiftKey }) {
-  const letter = /^Key([A-Z])$/.exec(code)?.[1];
-  if (!letter || /^[ -~]+$|\p{Script=Latin}/u.test(key)) return key;
-  return shiftKey ? letter : letter.toLowerCase();
+  const isLatin = /^[ -~]+$|\p{Script=Latin}/u.test(key);
+  const letter = (!isLatin && /^Key([A-Z])$/.exec(code)?.[1]) || key;
+  return shiftKey ? letter.toUpperCase() : letter.toLowerCase();
 }
 
 /** On some keyboards digits need Shift. */
@@ -61,11 +61,6 @@ export function listenToKeys(queue, deciding) {
   });
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-    // Arabic keyboards have their own question mark.
-    if (["?", "؟"].includes(event.key) && help && !event.target.closest("input, textarea")) {
-      help.showModal();
-      return;
-    }
     if (setting.get() === "off" || help?.open) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
     if (["Shift", "CapsLock", "AltGraph"].includes(event.key)) return;
@@ -84,6 +79,9 @@ export function listenToKeys(queue, deciding) {
     if (key === "/") {
       event.preventDefault();
       one("input[type=search]")?.focus();
+    // Arabic keyboards have their own question mark.
+    } else if (/[?؟]/.test(key)) {
+      help?.showModal();
     } else if (actions[key] && !(event.repeat && "arzu".includes(key))) {
       event.preventDefault();
       actions[key]();
