@@ -9,8 +9,16 @@ from time import monotonic
 from consumers.images_mark import check_image_store, mark_image_store
 from consumers.images_rebuild import rebuild
 from consumers.services import Services
-from domain.commands import Outcome
-from domain.images import SIZES, ImageState, Rebuilt, StoredImage, UploadRefusal, settle_upload, with_settled
+from domain.images import (
+    SIZES,
+    ImageState,
+    Rebuilt,
+    StoredImage,
+    UploadRefusal,
+    settle_upload,
+    upload_outcome,
+    with_settled,
+)
 from messaging.decoding import Received
 from messaging.images import ImageUpload
 from messaging.metrics import IMAGE_SECONDS, IMAGES
@@ -24,7 +32,8 @@ class UploadConsumer:
 
     Delivered at least once, effective once: an image is settled once, and its upload is removed afterwards. Files are
     written before the document of their image; if the image is gone by then, they are removed again. The first outcome
-    of an upload counts: of an image that is gone by then it is "not-found".
+    of an upload counts: of an image that is gone by then it is "not-found". Another file with the id of a settled image
+    is refused.
     """
 
     services: Services
@@ -61,7 +70,7 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
     before = (await images.of_ids([message.id], work.session)).get(message.id)
     review = await work.repositories.review_images.get(before.review_id if before else None, work.session)
     # Its age counts from now: the submission that names it may be as late in Kafka as the upload.
-    upload = StoredImage(message.id, ImageState.AWAITED, await work.now(), message.uploader)
+    upload = StoredImage(message.id, ImageState.AWAITED, await work.now(), message.uploader, digest=message.digest)
     after = settle_upload(before, upload, result, review.user_id if review else None)
     await _answer(received, after, work)
     if after is before:
@@ -75,11 +84,9 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
 
 async def _answer(received: Received[ImageUpload], image: StoredImage, work: UnitOfWork) -> None:
     """Answer the upload of a settled image; a redelivery doesn't change the first answer."""
-    outcome = Outcome.REFUSED if image.refusal else Outcome.APPLIED
-    if image.state is ImageState.GONE:
-        outcome = Outcome.NOT_FOUND
-    reason = image.refusal and image.refusal.value
-    work.answer(received.message.command_id, image.id, outcome, reason, mark=received.mark)
+    upload = received.message
+    outcome, reason = upload_outcome(image, upload.digest)
+    work.answer(upload.command_id, image.id, outcome, reason, mark=received.mark)
 
 
 async def save_settled(

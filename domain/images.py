@@ -7,6 +7,7 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from domain.commands import KEY_REUSED, Outcome
 from domain.delivery import Seen
 from domain.reviews_facts import ReviewImage, Source
 from domain.reviews_refusals import Refusal
@@ -95,6 +96,8 @@ class StoredImage:
     width: int = 0
     height: int = 0
     refusal: UploadRefusal | None = None
+    digest: str | None = None
+    """The digest of the upload that settled it; None if there was none, or an earlier version settled it."""
     seen: Seen = field(default_factory=Seen)
     """The applied records of commands that hid or showed it."""
 
@@ -152,6 +155,16 @@ def settle_upload(
     if isinstance(result, UploadRefusal):
         return replace(upload, state=ImageState.REFUSED, refusal=result)
     return replace(upload, state=ImageState.READY, review_id=review_id, width=result.width, height=result.height)
+
+
+def upload_outcome(image: StoredImage, digest: str) -> tuple[Outcome, str | None]:
+    """The outcome of the upload with this digest, and the reason for refusing it, from its image, which is settled. The
+    id stands for one file: it is derived from the idempotency key, which may be older than the facade remembers."""
+    if image.state is ImageState.GONE:
+        return Outcome.NOT_FOUND, None
+    if image.digest not in (None, digest):
+        return Outcome.REFUSED, KEY_REUSED
+    return (Outcome.REFUSED, image.refusal.value) if image.refusal else (Outcome.APPLIED, None)
 
 
 def images_after_edit(

@@ -180,6 +180,7 @@ def _document(image: StoredImage) -> Document:
         "width": image.width,
         "height": image.height,
         "refusal": image.refusal and image.refusal.value,
+        "digest": image.digest,
         "seen": seen_document(image.seen),
         "unusedSince": None if image.review_id else image.at,
     }
@@ -198,5 +199,6 @@ def _image(document: Document) -> StoredImage:
         width=document.get("width", 0),
         height=document.get("height", 0),
         refusal=UploadRefusal(refusal) if refusal else None,
+        digest=document.get("digest"),
         seen=seen_from(document.get("seen")),
     )

@@ -28,9 +28,11 @@ from plaudit.server_settings import ImageSettings, MongoSettings
 from plaudit.tools.doctor.images import check_images
 from storage.images_files import MARK, ImageFiles, open_store
 from storage.mending import Mender
+from storage.outcomes import ItemOutcome
 from storage.privacy import PersonalData
 from storage.reviews_facts import images_from
 from tests.support.consumers import Desk, opened_desk
+from tests.support.facade import new_id
 from tests.support.images import picture
 from tests.support.service import Json, Servers
 
@@ -329,6 +331,25 @@ async def test_redelivered_upload_keeps_its_outcome(desk: Desk) -> None:
     await desk.submit(desk.records(review))
     await desk.moderate(("delete", review["id"]))
     await desk.upload(picture(), id=image, commandId="upload")
+    assert await outcomes(desk, image, "upload") == [Outcome.APPLIED]
+
+
+@pytest.mark.parametrize("first", [picture(), b"no picture"], ids=["ready", "refused"])
+async def test_another_file_with_the_id_of_a_settled_image_is_refused(desk: Desk, first: bytes) -> None:
+    """As with an Idempotency-Key that is older than the outcome of its command. The same file isn't refused for it."""
+    image = await desk.upload(first)
+    answers = list[ItemOutcome]()
+    for content in (picture(colour="blue"), first):
+        await desk.upload(content, id=image, commandId=(command_id := new_id("upload")))
+        answers += (await desk.services.outcomes.answers([(command_id, image)])).values()
+    as_before = (Outcome.REFUSED, "image-unreadable") if first == b"no picture" else (Outcome.APPLIED, None)
+    assert [(each.outcome, each.reason) for each in answers] == [(Outcome.REFUSED, "idempotency-key-reused"), as_before]
+
+
+async def test_image_settled_by_an_earlier_version_takes_any_file(desk: Desk) -> None:
+    image = await desk.upload(picture())
+    await desk.database["images"].update_one({"_id": image}, {"$unset": {"digest": ""}})
+    await desk.upload(picture(colour="blue"), id=image, commandId="upload")
     assert await outcomes(desk, image, "upload") == [Outcome.APPLIED]
 
 
