@@ -74,8 +74,6 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
     after = settle_upload(before, upload, result, review.user_id if review else None)
     await _answer(received, after, work)
     if after is before:
-        # If it is gone, this redelivery may have written its files again.
-        await images.note_unswept(message.id, work.session)
         return after
     ready_at = max(after.at, received.at) if after.state is ImageState.READY else None
     await save_settled(after, review, ready_at, work)
@@ -83,10 +81,13 @@ async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefus
 
 
 async def _answer(received: Received[ImageUpload], image: StoredImage, work: UnitOfWork) -> None:
-    """Answer the upload of a settled image; a redelivery doesn't change the first answer."""
+    """Answer the upload of a settled image; a redelivery doesn't change the first answer. Have the files removed once
+    more if it is gone: an attempt to process this upload may have written them since, also one that was killed."""
     upload = received.message
     outcome, reason = upload_outcome(image, upload.digest)
     work.answer(upload.command_id, image.id, outcome, reason, mark=received.mark)
+    if image.state is ImageState.GONE:
+        await work.repositories.images.note_unswept(image.id, work.session)
 
 
 async def save_settled(

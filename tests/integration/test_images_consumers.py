@@ -353,6 +353,23 @@ async def test_image_settled_by_an_earlier_version_takes_any_file(desk: Desk) ->
     assert await outcomes(desk, image, "upload") == [Outcome.APPLIED]
 
 
+async def test_files_written_beside_a_removal_are_removed_once_their_upload_is_read_again(desk: Desk) -> None:
+    """As by a worker that was killed after it had written them."""
+    image, review, now, files = (
+        await desk.upload(picture()),
+        desk.review(),
+        datetime.now(UTC),
+        desk.services.image_files,
+    )
+    await desk.submit(desk.records({**review, "images": [image]}))
+    await desk.moderate(("delete", review["id"]))
+    await sweep_images(desk.services, now, read_up_to(now))
+    await files.put(image, [b"large", b"small"])
+    await desk.upload(picture(), id=image)
+    await sweep_images(desk.services, now, read_up_to(now))
+    assert await files.get(image, SIZES[0]) is None
+
+
 async def test_upload_whose_image_is_removed_while_it_is_rebuilt_is_not_found(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
