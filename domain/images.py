@@ -204,6 +204,12 @@ def with_unseen_hidden(images: Sequence[ReviewImage], at: datetime) -> tuple[Rev
     return tuple(each if each.is_seen(at) else each._replace(is_hidden=True) for each in images)
 
 
+def with_new_hidden(images: Sequence[ReviewImage], before: Sequence[ReviewImage]) -> tuple[ReviewImage, ...]:
+    """The images with those hidden that the review didn't have before: no moderator has seen them."""
+    had = {image.id for image in before}
+    return tuple(each if each.id in had else each._replace(is_hidden=True) for each in images)
+
+
 def with_settled(images: Sequence[ReviewImage], id: str, ready_at: datetime | None) -> tuple[ReviewImage, ...]:
     """The images with this one ready since `ready_at`; None removes it."""
     kept = (each for each in images if each.id != id or ready_at)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, content_digest
-from domain.images import ClaimableImages, images_after_edit, ready_among, with_pending
+from domain.images import ClaimableImages, images_after_edit, ready_among, with_new_hidden, with_pending
 from domain.moderation_rules import Ruling
 from domain.permissions import Caller, Permission, is_within
 from domain.ratings import RatingTally, TallyKey
@@ -213,8 +213,9 @@ def apply_edit(
     """Apply one edit; returns the review after it, the same object if nothing has to be written.
 
     An older record, or a message that has written the review before, changes nothing. An author's edit makes the review
-    New if the store doesn't keep the status, or if a rule holds it; a moderator's edit leaves the status. After a
-    rejection, no rule approves the edited review.
+    New if the store doesn't keep the status, or if a rule holds it; if it stays Approved, the images that it gains are
+    hidden. A moderator's edit leaves the status, and its images are shown. After a rejection, no rule approves the
+    edited review.
     """
     if not wanted.may_touch(review.identity):
         return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
@@ -247,6 +248,8 @@ def apply_edit(
     is_held = ruling is not None and ruling.is_held and review.status is ReviewStatus.APPROVED
     if (is_held or not keeps_status) and review.status is not ReviewStatus.NEW:
         after = replace(after, status=ReviewStatus.NEW, moderator=None, moderation_reason=None, reason_code=None)
+    if after.status is ReviewStatus.APPROVED:
+        after = replace(after, images=with_new_hidden(images, review.images))
     was_rejected = after.status is ReviewStatus.NEW and review.was_rejected
     ruling = ruling and replace(ruling, verdicts=objections, was_rejected=was_rejected)
     result = Edited(Outcome.APPLIED, None, fields, review.status, after.status, ruling=ruling)

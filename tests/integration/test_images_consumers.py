@@ -575,6 +575,23 @@ async def test_image_added_by_edit_after_approval_was_sent_stays_hidden(desk: De
         assert (await desk.stored(review["id"]))["status"] == ReviewStatus.APPROVED
 
 
+async def test_image_that_its_author_adds_to_an_approved_review_is_hidden(desk: Desk) -> None:
+    """Its store leaves edited reviews approved. The image is hidden also if it is ready only later."""
+    store, first, second, third = await desk.open_store(editsKeepStatus=True), *[str(uuid4()) for _ in range(3)]
+    review = desk.review(images=[first], storeId=store)
+    await desk.upload(picture(), id=first)
+    await desk.submit(desk.records(review))
+    sent = datetime.now(UTC) + timedelta(minutes=1)
+    await desk.moderate(("approve", review["id"]), sent=round(sent.timestamp() * 1_000))
+    await desk.upload(picture(), id=second)
+    await desk.services.image_files.put_upload(third, upload_digest(picture()), picture())
+    await desk.submit(desk.records({**review, "images": [first, second, third]}))
+    await desk.upload(picture(), id=third)
+    after = await desk.stored(review["id"])
+    assert after["status"] == ReviewStatus.APPROVED
+    assert [(each.id, each.is_shown) for each in images_from(after)] == [(first, True), (second, False), (third, False)]
+
+
 @pytest.mark.parametrize("is_one_batch", [True, False])
 @pytest.mark.parametrize("is_added", [True, False])
 async def test_resubmitted_row_keeps_pending_images_of_another_edit(

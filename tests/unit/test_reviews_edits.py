@@ -470,6 +470,22 @@ def test_edit_selects_images() -> None:
 
 
 @pytest.mark.parametrize("right", EditRight)
+@pytest.mark.parametrize("status", ReviewStatus)
+def test_images_that_an_author_adds_to_a_review_that_stays_approved_are_hidden(
+    status: ReviewStatus, right: EditRight
+) -> None:
+    review = replace(REVIEW, status=status, images=(ReviewImage("a"),))
+    content = Content("Good", 400, images=("a", "ready", "pending"))
+    after, _ = edited(review, keeps=True, right=right, content=content, ready={"ready"}, effective=LATER)
+    is_hidden = status is ReviewStatus.APPROVED and right is AUTHOR
+    assert after.images == (
+        ReviewImage("a"),
+        ReviewImage("ready", is_hidden, ready_at=LATER),
+        ReviewImage("pending", is_hidden, is_pending=True),
+    )
+
+
+@pytest.mark.parametrize("right", EditRight)
 def test_invalid_images_are_refused_for_any_editor(right: EditRight) -> None:
     after, result = edited(right=right, image_refusal=Refusal.UNKNOWN_IMAGE)
     assert result == Edited(Outcome.REFUSED, Refusal.UNKNOWN_IMAGE)
