@@ -18,6 +18,13 @@ class Entry(NamedTuple):
     waiting: str | None = None
     """Address of the number of items that wait there."""
 
+    also: tuple[str, ...] = ()
+    """Other paths of pages that belong to it."""
+
+    def has(self, path: str) -> bool:
+        """True if the page with this path belongs to it."""
+        return any(path == each or path.startswith(f"{each}/") for each in (self.path, *self.also))
+
     def is_for(self, caller: Caller) -> bool:
         """True if the caller may open it."""
         return all(map(caller.may, self.permissions)) and not (self.is_of_all_stores and caller.stores is not None)
@@ -30,15 +37,16 @@ _GROUPS: Final[tuple[tuple[Entry, ...], ...]] = (
             "Queue",
             (Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS),
             waiting="/console/queue/waiting",
+            also=("/console/choose-store/queue",),
         ),
-        Entry("/console/reviews", "Reviews", (Permission.READ_REVIEWS,)),
+        Entry("/console/reviews", "Reviews", (Permission.READ_REVIEWS,), also=("/console/choose-store/reviews",)),
         Entry("/console/objects", "Objects", (Permission.READ_RATINGS,)),
         Entry("/console/returns", "Returns", (Permission.READ_RETURNS,), waiting="/console/returns/waiting"),
         Entry("/console/orders", "Orders", (Permission.READ_RETURNS,)),
         Entry("/console/reminders", "Reminders", (Permission.READ_SETTINGS,)),
     ),
     (
-        Entry("/console/stores", "Stores and rules", (Permission.READ_SETTINGS,)),
+        Entry("/console/stores", "Stores and rules", (Permission.READ_SETTINGS,), also=("/console/settings",)),
         Entry("/console/templates", "Templates", (Permission.READ_TEMPLATES,)),
         Entry("/console/entity-types", "Object types", (Permission.READ_REVIEWS,)),
         Entry("/console/audit", "Audit", (Permission.READ_AUDIT,)),
@@ -60,14 +68,7 @@ class Shown(NamedTuple):
 
 def visible(caller: Caller, path: str) -> Sequence[Sequence[Shown]]:
     """The entries that this caller may open, by group, for the page with this path."""
-    groups = [
-        [
-            Shown(e.path, e.name, path == e.path or path.startswith(f"{e.path}/"), e.waiting)
-            for e in group
-            if e.is_for(caller)
-        ]
-        for group in _GROUPS
-    ]
+    groups = [[Shown(e.path, e.name, e.has(path), e.waiting) for e in group if e.is_for(caller)] for group in _GROUPS]
     return [group for group in groups if group]
 
 

@@ -339,7 +339,10 @@ async def test_shortcuts_can_be_switched_off(service: Service, facade: Facade, s
 @pytest.mark.parametrize("script", ["", NO_STORAGE])
 async def test_shortcuts_can_be_switched_off_beside_a_review(service: Service, facade: Facade, script: str) -> None:
     async with queue_of(service, facade, 1, script) as (page, ids, _):
+        await page.set_viewport_size({"width": 1280, "height": 480})
         await page.goto(f"/console/reviews/{ids[0]}")
+        # It covers no field.
+        await expect(page.get_by_role("button", name="all shortcuts")).not_to_be_in_viewport()
         await page.get_by_role("button", name="all shortcuts").click()
         await page.get_by_label("Shortcuts are on").uncheck()
         await page.get_by_role("button", name="Close").click()
@@ -350,6 +353,26 @@ async def test_shortcuts_can_be_switched_off_beside_a_review(service: Service, f
         await page.get_by_role("button", name="Close").click()
         await press(page, "r")
         await expect(page.get_by_role("combobox", name="Reason")).to_be_focused()
+
+
+@pytest.mark.parametrize("width", [1280, 320])
+async def test_help_fits_and_keeps_digits_beside_their_reasons(service: Service, facade: Facade, width: int) -> None:
+    async with queue_of(service, facade, 1) as (page, _, _):
+        await page.set_viewport_size({"width": width, "height": 700})
+        await press(page, "?")
+        box = await page.get_by_role("dialog").bounding_box()
+        assert box
+        assert box["x"] >= 8
+        assert box["x"] + box["width"] <= width - 8
+        places = await page.locator("#help kbd").evaluate_all("""(digits) => digits.filter((each) => +each.textContent)
+          .map((each) => {
+            const word = document.createRange();
+            word.selectNode(each.nextSibling);
+            return [each, word].map((one) => one.getBoundingClientRect().toJSON());
+          })""")
+        assert len(places) == 8
+        assert all(word["top"] < digit["bottom"] and digit["right"] <= word["right"] for digit, word in places)
+        assert all(word["bottom"] - word["top"] < 2 * (digit["bottom"] - digit["top"]) for digit, word in places)
 
 
 async def test_keys_act_on_the_selected_row(service: Service, facade: Facade) -> None:

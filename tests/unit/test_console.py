@@ -18,7 +18,7 @@ from api.web.limits import RateLimit
 from console import static_files
 from console.app import SCREENS, add_console
 from console.fields import number
-from console.navigation import start_page
+from console.navigation import start_page, visible
 from console.screens import Screen
 from console.templating import address, age, legible, moment
 from console.visits import Options
@@ -94,6 +94,20 @@ async def test_strangers_are_rate_limited_before_reading_forms() -> None:
 def test_screens_of_all_stores_are_hidden_from_bound_callers(permission: Permission) -> None:
     assert start_page(Caller("anna", frozenset({permission}), frozenset({"Electronics"}))) is None
     assert start_page(Caller("anna", frozenset({permission}), None)) is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/console/stores/Electronics/rules", "Stores and rules"),
+        ("/console/settings", "Stores and rules"),
+        ("/console/choose-store/queue", "Queue"),
+        ("/console/choose-store/reviews", "Reviews"),
+    ],
+)
+def test_navigation_names_the_current_part(path: str, name: str) -> None:
+    groups = visible(Caller("anna", ALL_PERMISSIONS, None), path)
+    assert [each.name for group in groups for each in group if each.is_current] == [name]
 
 
 async def test_refused_fragment_is_a_fragment(app: FastAPI) -> None:
