@@ -21,6 +21,7 @@ from messaging.decoding import Received
 from messaging.json_values import present
 from messaging.schemas import (
     MAX_ITEMS,
+    AtMost,
     ClosedMessage,
     Id,
     Message,
@@ -65,7 +66,8 @@ class RestoredModeration(ClosedMessage):
     status: Status
     modified_date: Moment
     flags: Annotated[
-        tuple[Id, ...] | None, Field(max_length=100, description="Ids of the moderation rules that held it back")
+        Annotated[tuple[Id, ...], AtMost(100)] | None,
+        Field(description="Ids of the moderation rules that held it back"),
     ] = None
     source: Source | None = None
     language: Name | None = None

@@ -22,7 +22,7 @@ from domain.moderation_rules import (
 )
 from domain.moderation_rules_text import normalised
 from domain.ratings import hundredths, rating_number
-from messaging.schemas import ClosedMessage, LanguageTag, NoNull, NotBlank, Rating
+from messaging.schemas import AtMost, ClosedMessage, LanguageTag, NoNull, NotBlank, Rating
 
 
 def _check_readable(word: str) -> str:
@@ -41,11 +41,11 @@ class ModerationRuleFields(ClosedMessage):
     kind: RuleKind
     outcome: RuleOutcome
     words: Annotated[
-        Annotated[tuple[Word, ...], Field(max_length=MOST_WORDS)],
+        Annotated[tuple[Word, ...], AtMost(MOST_WORDS)],
         Field(description="Words and phrases; letter case and variant forms of characters are ignored"),
     ] = ()
     languages: Annotated[
-        Annotated[tuple[LanguageTag, ...], Field(max_length=100)],
+        Annotated[tuple[LanguageTag, ...], AtMost(100)],
         Field(description="Accepted languages: `approve` fires for these, `hold` and `flag` for all others"),
     ] = ()
     below: Annotated[Rating | None, Field(description="Fires for ratings below this")] = None
@@ -92,9 +92,7 @@ def _check_together(rules: Rules) -> Rules:
     return rules
 
 
-ModerationRules = Annotated[
-    tuple[ModerationRuleFields, ...], Field(max_length=MOST_RULES), AfterValidator(_check_together)
-]
+ModerationRules = Annotated[tuple[ModerationRuleFields, ...], AtMost(MOST_RULES), AfterValidator(_check_together)]
 MODERATION_RULES: Final[TypeAdapter[list[ModerationRuleFields]]] = TypeAdapter(
     Annotated[list[ModerationRuleFields], Field(max_length=MOST_RULES), AfterValidator(_check_together)]
 )

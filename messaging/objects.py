@@ -7,7 +7,7 @@ from pydantic import Field, StringConstraints, TypeAdapter
 
 from domain.objects import Fact, ObjectKey
 from domain.ratings import Entity
-from messaging.schemas import EntityName, Id, Name, OptionalId, PartialMessage, usable
+from messaging.schemas import AtMost, EntityName, Id, Name, OptionalId, PartialMessage, usable
 
 _NO_BLANKS: Final = r"^[^\s\x00-\x1f\x7f]*$"
 
@@ -19,7 +19,7 @@ def _check_url(text: str) -> None:
 
 
 Url = Annotated[str, StringConstraints(max_length=2_048, pattern=_NO_BLANKS), usable(_check_url, "invalid_url")]
-Codes = Annotated[tuple[Name, ...], Field(max_length=100)]
+Codes = Annotated[tuple[Name, ...], AtMost(100)]
 
 
 class ObjectUpdate(PartialMessage):

@@ -133,6 +133,8 @@ def shape_of(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
             return shape_of(known[schema["schema_ref"]], known)
         case "model":
             return MessageShape(objects=(_object_shape(schema, known),))
+        case ("tuple" | "dict") as kind if schema.get("max_length") and not schema.get("fail_fast"):
+            raise TypeError(f"Limit each {kind} by AtMost, which also counts invalid items")
         case "list" | "tuple":
             items = schema["items_schema"]
             return MessageShape(
@@ -146,6 +148,8 @@ def shape_of(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = 
             return _union([shape_of(e[0] if isinstance(e, tuple) else e, known) for e in schema["choices"]])
         case "tagged-union":
             return _union([shape_of(each, known) for each in schema["choices"].values()])
+        case "lax-or-strict":
+            return shape_of(schema["lax_schema"], known)
         case "default" | "function-after" | "function-before" | "function-wrap":
             return shape_of(schema["schema"], known)
         case "literal":

@@ -22,6 +22,7 @@ from messaging.reading import Reader
 from messaging.reviews_state import ShownImage
 from messaging.schemas import (
     MAX_ITEMS,
+    AtMost,
     EntityName,
     Id,
     ImageId,
@@ -105,7 +106,7 @@ class SubmittedReview(Message):
         Moment | None, Field(description="Only for an import: when the review was written; becomes `createdDate`")
     ] = None
     images: Annotated[
-        Annotated[tuple[NamedImage, ...], Field(max_length=MAX_IMAGES)] | None,
+        Annotated[tuple[NamedImage, ...], AtMost(MAX_IMAGES)] | None,
         Field(
             description="Ids of uploads, or images as in a response; in an edit: all images that the review keeps or "
             "gets. Missing: no change"
@@ -115,7 +116,7 @@ class SubmittedReview(Message):
         Annotated[int, Field(ge=0, le=MAX_IMAGES)] | None,
         Field(description="As in a response; if above 0, an edit keeps the images that are still being rebuilt"),
     ] = None
-    hidden_images: SkipJsonSchema[Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES)] | None] = None
+    hidden_images: SkipJsonSchema[Annotated[tuple[ImageId, ...], AtMost(MAX_IMAGES)] | None] = None
     """For an import: those of `images` that a moderator had hidden at their origin."""
     command_id: Annotated[
         OptionalId, Field(description="If given, the outcome is stored under this id for 24 hours")

@@ -15,6 +15,7 @@ from domain.review_urls import URL_LENGTH, check_review_url
 from messaging.cron import check_cron
 from messaging.moderation_rules import ModerationRules
 from messaging.schemas import (
+    AtMost,
     ClosedMessage,
     Id,
     LanguageTag,
@@ -37,7 +38,7 @@ def _check_statuses(names: tuple[str, ...]) -> tuple[str, ...]:
 
 NumberTemplate = Annotated[Name, usable(check_template, "invalid_template")]
 Origin = Annotated[str, Field(max_length=ORIGIN_LENGTH), usable(check_origin, "invalid_origin")]
-ReturnStatuses = Annotated[tuple[ReturnStatusName, ...], Field(max_length=100), AfterValidator(_check_statuses)]
+ReturnStatuses = Annotated[tuple[ReturnStatusName, ...], AtMost(100), AfterValidator(_check_statuses)]
 
 
 class StoreSettingsUpdate(PartialMessage):
@@ -66,9 +67,8 @@ class StoreSettingsUpdate(PartialMessage):
     ] = ()
     storefront_origins: Annotated[
         tuple[Origin, ...],
-        Field(
-            max_length=100, description="Origins of pages that may show and send reviews, like `https://shop.example`"
-        ),
+        AtMost(100),
+        Field(description="Origins of pages that may show and send reviews, like `https://shop.example`"),
     ] = ()
 
 
@@ -87,7 +87,7 @@ class StoreFields(PartialMessage):
         ]
         | None
     ) = None
-    languages: Annotated[tuple[LanguageTag, ...], Field(max_length=100)] = ()
+    languages: Annotated[tuple[LanguageTag, ...], AtMost(100)] = ()
     settings: StoreSettingsUpdate = StoreSettingsUpdate()
 
 

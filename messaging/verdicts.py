@@ -9,7 +9,7 @@ from domain.delivery import RecordPosition
 from domain.moderation_rules import RuleOutcome
 from domain.timestamps import from_milliseconds
 from domain.verdicts import Verdict
-from messaging.schemas import ClosedMessage, Id, Name, NoNull, NotBlank, TextHash
+from messaging.schemas import AtMost, ClosedMessage, Id, Name, NoNull, NotBlank, TextHash
 
 LONGEST_SOURCE: Final = 64
 
@@ -21,7 +21,7 @@ class ModerationVerdict(ClosedMessage):
     text_hash: TextHash
     source: Annotated[NoNull, Field(max_length=LONGEST_SOURCE, description="Name of the classifier"), NotBlank]
     verdict: Annotated[RuleOutcome, Field(description="`hold` and `flag` keep a new review waiting for a moderator")]
-    labels: Annotated[tuple[Name, ...], Field(max_length=20)] = ()
+    labels: Annotated[tuple[Name, ...], AtMost(20)] = ()
     score: Annotated[float | None, Field(allow_inf_nan=False)] = None
 
     def about(self, position: RecordPosition, trace: str = "") -> Verdict:

@@ -19,6 +19,7 @@ from domain.reviews_facts import Source
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
 from messaging.schemas import (
+    AtMost,
     ClosedMessage,
     ImageId,
     Language,
@@ -45,7 +46,7 @@ class PageReview(ClosedMessage):
     title: Title | None = None
     review: ReviewText
     user_name: Annotated[Name | None, Field(description="Name shown with it")] = None
-    images: Annotated[tuple[ImageId, ...], Field(max_length=MAX_IMAGES, description="Ids of uploaded images")] = ()
+    images: Annotated[tuple[ImageId, ...], AtMost(MAX_IMAGES), Field(description="Ids of uploaded images")] = ()
     language: Annotated[Language, Field(description="BCP 47; if missing, detected from the text")] = None
     token: Annotated[ReviewTokenText, Field(repr=False, description="Review token from the link in a reminder")] = None
     stamp: Annotated[Short | None, Field(description="The `stamp` of `form`")] = None
