@@ -10,7 +10,8 @@ from api.web.bodies import JsonBody, read_json
 from api.web.problems import invalid
 from messaging.json_values import without_bom
 from messaging.moderation import text_of_another
-from messaging.reading import Read, Reader, pointer
+from messaging.reading import Read, Reader
+from messaging.reading_errors import pointer
 from messaging.schemas import MAX_ITEMS, ClosedMessage, StoredId, TextHashes
 
 
@@ -49,11 +50,13 @@ class NamedReviewsBody(JsonBody[NamedReviews]):
         content["examples"] = {"One review": {"value": examples.REVIEW_IDS}, **content["examples"]}
         self._ids = Reader(_IDS)
 
-    def read(self, body: bytes) -> Read[NamedReviews]:
+    async def read(self, body: bytes) -> Read[NamedReviews]:
         """The reviews that the body names, at least one. Raises ProblemError."""
         if without_bom(body).lstrip()[:1] != b"{":
-            return Read(ListedReviews(ids=read_json(self._ids, body).content))
-        return Read(_checked(super().read(body).content))
+            ids, _ = await read_json(self._ids, body)
+            return Read(ListedReviews(ids=ids))
+        named, _ = await super().read(body)
+        return Read(_checked(named))
 
 
 REVIEWS: Final = NamedReviewsBody()

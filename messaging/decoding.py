@@ -12,7 +12,7 @@ from domain.delivery import RecordPosition
 from domain.timestamps import from_milliseconds
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.kafka.record_batches import UnreadableValue
-from messaging.reading import DUPLICATE_FIELD, UNKNOWN_FIELD, InputError, InvalidContentError, invalid_content
+from messaging.reading_errors import DUPLICATE_FIELD, UNKNOWN_FIELD, InputError, InvalidContentError, invalid_content
 
 MARK_HEADER: Final = "ce_commandmark"
 """An extension attribute: the mark of the whole command, which is stored with the outcome."""

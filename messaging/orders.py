@@ -13,7 +13,8 @@ from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import InvalidMessageError
 from messaging.json_values import without_bom
 from messaging.orders_foreign import order_fields
-from messaging.reading import InputError, Reader
+from messaging.reading import Reader
+from messaging.reading_errors import InputError
 from messaging.schemas import EMPTY_IS_MISSING, Id, Message, Moment, Name, NotBlank, OptionalId
 
 _DAY: Final = re.compile(r"\s*(\d{4}-\d{2}-\d{2})\s*")

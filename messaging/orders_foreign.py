@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from messaging.reading import DUPLICATE_FIELD, InputError, InvalidContentError, pointer
+from messaging.reading_errors import DUPLICATE_FIELD, InputError, InvalidContentError, pointer
 from messaging.reading_shapes import folded_name
 
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")

@@ -14,8 +14,7 @@ hidden field.
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -24,43 +23,28 @@ from pydantic.alias_generators import to_snake
 
 from messaging.json_values import ObjectWithDuplicates, parse_error, parse_json, without_bom
 from messaging.metrics import note_ignored
-from messaging.reading_shapes import NO_SHAPE, MessageShape, folded_name, of_one_type, shape_of
-from messaging.schemas import PATTERN_MESSAGES
+from messaging.reading_errors import (
+    DUPLICATE_FIELD,
+    INVALID_JSON,
+    LONGEST_NAME,
+    UNKNOWN_FIELD,
+    InputError,
+    InvalidContentError,
+    input_error,
+    invalid_content,
+    nearest,
+    pointer,
+)
+from messaging.reading_shapes import MessageShape, folded_name, shape_of
 
 T = TypeVar("T")
 
-INVALID_JSON: Final = "json-invalid"
-DUPLICATE_FIELD: Final = "duplicate-field"
-UNKNOWN_FIELD: Final = "unknown-field"
-
 _MAX_ERRORS: Final = 1_000
+_AT_A_TIME: Final = 50
+"""Items whose errors are listed at a time, so that few are listed in vain."""
 _MAX_SUGGESTIONS: Final = 20
-_LONGEST_NAME: Final = 64
 _MAX_IGNORED: Final = 100
-_PATTERN_MISMATCH: Final = "string_pattern_mismatch"
 _FINAL_TYPES: Final = frozenset(("json_invalid", "too_long"))
-
-
-class InputError(NamedTuple):
-    """One error in a value: its place (RFC 6901), a stable code, and a sentence."""
-
-    pointer: str
-    code: str
-    message: str
-
-
-class InvalidContentError(ValueError):
-    """A value that isn't JSON, or doesn't match its type."""
-
-    def __init__(self, errors: Sequence[InputError]) -> None:
-        shown = "; ".join(": ".join(filter(None, (each.pointer, each.message))) for each in errors[:5])
-        super().__init__(shown + (f"; and {len(errors) - 5} more" if len(errors) > 5 else ""))
-        self.errors = errors
-
-    @property
-    def is_malformed(self) -> bool:
-        """True if it isn't JSON at all."""
-        return self.errors[0].code == INVALID_JSON
 
 
 _MAX_PARTS: Final = 50_000
@@ -107,6 +91,10 @@ class Reader(Generic[T]):
 
     def read(self, value: bytes) -> Read[T]:
         """The content of a value. Raises InvalidContentError."""
+        return self.read_quickly(value) or self.read_slowly(value)
+
+    def read_quickly(self, value: bytes) -> Read[T] | None:
+        """The content of a value on the fast path; None if it needs the slow one. Raises InvalidContentError."""
         value = without_bom(value)
         if _count_parts(value) > _MAX_PARTS:
             raise InvalidContentError([InputError("", "too-many-parts", _TOO_MANY_PARTS)])
@@ -117,11 +105,11 @@ class Reader(Generic[T]):
                 raise InvalidContentError([InputError("", "too-many-parts", _TOO_MANY_PARTS)]) from None
             if final := _final_errors(error, value):
                 raise InvalidContentError(final) from None
-            return self._read_slowly(value)
+            return None
         fields = self._count_fields(content)
         if value.count(b":") == fields or not _may_repeat(value, fields):
             return Read(content)
-        return self._read_slowly(value)
+        return None
 
     def _count_fields(self, content: Any) -> int:
         """The number of fields that were read, without those of nested objects; 0 if one of them is hidden."""
@@ -135,8 +123,9 @@ class Reader(Generic[T]):
             count += len(given)
         return count
 
-    def _read_slowly(self, value: bytes) -> Read[T]:
-        json_value = _parse(value)
+    def read_slowly(self, value: bytes) -> Read[T]:
+        """The content of a value on the slow path: about half a second for 1 MiB. Raises InvalidContentError."""
+        json_value = _parse(without_bom(value))
         correction = _Correction()
         if self._prepare:
             correction.correct(json_value, None, ())
@@ -145,10 +134,28 @@ class Reader(Generic[T]):
         content = correction.correct(json_value, self.shape, ())
         correction.raise_errors()
         try:
-            found = self._adapter.validate_json(_ENCODER.encode(content).encode(), by_alias=True, by_name=False)
+            found = self._validate(content)
         except ValidationError as error:
-            raise invalid_content(error, self.shape, content) from None
+            raise self._refusal(error, content) from None
         return Read(found, tuple(correction.ignored))
+
+    def _validate(self, content: Any) -> T:
+        return self._adapter.validate_json(_ENCODER.encode(content).encode(), by_alias=True, by_name=False)
+
+    def _refusal(self, error: ValidationError, content: Any) -> InvalidContentError:
+        """The error for corrected content. If it has many, only the first ones are made: Pydantic can only list all."""
+        if error.error_count() <= _MAX_ERRORS or not isinstance(content, list):
+            return invalid_content(error, self.shape, content)
+        errors: list[InputError] = []
+        for start in range(0, len(content), _AT_A_TIME):
+            try:
+                self._validate(content[start : start + _AT_A_TIME])
+            except ValidationError as part:
+                details = part.errors(include_url=False, include_input=False)
+                errors += [input_error({**each, "loc": _moved(each["loc"], start)}) for each in details]
+            if len(errors) >= _MAX_ERRORS:
+                break
+        return InvalidContentError(errors, error.error_count())
 
 
 @lru_cache(maxsize=256)
@@ -157,35 +164,10 @@ def reader_of(adapter: TypeAdapter[T]) -> Reader[T]:
     return Reader(adapter)
 
 
-def invalid_content(error: ValidationError, shape: MessageShape = NO_SHAPE, value: Any = None) -> InvalidContentError:
-    """The error for a failed validation of a value with this shape, without the input, which may be personal."""
-    details = of_one_type(error.errors(include_url=False, include_input=False), shape, value)
-    return InvalidContentError([_input_error(detail) for detail in details])
-
-
-def _input_error(detail: Mapping[str, Any]) -> InputError:
-    return InputError(pointer(detail["loc"]), str(detail["type"]).replace("_", "-"), error_message(detail))
-
-
-def error_message(detail: Mapping[str, Any]) -> str:
-    """The sentence for an error of Pydantic: for a pattern its requirement, for a rule of ours only the rule's text."""
-    if detail["type"] == _PATTERN_MISMATCH:
-        return PATTERN_MESSAGES.get(detail["ctx"]["pattern"], "Has characters that aren't allowed here")
-    return str(detail["msg"]).removeprefix("Value error, ")
-
-
-def pointer(location: Sequence[str | int]) -> str:
-    """The JSON pointer (RFC 6901) of a place in a value."""
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in location)
-
-
-def nearest(name: str, known: Collection[str]) -> str:
-    """A sentence that suggests the known name closest to this one, or lists all of them if none is close."""
-    of_folded = {folded_name(each): each for each in known}
-    close = get_close_matches(folded_name(name[:_LONGEST_NAME]), of_folded, n=1)
-    if close:
-        return f"Did you mean {of_folded[close[0]]}?"
-    return f"Use one of: {', '.join(sorted(known))}" if known else "None is accepted here"
+def _moved(location: tuple[str | int, ...], by: int) -> tuple[str | int, ...]:
+    """The place of an error in an array, of which only the items after the first `by` were read."""
+    index, *inner = location
+    return (int(index) + by, *inner)
 
 
 class _Correction:
@@ -243,17 +225,19 @@ class _Correction:
 
     def _note_unknown(self, name: str, shape: MessageShape, path: tuple[str | int, ...], *, is_closed: bool) -> None:
         if is_closed:
-            others = [each for each in shape.known_names() if folded_name(each) != folded_name(name)]
-            hint = nearest(name, others) if len(self.errors) < _MAX_SUGGESTIONS else ""
+            hint = ""
+            if len(self.errors) < _MAX_SUGGESTIONS:
+                hint = nearest(name, [n for n in shape.known_names() if folded_name(n) != folded_name(name)])
             self._note(path, name, UNKNOWN_FIELD, f"There is no field with this name. {hint}".strip())
         elif len(self.ignored) < _MAX_IGNORED:
             named = [*(part for part in path if isinstance(part, str)), name]
             self.ignored[".".join(named)] = None
 
     def _note(self, path: tuple[str | int, ...], name: str, code: str, message: str) -> None:
-        if len(self.errors) < _MAX_ERRORS:
-            cut = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
-            self.errors.append(InputError(pointer((*path, cut)), code, message))
+        cut = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
+        self.errors.append(InputError(pointer((*path, cut)), code, message))
+        if len(self.errors) >= _MAX_ERRORS:
+            self.raise_errors()
 
 
 def _correct_scalar(value: Any, shape: MessageShape) -> Any:
@@ -266,9 +250,12 @@ def _correct_scalar(value: Any, shape: MessageShape) -> Any:
 
 
 def _final_errors(error: ValidationError, value: bytes) -> list[InputError]:
-    """The errors that can't be corrected and make others irrelevant: invalid JSON, or an array with too many items."""
+    """The errors that can't be corrected and make others irrelevant: invalid JSON, or an array with too many items.
+    Among very many errors they aren't looked for: to list those would take longer than the slow path."""
+    if error.error_count() > _MAX_ERRORS:
+        return []
     details = error.errors(include_url=False, include_input=False)
-    final = [_input_error(each) for each in details if each["type"] in _FINAL_TYPES]
+    final = [input_error(each) for each in details if each["type"] in _FINAL_TYPES]
     return [e._replace(message=parse_error(value, e.message)) if e.code == INVALID_JSON else e for e in final]
 
 

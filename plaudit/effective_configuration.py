@@ -12,7 +12,7 @@ from dotenv.parser import parse_stream
 from pydantic import BaseModel, ValidationError
 from pydantic_settings import DotEnvSettingsSource, SettingsError
 
-from messaging.reading import error_message
+from messaging.reading_errors import error_message
 from plaudit.config import MissingAddressError, Settings
 from plaudit.credentials import shown_configuration
 

@@ -10,7 +10,8 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from domain.forms import FormRefusal
-from messaging.reading import InvalidContentError, Reader
+from messaging.reading import Reader
+from messaging.reading_errors import InvalidContentError
 from messaging.schemas import Message
 
 LIFETIME: Final = timedelta(minutes=30)

@@ -1,6 +1,7 @@
 """Reading JSON bodies: media type, size, syntax, content, in this order."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, Final, Generic, TypeVar
 
@@ -11,8 +12,10 @@ from starlette.requests import ClientDisconnect, Request
 
 from api.services import Services
 from api.web.ignored import note_ignored
-from api.web.problems import ProblemError, ProblemKind, invalid
-from messaging.reading import InvalidContentError, Read, Reader, reader_of
+from api.web.large_bodies import LARGE, parse_in_thread
+from api.web.problems import MAX_ERRORS, ProblemError, ProblemKind, invalid
+from messaging.reading import Read, Reader, reader_of
+from messaging.reading_errors import InvalidContentError
 
 T = TypeVar("T")
 
@@ -54,14 +57,14 @@ class JsonBody(Generic[T]):
         body = await raw_body(request)
         if self.is_left_out(body):
             return None
-        content, ignored = self.read(body)
+        content, ignored = await self.read(body)
         if ignored:
             note_ignored(request.scope, ignored)
         return content
 
-    def read(self, body: bytes) -> Read[T]:
+    async def read(self, body: bytes) -> Read[T]:
         """The content of these bytes, and the fields in it that are ignored. Raises ProblemError."""
-        return read_json(self.reader, body)
+        return await read_json(self.reader, body)
 
     def is_left_out(self, body: bytes) -> bool:
         """True for a body that is empty or null, if none is required."""
@@ -146,18 +149,33 @@ def check_media_type(content_type: str | None) -> None:
 def parse_json(adapter: TypeAdapter[T], body: bytes) -> T:
     """The content of a body. Raises ProblemError as `read_json` does."""
     reader: Reader[T] = reader_of(adapter)
-    return read_json(reader, body).content
+    with _problems(body):
+        return reader.read(body).content
 
 
-def read_json(reader: Reader[T], body: bytes) -> Read[T]:
-    """The content of a body. Raises ProblemError: 400 for malformed JSON, 422 for valid JSON with other content."""
+async def read_json(reader: Reader[T], body: bytes) -> Read[T]:
+    """The content of a body. Raises ProblemError: 400 for malformed JSON, 422 for valid JSON with other content.
+
+    A large body that needs the reader's slow path takes it in a thread.
+    """
+    with _problems(body):
+        if len(body) <= LARGE:
+            return reader.read(body)
+        found = reader.read_quickly(body)
+        return await parse_in_thread(reader.read_slowly, body) if found is None else found
+
+
+@contextmanager
+def _problems(body: bytes) -> Iterator[None]:
+    """Raise the problem for a body that is refused in this block."""
     try:
-        return reader.read(body)
+        yield
     except InvalidContentError as error:
         if error.is_malformed:
             message = error.errors[0].message if body else "The body is empty."
             raise ProblemError(ProblemKind.MALFORMED_JSON, message) from None
-        raise invalid([{"pointer": p, "code": c, "message": m} for p, c, m in error.errors]) from None
+        listed = error.errors[:MAX_ERRORS]
+        raise invalid([{"pointer": p, "code": c, "message": m} for p, c, m in listed], error.total) from None
 
 
 def _too_large(limit: int) -> ProblemError:

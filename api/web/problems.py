@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from api.web.encoded_slashes import path_in_addresses, path_to_match
 from api.web.responses import ProblemResponse
-from messaging.reading import error_message, pointer
+from messaging.reading_errors import error_message, pointer
 
 MAX_ERRORS: Final = 100
 """Maximum number of errors that are listed; the detail has their total number."""
@@ -92,10 +92,11 @@ def _retry_after(kind: ProblemKind) -> dict[str, str]:
     return {"Retry-After": str(_RETRY_AFTER_S)} if kind.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
 
 
-def invalid(errors: Sequence[ItemError]) -> ProblemError:
-    """The problem of a request with these errors."""
-    many = f"The request has {len(errors)} errors" if len(errors) > 1 else "The request has an error"
-    listed = f"; the first {MAX_ERRORS} are listed" if len(errors) > MAX_ERRORS else ""
+def invalid(errors: Sequence[ItemError], total: int = 0) -> ProblemError:
+    """The problem of a request with these errors. `total`: their number, if these are only the first MAX_ERRORS."""
+    total = max(total, len(errors))
+    many = f"The request has {total} errors" if total > 1 else "The request has an error"
+    listed = f"; the first {MAX_ERRORS} are listed" if total > MAX_ERRORS else ""
     return ProblemError(ProblemKind.VALIDATION, f"{many}{listed}.", errors)
 
 

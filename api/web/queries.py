@@ -10,7 +10,7 @@ from pydantic import BeforeValidator
 from starlette.types import Scope
 
 from api.web.problems import ItemError, invalid
-from messaging.reading import nearest
+from messaging.reading_errors import nearest
 from messaging.reading_shapes import folded_name
 
 _ERRORS: Final = "plaudit.query_errors"

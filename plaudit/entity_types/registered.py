@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from domain.entity_types import PRODUCT, DuplicateEntityTypeError, EntityType, EntityTypes
-from messaging.reading import pointer
+from messaging.reading_errors import pointer
 from plaudit.config import ConfigurationError, Settings
 from plaudit.entity_types.resolvers import FunctionResolver
 from plaudit.entity_types.schema import REGISTRATIONS, EntityTypeRegistration, shown_location

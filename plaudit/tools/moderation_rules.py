@@ -15,7 +15,8 @@ from domain.quantities import quantity
 from domain.reviews import Review
 from messaging.moderation_rules import MODERATION_RULES
 from messaging.moderation_rules_trial import TrialCounts, TriedRow, tried_row
-from messaging.reading import InvalidContentError, Reader
+from messaging.reading import Reader
+from messaging.reading_errors import InvalidContentError
 from plaudit.config import Settings
 from plaudit.errors import CommandError, UsageError
 from plaudit.terminal import Terminal, shown

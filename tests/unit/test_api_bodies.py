@@ -1,12 +1,16 @@
 import gzip
 import json
+from threading import get_ident
+from typing import Any
 
 import pytest
 
 from api.web.bodies import check_media_type, parse_json
 from api.web.problems import ProblemError
-from messaging.reviews import SUBMISSIONS
-from tests.support.app import REVIEW, places_in, problem_in
+from messaging import json_values
+from messaging.reading_errors import InvalidContentError
+from messaging.reviews import READ_SEVERAL, SUBMISSIONS
+from tests.support.app import REVIEW, client_without_servers, places_in, problem_in
 
 
 @pytest.mark.parametrize(
@@ -53,6 +57,37 @@ def test_nan_and_infinity_are_accepted_in_text() -> None:
 )
 def test_invalid_content_is_located(body: object, pointer: str, code: str) -> None:
     assert places_in(SUBMISSIONS, body) == [(pointer, code)]
+
+
+@pytest.mark.parametrize("valid", [0, 55])
+def test_many_errors_are_counted_but_not_all_made(valid: int) -> None:
+    bad = {"EntityId": " ", "EntityType": 1, "review": " ", "rating": 9, "userName": 1}
+    body = json.dumps([REVIEW] * valid + [bad] * (1_000 - valid)).encode()
+    with pytest.raises(InvalidContentError) as refused:
+        READ_SEVERAL.read(body)
+    assert len(refused.value.errors) < 1_250
+    problem = problem_in(SUBMISSIONS, body)
+    assert problem.detail == f"The request has {5 * (1_000 - valid)} errors; the first 100 are listed."
+    names = ("userName", "EntityId", "EntityType", "review", "rating")
+    assert [each["pointer"] for each in problem.errors] == [
+        f"/{index}/{name}" for index in range(valid, valid + 20) for name in names
+    ]
+
+
+@pytest.mark.parametrize(("size", "is_in_thread"), [(100, False), (20_000, True)])
+async def test_large_body_is_corrected_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, size: int, is_in_thread: bool
+) -> None:
+    def parsed(value: bytes) -> Any:
+        threads.append(get_ident())
+        return parse(value)
+
+    parse, threads = json_values.parse_json, list[int]()
+    monkeypatch.setattr("messaging.reading.parse_json", parsed)
+    async with client_without_servers() as http:
+        answer = await http.post("/api/rating/entityRating", content=b'{"ENTITYIDS": 1, "x": "%s"}' % (b"x" * size))
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/entityIds", "/entityType"]
+    assert [thread != get_ident() for thread in threads] == [is_in_thread]
 
 
 @pytest.mark.parametrize(

@@ -77,12 +77,12 @@ def _bodies() -> Iterator[JsonBody[Any]]:
     yield from (Fields(required=required) for required in (True, False))
 
 
-def test_body_examples_are_accepted() -> None:
+async def test_body_examples_are_accepted() -> None:
     taken = 0
     for body in _bodies():
         openapi: dict[str, Any] = body.openapi
         for name, sample in openapi["requestBody"]["content"]["application/json"]["examples"].items():
-            _, ignored = body.read(orjson.dumps(sample["value"]))
+            _, ignored = await body.read(orjson.dumps(sample["value"]))
             assert not ignored, name
             taken += 1
     assert taken > 20

@@ -6,7 +6,7 @@ from domain.timestamps import timestamp
 from messaging.decoding import decode_records
 from messaging.envelope import Envelope, cloud_event_identity, wrapped_at
 from messaging.orders import order_event
-from messaging.reading import InvalidContentError
+from messaging.reading_errors import InvalidContentError
 from messaging.reviews import READ_ONE, READ_SEVERAL
 from tests.support.records import Record
 

@@ -30,7 +30,8 @@ from messaging.moderation import (
     straight_position,
     straight_value,
 )
-from messaging.reading import InvalidContentError, Reader
+from messaging.reading import Reader
+from messaging.reading_errors import InvalidContentError
 from messaging.reviews import REVIEW_CHANGE
 
 READ = Reader(MODERATION_COMMAND)

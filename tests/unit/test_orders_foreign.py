@@ -14,7 +14,7 @@ from domain.orders import Customer, Order, OrderLine, after_event
 from domain.privacy import order_without_customer
 from messaging.decoding import InvalidMessageError
 from messaging.orders import order_event
-from messaging.reading import InvalidContentError
+from messaging.reading_errors import InvalidContentError
 
 AT = datetime(2026, 3, 14, 9, 26, 53, tzinfo=UTC)
 

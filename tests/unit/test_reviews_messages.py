@@ -11,7 +11,7 @@ from api.app import create_app
 from domain.delivery import OutgoingMessage
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
-from messaging.reading import InvalidContentError
+from messaging.reading_errors import InvalidContentError
 from messaging.reviews import ONE_SUBMISSION, READ_ONE, submissions_in
 from storage import database as storage_database
 from storage.database import connect

@@ -24,7 +24,8 @@ from messaging import mails, readers
 from messaging.asyncapi import CHANNELS
 from messaging.feedback import FEEDBACK_COMMAND
 from messaging.orders import READER as ORDERS
-from messaging.reading import InvalidContentError, Read, Reader
+from messaging.reading import Read, Reader
+from messaging.reading_errors import InvalidContentError
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import READ_ONE, READ_SEVERAL
 from messaging.schemas import PATTERN_MESSAGES

@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from messaging.reading import error_message, pointer
+from messaging.reading_errors import error_message, pointer
 
 LONGEST_NAME: Final = 200
 """Maximum characters of a name of a file that is shown or kept."""
