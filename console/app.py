@@ -73,8 +73,9 @@ SCREENS: Final[Sequence[Screen]] = (
     *health.screens,
     *keys.screens,
 )
-_SIGNED_OUT_FORM_BYTES: Final = 256 * 1024
-"""Maximum bytes of a form that is returned to a signed-out visitor: more than the longest review or reply."""
+_KEPT_FORM_BYTES: Final = 256 * 1024
+"""Maximum bytes of a form that is returned to a signed-out visitor, or to one who sends too many requests: more than
+the longest review or reply."""
 
 _SIGNED_OUT: Final = {
     "detail": "You are signed out. Sign in in another tab, then send this again: nothing that you typed is lost."
@@ -141,10 +142,11 @@ class _Console:
     async def _refusal(self, visit: Visit, refused: Refused) -> Response:
         """The page for a refused request. A form that can be sent again keeps its content: nothing is typed twice."""
         if refused.status == 401:
-            kept = await self._form_to_keep(visit, _SIGNED_OUT_FORM_BYTES)
+            kept = await self._form_to_keep(visit, _KEPT_FORM_BYTES)
             return _to_sign_in(visit) if kept is None else visit.problem(Refused(401, _SIGNED_OUT), kept=kept)
         is_temporary = refused.status == 429 or refused.status >= 500
-        return visit.problem(refused, kept=await self._form_to_keep(visit, MAX_FORM_BYTES) if is_temporary else None)
+        most_bytes = _KEPT_FORM_BYTES if refused.status == 429 else MAX_FORM_BYTES
+        return visit.problem(refused, kept=await self._form_to_keep(visit, most_bytes) if is_temporary else None)
 
     async def _form_to_keep(self, visit: Visit, most_bytes: int) -> FormData | None:
         """The form sent by one of our pages; None if there is none, it has too many bytes, or a script sent it."""

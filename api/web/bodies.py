@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from api.services import Services
 from api.web.ignored import note_ignored
-from api.web.large_bodies import LARGE, parse_in_thread
+from api.web.large_bodies import JSON_THREAD, LARGE
 from api.web.problems import MAX_ERRORS, ProblemError, ProblemKind, invalid
 from messaging.reading import Read, Reader, reader_of
 from messaging.reading_errors import InvalidContentError
@@ -162,7 +162,7 @@ async def read_json(reader: Reader[T], body: bytes) -> Read[T]:
         if len(body) <= LARGE:
             return reader.read(body)
         found = reader.read_quickly(body)
-        return await parse_in_thread(reader.read_slowly, body) if found is None else found
+        return await JSON_THREAD.run(reader.read_slowly, body) if found is None else found
 
 
 @contextmanager

@@ -1,12 +1,14 @@
 """Forms of the console's pages, read up to a maximum size."""
 
+import asyncio
 from typing import Final
 
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Message
+from starlette.types import Message, Scope
 
+from api.web.large_bodies import FORM_THREAD, LARGE
 from api.web.problems import ProblemError, ProblemKind
 
 FORMS: Final = "/console/"
@@ -18,24 +20,40 @@ three."""
 
 
 async def read_form(request: Request, most_bytes: int, most_fields: int) -> FormData:
-    """The fields of a form without files. Raises ProblemError if it has more than `most_bytes`, or can't be read."""
-    size = 0
+    """The fields of a form without files. Raises ProblemError if it has more than `most_bytes`, or can't be read.
 
-    async def received() -> Message:
-        nonlocal size
-        message = await request.receive()
-        size += len(message.get("body", b""))
-        if size > most_bytes:
-            raise ProblemError(ProblemKind.TOO_LARGE, f"A form may have at most {most_bytes} bytes here.")
-        return message
-
-    form = Request(request.scope, received)
+    A large form is parsed in a thread: to decode 8 MiB takes seconds.
+    """
+    content = await _content(request, most_bytes)
     try:
-        return await form.form(max_files=0, max_fields=most_fields, max_part_size=most_bytes)
+        if len(content) <= LARGE:
+            return await _parsed(request.scope, content, most_fields)
+        return await FORM_THREAD.run(lambda: asyncio.run(_parsed(request.scope, content, most_fields)))
     except HTTPException as error:
         raise _unreadable(error.detail) from error
+
+
+async def _content(request: Request, most_bytes: int) -> bytes:
+    """The bytes of the form. Raises ProblemError if it is too large, or cut off."""
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > most_bytes:
+                raise ProblemError(ProblemKind.TOO_LARGE, f"A form may have at most {most_bytes} bytes here.")
+            chunks.append(chunk)
     except ClientDisconnect as gone:
         raise _unreadable("The connection ended before the form did.") from gone
+    return b"".join(chunks)
+
+
+async def _parsed(scope: Scope, content: bytes, most_fields: int) -> FormData:
+    async def received() -> Message:
+        return {"type": "http.request", "body": content}
+
+    form = Request(scope, received)
+    return await form.form(max_files=0, max_fields=most_fields, max_part_size=len(content))
 
 
 def _unreadable(why: str) -> ProblemError:

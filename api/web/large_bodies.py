@@ -1,4 +1,4 @@
-"""The thread in which large bodies are parsed."""
+"""Threads in which large bodies are parsed."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,10 +11,18 @@ T = TypeVar("T")
 LARGE: Final = 16 * 1024
 """Bytes above which parsing a body may block the event loop for several milliseconds."""
 
-_THREAD: Final = ThreadPoolExecutor(1, "large-bodies")
-"""A single thread, because each further one would take the interpreter from the event loop more often."""
+
+class ParsingThread:
+    """A single thread: each further one would take the interpreter from the event loop more often."""
+
+    def __init__(self, name: str) -> None:
+        self._executor = ThreadPoolExecutor(1, name)
+
+    async def run(self, parse: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Parse a large body, after those that wait already; returns or raises as `parse` does."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: parse(*args, **kwargs))
 
 
-async def parse_in_thread(parse: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Parse a large body outside the event loop, one at a time; returns or raises as `parse` does."""
-    return await asyncio.get_running_loop().run_in_executor(_THREAD, lambda: parse(*args, **kwargs))
+JSON_THREAD: Final = ParsingThread("large-json")
+FORM_THREAD: Final = ParsingThread("large-forms")
+"""Apart, so that forms, which take seconds in the worst case, don't delay the API."""

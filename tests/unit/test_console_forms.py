@@ -2,12 +2,16 @@
 
 import re
 from collections.abc import AsyncIterator
+from threading import get_ident
 from typing import Any, cast
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 import httpx
 import pytest
+from fastapi import FastAPI
+from starlette import formparsers
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.types import Message
 
 from api.web.budgets import NoRoomError
@@ -451,6 +455,33 @@ async def test_refusal_links_back_to_its_screen() -> None:
     async with client_of(faked(nobody, {})) as http:
         page = await http.post("/console/dead-letters", data={"action": "try"})
         assert (page.status_code, TO_THE_START in page.text) == (403, True)
+
+
+@pytest.mark.parametrize(("size", "is_in_thread"), [(100, False), (20_000, True)])
+async def test_large_form_is_decoded_in_a_thread(
+    guarded: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, size: int, is_in_thread: bool
+) -> None:
+    def decoded(value: str) -> str:
+        threads.add(get_ident())
+        return unquote_plus(value)
+
+    threads = set[int]()
+    monkeypatch.setattr(formparsers, "unquote_plus", decoded)
+    typed = {"key": "k-1", "text": "%" * size, "author": "Shop"}
+    page = await guarded.post("/console/reviews/1/reply", data=typed, headers={"sec-fetch-site": "same-origin"})
+    assert form_of(page) == {"action": "/console/reviews/1/reply", **typed}
+    assert [thread != get_ident() for thread in threads] == [is_in_thread]
+
+
+@pytest.mark.parametrize(("size", "is_kept"), [(200_000, True), (300_000, False)])
+async def test_form_beyond_the_rate_is_kept_if_it_is_small(size: int, is_kept: bool) -> None:
+    """Parsing a large one would be the work that the limit is to prevent."""
+    app = FastAPI()
+    app.add_api_route("/api/me", lambda: JSONResponse({"detail": "Slow down"}, 429))
+    add_console(app)
+    async with client_of(app) as http:
+        page = await http.post("/console/reviews/r/reply", data={"key": "k", "text": "x" * size, "author": ""})
+    assert (page.status_code, "x" * size in page.text) == (429, is_kept)
 
 
 URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
