@@ -1,6 +1,6 @@
 """Submissions with ids: new reviews, or edits of stored ones, with the right to edit them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,11 +44,16 @@ class Wanted:
 
 
 async def wanted_by(
-    services: Services, caller: Caller, reviews: Mapping[str, SubmittedReview], earlier: Earlier
+    services: Services,
+    caller: Caller,
+    reviews: Mapping[str, SubmittedReview],
+    earlier: Earlier,
+    proven: Collection[int] = frozenset(),
 ) -> list[Wanted]:
     """Separate edits from new reviews, by one look-up of the ids in the request. While the database is unavailable all
-    pass as new: the consumer decides. Raises ProblemError if an id is taken, if the caller may only edit, if a new
-    review has no text or rating, or if edits can't be distinguished from new reviews that the caller may not submit."""
+    pass as new: the consumer decides. Tokens prove the authors of those at the indexes `proven`. Raises ProblemError if
+    an id is taken, if the caller may only edit, if a new review has no text or rating, or if edits can't be
+    distinguished from new reviews that the caller may not submit."""
     ids = {review.id for review in reviews.values() if review.id}
     holders = await result_or_default(services.lookups.holders(ids), None) if ids else {}
     if holders is None and caller.may(Permission.MODERATE_REVIEWS) and not _may_create_any(caller):
@@ -62,7 +67,8 @@ async def wanted_by(
         if is_known and (holder is None or holder.refused) and id not in earlier.decided:
             missing += _missing(index, review)
         item = _wanted(caller, id, review, holder)
-        if item is None or not await _is_free(services, item, holder, earlier):
+        is_within = item is not None and _is_within(caller, item, holder, index in proven)
+        if item is None or not is_within or not await _is_free(services, item, holder, earlier):
             message = Refusal.ID_TAKEN.message
             errors.append({"pointer": f"/{index}/id", "code": Refusal.ID_TAKEN.value, "message": message})
         else:
@@ -103,10 +109,19 @@ def _wanted(caller: Caller, id: str, review: SubmittedReview, holder: IdHolder |
     return Wanted(id, completed, _editor(caller, right), right, is_edit=True)
 
 
+def _is_within(caller: Caller, item: Wanted, holder: IdHolder | None, is_proven: bool) -> bool:
+    """False for a stored review of a store or an author that isn't the caller's. Only `id-taken` is answered about it:
+    another refusal would confirm what the submission says of the review."""
+    if holder is None or holder.identity is None or not item.is_edit:
+        return True
+    is_author = is_proven or item.right is not None or caller.may_write_as(holder.identity.user_id)
+    return is_author and caller.may_touch(holder.identity.store_id)
+
+
 async def _is_free(services: Services, item: Wanted, holder: IdHolder | None, earlier: Earlier) -> bool:
     """True unless the id is that of a deleted review, or of one that the caller may not edit.
 
-    A submission that changes nothing is no edit: a repeated command, or a review sent again as it is.
+    A whole submission that changes nothing is no edit: a repeated command, or a review sent again as it is.
     """
     if holder is None or holder.refused or item.id in earlier.decided:
         return True
@@ -115,7 +130,7 @@ async def _is_free(services: Services, item: Wanted, holder: IdHolder | None, ea
     if item.right:
         return True
     stored = await services.reviews.get(item.id)
-    return stored is not None and _is_unchanged(item.review, stored)
+    return stored is not None and not item.review.omitted and _is_unchanged(item.review, stored)
 
 
 def _is_unchanged(review: SubmittedReview, stored: Review) -> bool:

@@ -33,7 +33,7 @@ async def submit_reviews(
     ids = _ids(services, command, reviews, earlier)
     _check_different(ids)
     proofs = await read_proofs(services, reviews)
-    wanted = await wanted_by(services, caller, dict(zip(ids, proofs.reviews, strict=True)), earlier)
+    wanted = await wanted_by(services, caller, dict(zip(ids, proofs.reviews, strict=True)), earlier, proofs.proven)
     undecided = {index: item for index, item in enumerate(wanted) if item.id not in earlier.decided}
     free = {index for index, item in enumerate(wanted) if item.is_moderated or index not in undecided}
     check_submissions(caller, [item.review for item in wanted], free | proofs.proven)

@@ -216,7 +216,7 @@ async def test_permissions_to_edit(servers: Servers, tmp_path: Path, product: st
         assert await sends("bert", [CREATE], {**text("Mine?"), "userId": "bert"}) == 409
         assert await sends("anna", [], text("Mine")) == 403
         assert await sends("maria", [UPDATE], submission(product)) == 403
-        assert await sends("maria", [UPDATE], text("Elsewhere"), stores=[other]) == 403
+        assert await sends("maria", [UPDATE], text("Elsewhere"), stores=[other]) == 409
         assert await sends("maria", [UPDATE], text("Corrected"), stores=[store]) == 200
         assert await sends("maria", [UPDATE], text("Corrected", nobodys)) == 200
         without = {name: value for name, value in text("Mine").items() if name not in ("userId", "storeId")}

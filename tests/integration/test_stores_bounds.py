@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from domain.permissions import ANYBODY, Caller, Permission
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.tail import Tail
 from messaging.topics import Topic
-from tests.support.facade import REVIEWS, WAIT, Facade, body_of, new_id, once, problem_of, submission
+from tests.support.facade import REVIEWS, WAIT, Facade, body_of, errors_of, new_id, once, problem_of, submission
 from tests.support.messages import message
 from tests.support.orders import RETURNS, Returns, an_order, order_event, wanted_return
 from tests.support.patience import decided
@@ -206,6 +207,32 @@ async def test_no_reviews_of_other_users(shops: Shops) -> None:
     # One's own, anonymous ones, and, with the permission, anybody's.
     await shops.bound.submit({**review, "userId": "anna"}, {**review, "userId": None})
     await shops.all.submit({**review, "userId": "berta"})
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+async def test_taken_id_reveals_nothing_about_its_review(shops: Shops, is_bound: bool) -> None:
+    """Neither its store, nor its author, nor its text or rating."""
+    whole = submission(shops.product, storeId=shops.other, id=shops.reviews[shops.other])
+    least = {name: whole[name] for name in ("id", "EntityId", "EntityType")}
+    guesses: list[Json] = [{}, whole, *({name: whole[name]} for name in ("storeId", "rating", "review"))]
+    guesses += [{"storeId": shops.mine}, {"storeId": new_id()}, {"rating": 2}, {"review": "Blurred"}]
+    stranger = shops.secured.facade({Permission.CREATE_REVIEWS}, subject="mallory")
+    async with nullcontext(shops.bound) if is_bound else stranger as guessing:
+        for guess in guesses:
+            for user in ({}, {"userId": "anna"}, {"userId": "berta"}):
+                answer = await guessing.http.post(REVIEWS, json=[{**least, **guess, **user}], headers=WAIT)
+                assert errors_of(answer, 409) == [("/0/id", "id-taken")], (guess, user)
+
+
+async def test_only_a_whole_review_is_a_repeat(shops: Shops) -> None:
+    whole = submission(new_id(), userId=None, storeId=shops.mine, id=new_id("review"))
+    async with shops.secured.facade({Permission.CREATE_REVIEWS}, subject="mallory") as guessing:
+        await guessing.submit(whole)
+        (again,) = await guessing.command("POST", REVIEWS, [whole])
+        assert again == {"id": whole["id"], "outcome": "unchanged"}
+        for omitted in ("review", "rating"):
+            answer = await guessing.http.post(REVIEWS, json=[{**whole, omitted: None}], headers=WAIT)
+            assert errors_of(answer, 409) == [("/0/id", "id-taken")]
 
 
 async def test_reminders_of_other_customers_cannot_be_ended(shops: Shops) -> None:
