@@ -122,7 +122,7 @@ class Mender:
 
     async def _values_elsewhere(self, document: Document, session: Session) -> Document:
         """The values that other collections have."""
-        if self._shape is not ORDER or "returned" in document:
+        if self._shape is not ORDER or document.get("returned") is not None:
             return {}
         try:
             returns = self._database[RETURN.collection].find({"orderId": document["_id"]}, session=session)

@@ -56,7 +56,7 @@ class OrderRepository:
         return {document["_id"]: await self._order_with_returned(document, session) async for document in found}
 
     async def _order_with_returned(self, document: Document, session: Session | None) -> Order:
-        if "returned" not in document:
+        if document.get("returned") is None:
             # Computed from its returns, so that never more is returned than was ordered.
             returns = await self._database[_RETURNS].find({"orderId": document["_id"]}, session=session).to_list()
             document["returned"] = returned_by(returns, is_shown=session is None)
