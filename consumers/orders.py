@@ -31,6 +31,7 @@ class OrderConsumer:
     Delivered at least once, possibly late or out of order: the newest `modifiedDate` wins, and the quantities returned
     of the order stay. An event without that date is as old as its record, or, in a replay, as the record that became a
     dead letter. An event from the future becomes a dead letter, and so does one with the id of another store's order.
+    A damaged order is restored by its newest event, sent again, or a newer one; without status, lines or body, by any.
     The verification of reviews by purchases is updated, and if the order gets a store, so do its returns.
     """
 
@@ -62,7 +63,7 @@ class OrderConsumer:
 async def _store(events: Sequence[ReceivedOrder], work: UnitOfWork) -> tuple[list[Order], list[DeadLetter]]:
     """Store the orders; returns all orders of the events, in their new state, and the refused events."""
     orders = work.repositories.orders
-    known = await orders.of_ids({event.id for _, (event, _) in events}, work.session)
+    known = await orders.before_events({event.id for _, (event, _) in events}, work.session)
     changed, refused = _apply(events, known)
     await orders.save(changed.values(), work.session)
     return list((known | changed).values()), refused

@@ -116,6 +116,9 @@ class Mender:
         ):
             # The step that fills the queue skips reviews without a date.
             changes |= queue_fields(whole["status"])
+        if shape is ORDER and defaults:
+            # The newest event of the order, sent again, is no repeat then, and brings what was lost.
+            changes["digests"] = []
         mended.restored += bool(found)
         mended.filled += bool(defaults)
         return UpdateOne({"_id": document["_id"]}, {"$set": changes}) if changes else None

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Collection, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final
 
 from pymongo import ASCENDING, IndexModel, ReplaceOne, UpdateOne
@@ -15,11 +17,12 @@ from storage.database import Database, Document, Session, in_stores, write_all
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.moments import microseconds, moment
 from storage.orders_search import NEWEST, OrderPage, OrderPosition, OrderSearch, criteria
-from storage.orders_shape import ORDER, returned_by
-from storage.shapes import read, read_for_display, require
+from storage.orders_shape import BROUGHT_BY_EVENTS, ORDER, returned_by
+from storage.shapes import is_field_damaged, is_whole, read, read_for_display, require
 
 COLLECTION: Final = "orders"
 _RETURNS: Final = "returns"
+_BEFORE_ALL_EVENTS: Final = datetime.min.replace(tzinfo=UTC)
 
 INDEXES: Final = [
     IndexModel([("customerId", ASCENDING), *NEWEST], name="customer_newest"),
@@ -55,15 +58,36 @@ class OrderRepository:
         found = self._orders.find({"_id": {"$in": list(ids)}}, fields, session=session)
         return {document["_id"]: await self._order_with_returned(document, session) async for document in found}
 
+    async def before_events(self, ids: Collection[str], session: Session) -> dict[str, Order]:
+        """The known ones among these orders, by id, to apply their events to.
+
+        A damaged order has stand-ins and no digests, so that its newest event, sent again, restores it. One without its
+        status, lines or body is older than any event. Raises StoredDocumentError for one that can't be read.
+        """
+        found = self._orders.find({"_id": {"$in": list(ids)}}, session=session)
+        return {document["_id"]: await self._order_before_events(document, session) async for document in found}
+
+    async def _order_before_events(self, document: Document, session: Session) -> Order:
+        if is_whole(ORDER, document):
+            return read(ORDER, _order, document)
+        lost = {name for name in ORDER.fields if is_field_damaged(ORDER, document, name)}
+        document = {name: value for name, value in document.items() if name not in lost}
+        await self._add_returned(document, session)
+        order = replace(read(ORDER, _order, document), digests=())
+        return replace(order, modified=_BEFORE_ALL_EVENTS) if lost & BROUGHT_BY_EVENTS else order
+
     async def _order_with_returned(self, document: Document, session: Session | None) -> Order:
-        if document.get("returned") is None:
-            # Computed from its returns, so that never more is returned than was ordered.
-            returns = await self._database[_RETURNS].find({"orderId": document["_id"]}, session=session).to_list()
-            document["returned"] = returned_by(returns, is_shown=session is None)
+        await self._add_returned(document, session)
         if session is None:
             return read_for_display(ORDER, _order, document)
         require(ORDER, document, ("lines",))
         return read(ORDER, _order, document)
+
+    async def _add_returned(self, document: Document, session: Session | None) -> None:
+        if document.get("returned") is None:
+            # Computed from its returns, so that never more is returned than was ordered.
+            returns = await self._database[_RETURNS].find({"orderId": document["_id"]}, session=session).to_list()
+            document["returned"] = returned_by(returns, is_shown=session is None)
 
     async def sizes(self, ids: Collection[str]) -> dict[str, int]:
         """The stored size in bytes of each of these orders; unknown ones are left out."""

@@ -52,6 +52,9 @@ ORDER: Final = Shape(
     {},
 )
 
+BROUGHT_BY_EVENTS: Final = frozenset({"status", "lines", "body"})
+"""The fields without which an order can't be used, and which every event brings."""
+
 
 def returned_by(returns: Iterable[Document], *, is_shown: bool = False) -> list[list[Any]]:
     """The field `returned` of an order, from the documents of its returns. Raises StoredDocumentError for a damaged

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+import pytest
+
 from storage.database import in_transaction
 from storage.mending import Mender
 from tests.support.consumers import Desk, opened_desk
@@ -35,3 +37,48 @@ async def test_null_for_returned_quantities_is_no_quantity(servers: Servers) -> 
         mended = await in_transaction(desk.database, partial(Mender(desk.database, "orders").mend, [order], {}))
         assert (mended.restored, mended.lost) == (1, {})
         assert (await orders.find_one({"_id": order}) or {})["returned"] == [["a", 3]]
+
+
+@pytest.mark.parametrize(
+    "lost", ["lines", "body", "status", "modified", "returned", "digests", "customerName", "number"]
+)
+@pytest.mark.parametrize("damage", ["$unset", "$set"])
+async def test_same_event_restores_order(servers: Servers, lost: str, damage: str) -> None:
+    async with opened_desk(servers) as desk:
+        order, orders = new_id("order"), desk.database["orders"]
+        event = an_order(order, {"a": 3}, customerName="Anna")
+        await desk.order(event)
+        await create(desk, order, 2)
+        whole = await orders.find_one({"_id": order})
+        # 7 has the wrong type for each of these fields but one, in which it is a time long ago.
+        await orders.update_one({"_id": order}, {damage: {lost: 7}})
+        await desk.order(event)
+        assert await orders.find_one({"_id": order}) == whole
+        assert [message.topic for message in desk.kafka.published if message.topic.endswith(".dlq")] == []
+
+
+@pytest.mark.parametrize("lost", ["lines", "status", "body"])
+@pytest.mark.parametrize("day", ["2022-03-13", "2022-03-15"])
+async def test_any_event_restores_unusable_order(servers: Servers, lost: str, day: str) -> None:
+    async with opened_desk(servers) as desk:
+        order, orders = new_id("order"), desk.database["orders"]
+        await desk.order(an_order(order, {"a": 3}))
+        await create(desk, order, 2)
+        await orders.update_one({"_id": order}, {"$unset": {lost: ""}})
+        await desk.order(an_order(order, {"a": 5}, status="Complete", modifiedDate=f"{day}T10:00:00Z"))
+        restored = await orders.find_one({"_id": order}) or {}
+        assert (restored["status"], restored["returned"]) == ("Complete", [["a", 2]])
+        assert await available(desk, order) == {"a": 3}
+
+
+async def test_same_event_brings_what_a_migration_left_empty(servers: Servers) -> None:
+    async with opened_desk(servers) as desk:
+        order, orders = new_id("order"), desk.database["orders"]
+        event = an_order(order, {"a": 3}, customerName="Anna")
+        await desk.order(event)
+        whole = await orders.find_one({"_id": order})
+        await orders.update_one({"_id": order}, {"$unset": {"customerName": ""}})
+        mended = await in_transaction(desk.database, partial(Mender(desk.database, "orders").mend, [order], {}))
+        assert mended.filled == 1
+        await desk.order(event)
+        assert await orders.find_one({"_id": order}) == whole
