@@ -5,6 +5,7 @@ redelivery of the command has no effect.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from storage.database import Database, Document, Session, expiry_index, write_al
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.keyset import position_of
 from storage.returns_documents import IS_RETURN, StoredReturn, document_of, shown_from, stored_from
-from storage.returns_search import FoundReturn, ReturnPage, ReturnSearch, criteria, order
+from storage.returns_search import FoundReturn, ReturnPage, ReturnSearch, criteria, order, with_keyword
 
 COLLECTION: Final = "returns"
 
@@ -110,10 +111,12 @@ class ReturnRepository:
 
     async def search(self, search: ReturnSearch) -> list[Return]:
         """One page; ties are broken by id."""
+        search = await self._by_number(search)
         return [shown_from(document) for document in await self._find(search, None, search.take)]
 
     async def page(self, search: ReturnSearch) -> ReturnPage:
         """The same page, without the returns themselves."""
+        search = await self._by_number(search)
         fields = dict.fromkeys(("orderId", *(name for name, _ in order(search))), 1)
         shown = {**fields, "size": {"$bsonSize": "$$ROOT"}}
         # One more shows whether there is another page.
@@ -136,5 +139,34 @@ class ReturnRepository:
 
     async def count(self, search: ReturnSearch, most: int | None = None) -> int:
         """The number of matching returns over all pages, counted up to `most`."""
+        search = await self._by_number(search)
         limit: dict[str, Any] = {} if most is None else {"limit": most}
         return await self._returns.count_documents(criteria(search), **limit)
+
+    async def count_at_bounded_cost(self, search: ReturnSearch, most: int, among: int) -> int:
+        """The number of matching returns, counted up to `most`; with a keyword that is no number, only among the newest
+        `among` of those that meet the other criteria."""
+        search = await self._by_number(search)
+        if not search.keyword:
+            return await self.count(search, most)
+        stages: list[Document] = [
+            {"$match": criteria(replace(search, keyword=None))},
+            {"$sort": {"createdDate": DESCENDING, "_id": DESCENDING}},
+            {"$limit": among},
+            {"$match": with_keyword(search.keyword)},
+            {"$limit": most},
+            {"$count": "count"},
+        ]
+        counted = await (await self._returns.aggregate(stages)).to_list()
+        return int(counted[0]["count"]) if counted else 0
+
+    async def _by_number(self, search: ReturnSearch) -> ReturnSearch:
+        """The search by number if its keyword is that of a return in its stores, which an index finds; else the same
+        search."""
+        text = (search.keyword or "").strip()
+        if not text:
+            return search
+        numbers = sorted({text, text.upper()})
+        in_its_stores = ReturnSearch(numbers=numbers, store_id=search.store_id, stores=search.stores)
+        is_number = await self._returns.find_one(criteria(in_its_stores), {"_id": 1}) is not None
+        return replace(search, keyword=None, numbers=numbers) if is_number else search

@@ -39,6 +39,7 @@ class ReturnSearch:
     order_id: str | None = None
     ids: Collection[str] | None = None
     keyword: str | None = None
+    """The number of a return, or else a part of a number or a status, in any letter case."""
     sort: Sequence[tuple[ReturnSortField, Direction]] = ()
     """By number, ascending, if empty."""
     skip: int = 0
@@ -48,6 +49,7 @@ class ReturnSearch:
     statuses: Collection[str] | None = None
     order_ids: Collection[str] | None = None
     store_id: str | None = None
+    numbers: Sequence[str] | None = None
     created_from: datetime | None = None
     created_to: datetime | None = None
     after: Sequence[SortValue] | None = None
@@ -81,6 +83,8 @@ def criteria(search: ReturnSearch) -> Document:
         every.append({"orderId": search.order_id})
     if search.order_ids is not None:
         every.append({"orderId": one_of(search.order_ids)})
+    if search.numbers is not None:
+        conditions["number"] = one_of(search.numbers)
     if search.ids is not None:
         conditions["_id"] = {"$in": list(search.ids)}
     if search.store_id is not None:
@@ -93,11 +97,16 @@ def criteria(search: ReturnSearch) -> Document:
     if created := {bound: moment for bound, moment in created.items() if moment is not None}:
         conditions["createdDate"] = created
     if search.keyword:
-        pattern = {"$regex": pattern_in_any_case(search.keyword), "$options": "i"}
-        conditions["$or"] = [{"number": pattern}, {"status": pattern}]
+        conditions |= with_keyword(search.keyword)
     if search.after is not None:
         every += after_row(order(search), search.after)
     return {**conditions, "$and": every} if every else conditions
+
+
+def with_keyword(keyword: str) -> Document:
+    """The filter for a part of a number or a status. MongoDB reads every return that meets the other criteria."""
+    pattern = {"$regex": pattern_in_any_case(keyword), "$options": "i"}
+    return {"$or": [{"number": pattern}, {"status": pattern}]}
 
 
 def order(search: ReturnSearch) -> list[tuple[str, int]]:

@@ -49,7 +49,10 @@ CREATION: Final = JsonBody(NEW_RETURN, {"One line": examples.NEW_RETURN})
 SAVED: Final = JsonBody(SAVED_RETURN, examples.RETURN_CHANGES)
 
 MOST_COUNTED: Final = 1_000
-"""Limit of a count by status, so that its cost doesn't grow with the number of returns."""
+"""Limit of a count by status, so that its cost doesn't grow with the number of matching returns."""
+
+COUNTED_AMONG: Final = 10_000
+"""Number of returns of each status, the newest, of which those with a keyword are counted. MongoDB reads them all."""
 
 _DEFAULT_WAIT_S: Final = 5
 """Default wait of a PUT in seconds: Virto's clients read the return right after the answer, and don't send `Prefer`."""
@@ -90,11 +93,13 @@ async def search_returns(caller: ReturnReader, request: SearchRequest, services:
     responses=problems(ProblemKind.MALFORMED_JSON),
 )
 async def count_by_status(caller: ReturnReader, request: SearchRequest, services: Injected) -> JsonResponse:
-    """Count returns by the statuses of the settings, each up to 1,000; `status`, `sort` and paging are ignored."""
+    """Count returns by the statuses of the settings, each up to 1,000; `status`, `sort` and paging are ignored. With a
+    `keyword` that is no number: among the 10,000 newest of each status."""
     search = await _search(services, caller, request)
     statuses = (await services.lookups.general()).return_statuses
     searches = [replace(search, statuses=[status], after=None) for status in statuses]
-    counts = await asyncio.gather(*(services.returns.count(each, MOST_COUNTED) for each in searches))
+    count = partial(services.returns.count_at_bounded_cost, most=MOST_COUNTED, among=COUNTED_AMONG)
+    counts = await asyncio.gather(*map(count, searches))
     return JsonResponse(dict(zip(statuses, counts, strict=True)))
 
 

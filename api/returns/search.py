@@ -69,7 +69,9 @@ class ReturnSearchRequest(Message):
     end_date: Annotated[OptionalMoment, Field(description="Created at this time or earlier")] = None
     object_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of returns")] = None
     ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="The same as `objectIds`")] = None
-    keyword: Annotated[Phrase | None, Field(description="Substring of number or status, in any letter case")] = None
+    keyword: Annotated[
+        Phrase | None, Field(description="A number; if no return has it: a substring of number or status, in any case")
+    ] = None
     sort: Annotated[
         Phrase | None,
         Field(

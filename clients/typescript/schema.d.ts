@@ -520,7 +520,8 @@ export interface paths {
         put?: never;
         /**
          * Count By Status
-         * @description Count returns by the statuses of the settings, each up to 1,000; `status`, `sort` and paging are ignored.
+         * @description Count returns by the statuses of the settings, each up to 1,000; `status`, `sort` and paging are ignored. With a
+         *     `keyword` that is no number: among the 10,000 newest of each status.
          */
         post: operations["countReturnsByStatus"];
         delete?: never;
@@ -2246,7 +2247,7 @@ export interface components {
             objectIds?: string[] | null;
             /** @description The same as `objectIds` */
             ids?: string[] | null;
-            /** @description Substring of number or status, in any letter case */
+            /** @description A number; if no return has it: a substring of number or status, in any case */
             keyword?: string | null;
             /** @description `Ascending` or `Descending` by number; else `field`, `field:asc` or `field:desc`, several joined with `;`; empty: `Ascending`. Fields: number, status, createdDate, modifiedDate, createdBy, modifiedBy, orderId */
             sort?: string | null;
