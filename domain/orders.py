@@ -11,6 +11,8 @@ from domain.ratings import Entity
 _CANCELLED: Final = frozenset({"cancelled", "canceled"})
 _MOST_OBSERVATIONS: Final = 500
 """Maximum number of observed statuses of an order, far more than usual; beyond it the oldest are dropped."""
+_MOST_DIGESTS: Final = 500
+"""Maximum number of contents of an order with one `modified`; beyond it the oldest are dropped, and may repeat."""
 
 
 class Purchase(NamedTuple):
@@ -193,7 +195,7 @@ def after_event(known: Order | None, event: Order, digest: str) -> Order:
         # Among the observations of one moment, the later record's status comes last.
         observations = (*(o for o in observations if o != observation), observation)
         observations = tuple(sorted(observations, key=lambda o: o[0]))
-        digests = (*known.digests, digest)
+        digests = (*known.digests, digest)[-_MOST_DIGESTS:]
     else:
         digests = (digest,)
     return replace(

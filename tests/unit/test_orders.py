@@ -138,6 +138,14 @@ def test_oldest_observations_are_dropped(count: int) -> None:
     assert order.observations == tuple((NOON + timedelta(minutes=m), f"Status {m}") for m in minutes)
 
 
+@pytest.mark.parametrize("count", [499, 500, 501])
+def test_oldest_digests_are_dropped(count: int) -> None:
+    events = [an_event(content=str(number)) for number in range(count)]
+    order = known_after(*events)
+    assert order.digests == tuple(digest for _, digest in events[-500:])
+    assert known_after(events[-1], known=order) is order
+
+
 def test_order_keeps_observations_and_digests() -> None:
     (first, digest), (late, late_digest), (second, repeat) = an_event(1), an_event(0, "Early"), an_event(1, "Complete")
     order = after_event(None, first, digest)
