@@ -131,7 +131,7 @@ class ReturnBatch:
         self._put(replace(holder, seen=seen) if holder else RefusedReturn(request.id, seen))
         outcome = Outcome.NOT_FOUND if request.is_deletion else Outcome.REFUSED
         self._answer(request, outcome, reasons)
-        data = return_refused(request.id, request.order_id, reasons, at)
+        data = return_refused(request, reasons, at)
         self.work.emit([self.services.event(request.order_id or request.id, "ReturnRefused", data)])
 
     def _apply(

@@ -2,13 +2,20 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Final
 
 from typing_extensions import TypedDict
 
-from domain.returns import Return
+from domain.returns import Return, ReturnRequest
 from domain.returns_refusals import RefusalReason, ReturnRefusal
 from domain.timestamps import timestamp
 from messaging.schemas import ShownMoment
+
+_PLACES: Final = {
+    ReturnRefusal.UNKNOWN_STATUS: "/status",
+    ReturnRefusal.STATUS_CHANGED: "/expectedStatus",
+}
+"""The places of reasons that don't concern a line, the order or the return itself."""
 
 
 class ReturnedLine(TypedDict):
@@ -86,16 +93,16 @@ def return_deleted(before: Return, at: datetime) -> ReturnDeleted:
     return {"returnId": before.id, "number": before.number, "orderId": before.order_id, "at": timestamp(at)}
 
 
-def return_refused(return_id: str, order_id: str, reasons: Iterable[RefusalReason], at: datetime) -> ReturnRefused:
+def return_refused(request: ReturnRequest, reasons: Iterable[RefusalReason], at: datetime) -> ReturnRefused:
     """The data of ReturnRefused: every reason, with its place in the command."""
     return {
-        "returnId": return_id,
-        "orderId": order_id,
+        "returnId": request.id,
+        "orderId": request.order_id,
         "reasons": [
             {
                 "code": reason.code.value,
                 "message": reason.message,
-                "pointer": _pointer(reason),
+                "pointer": _pointer(request, reason),
             }
             for reason in reasons
         ],
@@ -103,14 +110,13 @@ def return_refused(return_id: str, order_id: str, reasons: Iterable[RefusalReaso
     }
 
 
-def _pointer(reason: RefusalReason) -> str:
+def _pointer(request: ReturnRequest, reason: RefusalReason) -> str:
+    """The place of a reason in its command, among the fields that the command has."""
     if reason.line_index is not None:
-        return f"/lineItems/{reason.line_index}"
+        # A change that names no lines can only ask too much by its status.
+        return f"/lineItems/{reason.line_index}" if request.lines is not None else "/status"
     if reason.field is not None:
         return f"/{reason.field}"
-    places = {
-        ReturnRefusal.ID_TAKEN: "/id",
-        ReturnRefusal.UNKNOWN_STATUS: "/status",
-        ReturnRefusal.STATUS_CHANGED: "/expectedStatus",
-    }
-    return places.get(reason.code, "/orderId")
+    if reason.code is ReturnRefusal.UNKNOWN_ORDER:
+        return "/orderId" if request.is_new or request.named_order_id is not None else "/id"
+    return _PLACES.get(reason.code, "/id")
