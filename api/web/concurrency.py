@@ -49,7 +49,8 @@ class ConcurrencyLimit:
 
     A request doesn't count while it waits for its client (to send its body, to read its answer), for the outcome of its
     command, or for an OpenID provider. Commands may have half of the places: while Kafka is slow or unavailable, the
-    others are left for queries. The memory of a body is reserved before it is read, and returned with the answer, or
+    others are left for queries. Queries may have three quarters: while MongoDB is slow or unavailable, the others are
+    left for commands. The memory of a body is reserved before it is read, and returned with the answer, or
     when the command waits for its outcome. That of an answer is returned once the client has read it; a client that
     doesn't read while others need the memory is cut off.
     `larger`: the maximum bytes of bodies that may exceed `max_body_bytes`, by last path segment; forms of the console
@@ -83,7 +84,9 @@ class ConcurrencyLimit:
             await self._wait_for_refusal()
             await problem_response(scope, NoRoomError("Too many commands are in progress."))(scope, receive, send)
             return
-        if self._count >= self._most and not scope["path"].startswith("/health/"):
+        queries = self._count - self._commands
+        is_full = self._count >= self._most or (not is_command and queries >= self._most * 3 / 4)
+        if is_full and not scope["path"].startswith("/health/"):
             await problem_response(scope, NoRoomError("Too many requests are in progress."))(scope, receive, send)
             return
         request = scope[_KEY] = LimitedRequest(self, is_command, scope, receive, send)

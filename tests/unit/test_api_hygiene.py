@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Collection, Iterable
+from typing import Any, NoReturn
 
 import httpx
 import pytest
+from pymongo.errors import AutoReconnect
 from starlette.types import Message
 
 from api.web import limits
@@ -15,12 +16,16 @@ from api.web.concurrency import ConcurrencyLimit
 from api.web.hygiene import WebRules
 from api.web.limits import MAX_CLIENTS, RateLimit
 from api.web.problems import ProblemError
+from api.web.process_limits import Limits
+from domain.stores import Store, StoreSettings
 from plaudit.config import Settings
 from plaudit.http_settings import HttpSettings
 from plaudit.processes.api import service_names
-from tests.support.app import REVIEW, app_without_servers, client_without_servers, problem_of
+from storefront.app import add_storefront
+from tests.support.app import REVIEW, app_without_servers, client_of, client_without_servers, problem_of
 from tests.support.clock import Clock
 from tests.support.guarded import AUTHENTICATOR, ISSUER_OF_ALL
+from tests.support.waiting import eventually
 
 TYPES = "/api/entityTypes"
 
@@ -294,6 +299,38 @@ async def test_concurrent_requests_are_bounded() -> None:
         assert await ask() == 200
         bodies.set()
     assert [task.result() for task in slow] == [200] * 10
+
+
+async def stores_there(ids: Collection[str]) -> dict[str, Store]:
+    settings = StoreSettings(reviews_enabled=True, anonymous_reviews_allowed=True, purchase_required=False)
+    return {"S": Store("S", None, None, (), settings)}
+
+
+async def test_queries_leave_places_for_commands() -> None:
+    """While MongoDB is unavailable, each page of a shop waits for it; a command needs Kafka alone."""
+    waiting, published, away = list[object](), list[object](), asyncio.Event()
+
+    async def search(wanted: object) -> NoReturn:
+        waiting.append(wanted)
+        await away.wait()
+        raise AutoReconnect
+
+    async def publish(messages: Iterable[object]) -> None:
+        published.extend(messages)
+
+    async with app_without_servers(limits=Limits(max_concurrent_requests=4)) as app, client_of(app) as http:
+        add_storefront(app)
+        app.state.services.lookups.stores_for_commands = stores_there
+        app.state.services.reviews.search = search
+        app.state.services.publisher.publish = publish
+        paths = [f"/storefront/v1/S/Product/{number}/reviews" for number in range(4)]
+        pages = [asyncio.create_task(http.get(path)) for path in paths]
+        await eventually(lambda: len(waiting) + sum(page.done() for page in pages) == 4)
+        sent = await http.post("/api/customerReviews", json=[{**REVIEW, "storeId": "S"}])
+        away.set()
+        assert [page.status_code for page in await asyncio.gather(*pages)] == [503] * 4
+    assert (sent.status_code, len(published)) == (202, 1), sent.text
+    assert len(waiting) == 3
 
 
 async def test_deep_nesting_is_refused(http: httpx.AsyncClient) -> None:
