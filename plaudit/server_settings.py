@@ -70,7 +70,14 @@ class MongoSettings(BaseModel):
         Field(description="`mongodb://…` of a replica set or sharded cluster. Unset: `plaudit up` runs its own"),
     ] = None
     database: Annotated[str, AfterValidator(_check_database), Field(description="Name of the database")] = "plaudit"
-    timeout: Annotated[float, Field(gt=0, description="Seconds to find a usable server")] = 2.0
+    timeout: Annotated[
+        float,
+        Field(
+            gt=0,
+            description="Seconds to find a usable server; queries of the API have `PLAUDIT_HTTP__QUERY_TIMEOUT` for "
+            "that, too",
+        ),
+    ] = 2.0
 
 
 class EmbeddedSettings(BaseModel):

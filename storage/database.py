@@ -68,8 +68,9 @@ _FINAL_CODES: Final = frozenset(
 def connect(
     uri: str, database: str, *, timeout: float = 5.0, query_timeout: float | None = None
 ) -> tuple[Client, Database]:
-    """A client and its database; nothing is sent before first use. `timeout`: seconds to find a usable server.
-    `query_timeout`: seconds for each operation, after which the server aborts it, too.
+    """A client and its database; nothing is sent before first use. `timeout`: seconds to find a usable server, without
+    `query_timeout`: seconds for each operation, in which a server has to be found, and after which it aborts the
+    operation, too.
 
     Writes are acknowledged by a majority and journaled, and reads see only such writes: a failover can't undo what was
     read, which commands that overtake their submission rely on.
