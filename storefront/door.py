@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.auth import permissions
 from api.services import Services
+from api.web.concurrency import SMALL
 from api.web.encoded_slashes import path_to_match, with_slashes
 from api.web.middleware import LastResort
 from api.web.problems import ProblemError, problem_response
@@ -30,7 +31,9 @@ _STATUSES_BEFORE_STORE: Final = frozenset({408, 413, 429, 503})
 class StorefrontDoor:
     """Answers requests for the storefront from the cache, else passes them on, and sets the CORS headers.
 
-    It comes before all other middleware: cached answers are the same for everybody, and cost next to nothing.
+    It comes before all other middleware: cached answers are the same for everybody, and small ones cost next to
+    nothing. Requests for large ones are passed on, too, and answered from the cache by `kept`: their bytes count until
+    the client has read them.
     """
 
     def __init__(self, app: ASGIApp, services: Services, answers: Answers) -> None:
@@ -47,8 +50,7 @@ class StorefrontDoor:
         method = scope["method"]
         if method == "GET" or method == "HEAD":
             answer = self._answers.fresh(request_target(scope))
-            if answer is not None:
-                response = KeptResponse(answer)
+            if answer is not None and (response := KeptResponse(answer)).size_for(scope) <= SMALL:
                 await response(scope, receive, send)
                 _HITS[response.status_of(scope)].inc()
                 return
@@ -128,12 +130,14 @@ class KeptResponse(Response):
         """The status for this request: 200 or 304."""
         return 304 if has_it(_header(scope, b"if-none-match"), self.answer.digest) else 200
 
+    def size_for(self, scope: Scope) -> int:
+        """The bytes of the body that this request gets."""
+        return len(self._sent_body(scope, self._form_for(scope)[0]))
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response, gzipped if the client accepts that."""
         answer = self.answer
-        body, suffix, encoding = answer.body, "", []
-        if answer.compressed is not None and takes_gzip(_header(scope, b"accept-encoding")):
-            body, suffix, encoding = answer.compressed, "-gzip", [(b"content-encoding", b"gzip")]
+        body, suffix, encoding = self._form_for(scope)
         headers = [
             (b"etag", f'"{answer.digest}{suffix}"'.encode()),
             (b"cache-control", _CACHE),
@@ -152,7 +156,17 @@ class KeptResponse(Response):
                 *encoding,
             ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body if status == 200 and scope["method"] != "HEAD" else b""})
+        await send({"type": "http.response.body", "body": self._sent_body(scope, body)})
+
+    def _form_for(self, scope: Scope) -> tuple[bytes, str, list[tuple[bytes, bytes]]]:
+        """The body in the encoding for this request, with the suffix of its tag and the header for it."""
+        answer = self.answer
+        if answer.compressed is not None and takes_gzip(_header(scope, b"accept-encoding")):
+            return answer.compressed, "-gzip", [(b"content-encoding", b"gzip")]
+        return answer.body, "", []
+
+    def _sent_body(self, scope: Scope, body: bytes) -> bytes:
+        return body if scope["method"] != "HEAD" and self.status_of(scope) == 200 else b""
 
 
 async def kept(request: Request, load: Load) -> KeptResponse:

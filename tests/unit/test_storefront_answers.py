@@ -1,6 +1,7 @@
 """The cache of public answers: their maximum age, shared loads, and the memory limit."""
 
 import asyncio
+import os
 import tracemalloc
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,10 +9,14 @@ from unittest.mock import Mock
 
 import httpx
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
+from api.web.budgets import Budget
+from api.web.concurrency import PIECE, SMALL, ConcurrencyLimit
 from messaging.metrics import REGISTRY
 from storefront.answers import AGE_S, Answer, Answers
-from storefront.door import StorefrontDoor
+from storefront.door import KeptResponse, StorefrontDoor, request_target
+from tests.support.waiting import eventually
 
 PAGE = b"/page"
 
@@ -65,6 +70,65 @@ async def test_cached_responses_have_one_route_in_the_metrics() -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url="http://test") as http:
         assert (await http.get(path)).text == "1"
     assert count() - before == 1
+
+
+async def test_unread_cached_responses_stay_within_the_budget() -> None:
+    """Hits count as other responses do, and the clients that keep us waiting longest make room for others."""
+    answers, unread = Answers(clock=Clock()), Budget(2_000_000, "answers to")
+
+    async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+        await KeptResponse(await answers.of(request_target(scope), load_large))(scope, receive, send)
+
+    door = StorefrontDoor(ConcurrencyLimit(endpoint, 100, Budget(0, "bodies of"), unread, 0), Mock(), answers)
+    stalled, sent = asyncio.Event(), list[int]()
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            sent.append(len(message["body"]))
+            await stalled.wait()
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(3):
+            path = f"/storefront/v1/s/Product/{number}/reviews"
+            await answers.of(path.encode(), load_large)
+            group.create_task(door(request(path), Mock(), send))
+        await eventually(lambda: len(sent) == 3)
+        assert unread.held == 3 * LARGE
+        assert max(sent) <= PIECE
+        stalled.set()
+    assert (sum(sent), unread.held) == (3 * LARGE, 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "headers", "method", "passes"),
+    [
+        (SMALL, {}, "GET", False),
+        (SMALL + 1, {}, "GET", True),
+        (SMALL + 1, {}, "HEAD", False),
+        (SMALL + 1, {"if-none-match": "*"}, "GET", False),
+        (SMALL + 1, {"accept-encoding": "gzip"}, "GET", False),
+    ],
+)
+async def test_large_cached_responses_are_passed_on(
+    size: int, headers: dict[str, str], method: str, passes: bool
+) -> None:
+    async def load() -> Answer:
+        return Answer(b"x" * size)
+
+    async def others(scope: Scope, receive: Receive, send: Send) -> None:
+        passed.append(scope)
+        await KeptResponse(await answers.of(request_target(scope), load))(scope, receive, send)
+
+    passed, sent = list[Scope](), list[Message]()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    answers, path = Answers(clock=Clock()), "/storefront/v1/s/Product/1/reviews"
+    await answers.of(path.encode(), load)
+    await StorefrontDoor(others, Mock(), answers)(request(path, method, headers), Mock(), send)
+    assert bool(passed) == passes
+    assert len(sent) == 2
 
 
 async def test_age_counts_from_the_start_of_the_load() -> None:
@@ -170,6 +234,18 @@ async def test_addresses_and_load_arguments_count_towards_the_limit() -> None:
     finally:
         tracemalloc.stop()
     assert after - before <= 1_000_000
+
+
+LARGE = 200_000
+
+
+async def load_large() -> Answer:
+    return Answer(os.urandom(LARGE))
+
+
+def request(path: str, method: str = "GET", headers: dict[str, str] | None = None) -> Scope:
+    raw = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    return {"type": "http", "method": method, "path": path, "query_string": b"", "headers": raw}
 
 
 async def empty(ids: list[str]) -> Answer:
