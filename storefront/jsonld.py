@@ -57,7 +57,9 @@ async def structured_answer(services: Services, store_id: str, entity: Entity) -
             store_id=store_id,
             take=MOST_REVIEWS,
         )
-        reviews = await whole(services, await services.reviews.search(search))
-        found = structured_data(entity, about, tallies.get(store_id, RatingTally()), reviews)
-        body = inside_script(orjson.dumps(found))
+        page = await services.reviews.search(search)
+        async with services.pages.long_texts(page.long_texts.values()):
+            reviews = await whole(services, page)
+            found = structured_data(entity, about, tallies.get(store_id, RatingTally()), reviews)
+            body = inside_script(orjson.dumps(found))
     return Answer(body, MEDIA_TYPE, frozenset(store.settings.storefront_origins))

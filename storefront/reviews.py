@@ -172,33 +172,32 @@ async def _load(services: Services, store_id: str, entity: Entity, wanted: Wante
     store = await store_of(services, store_id)
     with await services.pages.rows(search.take) as room:
         page = await services.reviews.search(search)
-        texts = await services.reviews.texts(page.long_texts, approved=True) if page.long_texts else {}
-        room.give_back(down_to=page_bytes(len(page.reviews), sum(map(len, texts.values()))))
-        shown = [review for review in page.reviews if review.id not in page.long_texts or review.id in texts]
-        found: PublicPage = {
-            "results": [public_review(review, texts.get(review.id, review.text)) for review in shown],
-            "next": wanted.next_page(store_id, entity, page),
-        }
-        return Answer(orjson.dumps(found), origins=frozenset(store.settings.storefront_origins))
+        room.give_back(down_to=page_bytes(len(page.reviews), sum(len(review.text) for review in page.reviews)))
+        async with services.pages.long_texts(page.long_texts.values()):
+            found: PublicPage = {
+                "results": [public_review(review) for review in await whole(services, page)],
+                "next": wanted.next_page(store_id, entity, page),
+            }
+            return Answer(orjson.dumps(found), origins=frozenset(store.settings.storefront_origins))
 
 
 async def whole(services: Services, page: ReviewPage) -> list[Review]:
     """The reviews of a page with their long texts, except those that were deleted since or are no longer approved."""
     if not page.long_texts:
         return list(page.reviews)
-    texts = dict.fromkeys(page.long_texts, "") | await services.reviews.texts(page.long_texts, approved=True)
-    full = [replace(review, text=texts.get(review.id, review.text)) for review in page.reviews]
-    return [review for review in full if review.text]
+    texts = await services.reviews.texts(page.long_texts, approved=True)
+    present = [review for review in page.reviews if review.id in texts or review.id not in page.long_texts]
+    return [replace(review, text=texts.get(review.id, review.text)) for review in present]
 
 
-def public_review(review: Review, text: str) -> PublicReview:
+def public_review(review: Review) -> PublicReview:
     """A review as shown to the public."""
     reply = review.reply
     return {
         "id": review.id,
         "rating": rating_number(review.rating),
         "title": unless_blank(review.title),
-        "text": text,
+        "text": review.text,
         "author": unless_blank(review.user_name),
         "date": timestamp(review.created),
         "language": review.facts.language,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -54,6 +54,18 @@ class PageBudget(Budget):
         """A share to read and write this many stored bytes. Raises NoRoomError."""
         # The share of its page is held meanwhile.
         return await self.take(stored_bytes * _COPIES, has_begun=True)
+
+    @asynccontextmanager
+    async def long_texts(self, stored_bytes: Iterable[int]) -> AsyncIterator[None]:
+        """A turn and a share to read long texts of this many bytes each, and to write them. Without any, neither is
+        waited for. Raises NoRoomError."""
+        size = sum(stored_bytes)
+        if not size:
+            yield
+            return
+        async with self.turns:
+            with await self.piece(size):
+                yield
 
     def take_export(self, client: str, held: ExitStack) -> None:
         """Hold a slot for a list that is written while this client reads it. Raises NoRoomError."""

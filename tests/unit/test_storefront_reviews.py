@@ -1,0 +1,75 @@
+"""Pages of reviews for visitors: what they cost the process and MongoDB."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from datetime import UTC, datetime
+
+import pytest
+from fastapi import FastAPI
+
+from domain.objects import ObjectFacts, ObjectKey
+from domain.ratings import Entity, RatingTally
+from domain.reviews import Review
+from domain.stores import Store
+from storage.reviews_search import ReviewPage, ReviewSearch
+from storefront.app import add_storefront
+from tests.support.app import app_without_servers, client_of
+
+OBJECT = "/storefront/v1/S/Product/1"
+NOW = datetime(2026, 3, 14, tzinfo=UTC)
+BYTES = 60_000
+
+
+async def stores_there(ids: Collection[str]) -> dict[str, Store]:
+    return {"S": Store("S")}
+
+
+async def no_tallies(entity_type: str, ids: Collection[str]) -> Mapping[str, Mapping[str | None, RatingTally]]:
+    return {}
+
+
+async def no_facts(keys: Collection[ObjectKey]) -> Mapping[ObjectKey, ObjectFacts]:
+    return {}
+
+
+def review(id: str) -> Review:
+    return Review(id, Entity("Product", "1"), None, "S", None, None, None, "", 400, NOW, NOW)
+
+
+@pytest.fixture
+async def app() -> AsyncIterator[FastAPI]:
+    async with app_without_servers() as app:
+        add_storefront(app)
+        services = app.state.services
+        services.lookups.stores_for_commands = stores_there
+        services.lookups.tallies = no_tallies
+        services.objects.of_keys = no_facts
+        yield app
+
+
+@pytest.mark.parametrize("path", ["/reviews?take=50", "/jsonld"])
+async def test_long_texts_are_read_within_the_budget(app: FastAPI, path: str) -> None:
+    services, reading, exceeded = app.state.services, 0, list[tuple[int, int]]()
+
+    async def search(wanted: ReviewSearch) -> ReviewPage:
+        ids = [f"{wanted.entity_ids}-{number}" for number in range(wanted.take)]
+        return ReviewPage([review(id) for id in ids], dict.fromkeys(ids, BYTES))
+
+    async def texts(ids: Collection[str], *, approved: bool) -> dict[str, str]:
+        nonlocal reading
+        reading += len(ids) * BYTES
+        for _ in range(20):
+            await asyncio.sleep(0)
+            if reading > services.pages.held:
+                exceeded.append((reading, services.pages.held))
+        reading -= len(ids) * BYTES
+        return dict.fromkeys(ids, "a" * BYTES)
+
+    services.reviews.search, services.reviews.texts = search, texts
+    async with client_of(app) as http:
+        paths = [f"/storefront/v1/S/Product/{number}{path}" for number in range(10)]
+        answers = await asyncio.gather(*map(http.get, paths))
+    assert [answer.status_code for answer in answers] == [200] * 10
+    assert all("a" * BYTES in answer.text for answer in answers if "jsonld" not in path)
+    assert not exceeded
+    assert services.pages.held == 0
