@@ -2,13 +2,20 @@
 
 import gzip
 import json
+from collections.abc import Collection
 from urllib.parse import quote
 
 import pytest
 
+from api.app import create_app
+from domain.stores import Store
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
+from storefront.app import add_storefront
+from tests.support.app import NOWHERE, client_of, facade_services
 from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
 from tests.support.images import Images
-from tests.support.service import Json
+from tests.support.service import Json, Servers, own_database
 from tests.support.waiting import eventually
 
 ORIGIN = "https://shop.example"
@@ -130,6 +137,28 @@ async def test_pages_are_sorted_and_filtered(facade: Facade, store: str, product
     first = await shown(facade, store, product, take=2)
     moved = await facade.http.get(path, params={"after": first["next"], "sort": "highest"})
     assert errors_of(moved) == [("/after", "unknown-page")]
+
+
+async def test_filtered_pages_have_less_time(servers: Servers) -> None:
+    """With a filter that matches no review, MongoDB reads all reviews of the object, and anyone can make up filters."""
+
+    async def stores_there(ids: Collection[str]) -> dict[str, Store]:
+        return {"S": Store("S")}
+
+    async with own_database(servers, query_timeout=60.0) as database:
+        app = create_app(facade_services(database, Publisher(KafkaConnection(NOWHERE))))
+        add_storefront(app)
+        app.state.services.lookups.stores_for_commands = stores_there
+        await database.command({"profile": 2})
+        async with client_of(app) as http:
+            for query in ("", "language=xx", "photos=true", "verified=true", "stars=5"):
+                body_of(await http.get(f"/storefront/v1/S/Product/1/reviews?{query}"), dict)
+        await database.command({"profile": 0})
+        finds = {"ns": f"{database.name}.reviews", "op": "query"}
+        looks = await database["system.profile"].find(finds).sort("$natural").to_list()
+    limits = [look["command"]["maxTimeMS"] for look in looks]
+    assert limits[0] > 2_000
+    assert [limit <= 2_000 for limit in limits[1:]] == [True] * 4
 
 
 async def test_validators_compression_and_origins(facade: Facade, store: str, product: str) -> None:

@@ -11,6 +11,7 @@ from console.queue_news import MOST_STREAMS, MOST_STREAMS_PER_CLIENT
 from console.sign_in.routes import MOST_EXCHANGES, MOST_EXCHANGES_PER_CLIENT
 from messaging.schemas import MAX_ITEMS
 from plaudit.http_settings import HttpSettings
+from storefront.reviews import FILTERED_S
 
 DOCS = (Path(__file__).parents[2] / "docs/security.md").read_text()
 ROWS = [row.split(" | ") for row in re.findall(r"^\| (.* \| .*) \|$", DOCS.partition("## Limits\n")[2], re.MULTILINE)]
@@ -48,6 +49,7 @@ def test_documented_limit_is_default_of_setting(name: str) -> None:
         ("items of an array", f"{MAX_ITEMS:,}"),
         ("exports of the audit log", f"{MOST_EXPORTS}; {MOST_EXPORTS_PER_CLIENT}"),
         ("sign-ins that a process", f"{MOST_EXCHANGES}; {MOST_EXCHANGES_PER_CLIENT}"),
+        ("the query for a page of a shop with filters", f"{FILTERED_S:g} s"),
         ("open pages of the queue", f"{MOST_STREAMS}; {MOST_STREAMS_PER_CLIENT}"),
     ],
 )
