@@ -24,7 +24,7 @@ _CACHE: Final = b"public, max-age=60, stale-while-revalidate=600"
 _VARY: Final = b"Origin, Accept-Encoding"
 _HITS: Final = {status: HTTP_REQUESTS.labels("GET", "storefront-cache", f"{status // 100}xx") for status in (200, 304)}
 _PREFLIGHT_S: Final = "600"
-_STATUSES_BEFORE_STORE: Final = frozenset({408, 413, 429, 503})
+_STATUSES_BEFORE_STORE: Final = frozenset({413, 429, 503})
 """Statuses that pages of any origin may read before the store is looked up: they disclose nothing about it."""
 
 

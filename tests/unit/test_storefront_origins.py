@@ -1,17 +1,25 @@
 """Cross-origin requests at the storefront: preflights, and which origins may read an answer."""
 
+import re
 from collections.abc import Collection
+from pathlib import Path
 from typing import NoReturn
+from unittest.mock import Mock
 
 import httpx
 import pytest
+from starlette.responses import Response
 
 from api.web.hygiene import WebRules
 from api.web.limits import RateLimit
+from api.web.problems import ProblemKind
 from domain.stores import Store, StoreSettings
+from storefront.answers import Answers
 from storefront.app import add_storefront
+from storefront.door import StorefrontDoor
 from tests.support.app import app_without_servers, client_of, problem_of
 
+DOCS = Path(__file__).parents[2] / "docs"
 SHOP = "https://shop.example"
 SUMMARY = "/storefront/v1/S/Product/1/summary"
 STORE = Store("S", None, None, (), StoreSettings(storefront_origins=(SHOP,)))
@@ -51,6 +59,20 @@ async def test_any_origin_may_read_that_the_service_is_busy_or_unavailable() -> 
                 assert answer.headers["access-control-allow-origin"] == SHOP
                 assert "Retry-After" in answer.headers["access-control-expose-headers"]
                 assert "Origin" in answer.headers["vary"]
+
+
+async def test_documented_statuses_are_those_that_any_origin_may_read() -> None:
+    """The server's own refusals, such as 408, bypass the application, and have no CORS headers."""
+    (named,) = re.findall(r"Any page may\s+read a ([\d, or]+) from before", (DOCS / "http.md").read_text())
+    documented, readable = {int(status) for status in re.findall(r"\d+", named)}, set[int]()
+    for status in range(400, 600):
+        door = StorefrontDoor(Response(status_code=status), Mock(), Answers())
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url="http://plaudit.test") as http:
+            answer = await http.get(SUMMARY, headers={"origin": SHOP})
+        if "access-control-allow-origin" in answer.headers:
+            readable.add(status)
+    assert readable == documented
+    assert readable <= {kind.status for kind in ProblemKind}
 
 
 async def preflight(http: httpx.AsyncClient) -> httpx.Response:
