@@ -117,6 +117,7 @@ def create_app(
         },
     )
     app.state.services = services
+    app.state.web_rules = web
     app.state.gauges = metrics.Gauges(services)
     app.state.readiness = health.Readiness(services)
     app.state.examination = health_details.Examination(services, app.state.gauges)

@@ -5,6 +5,7 @@ from typing import Final
 
 from fastapi import APIRouter, FastAPI
 
+from api.web.hygiene import HostNames
 from storefront import feed, feedback, forms, images, jsonld, reviews, static_files, submissions, summaries
 from storefront.answers import Answers
 from storefront.demo import demo_routes
@@ -33,4 +34,5 @@ def add_storefront(app: FastAPI, options: StorefrontOptions | None = None) -> No
     app.router.routes.extend(static_files.routes())
     app.router.routes.extend(route for router in ROUTERS for route in router.routes)
     app.router.routes.extend(demo_routes(app.state.services))
-    app.add_middleware(StorefrontDoor, services=app.state.services, answers=answers)
+    names = HostNames(app.state.web_rules)
+    app.add_middleware(StorefrontDoor, services=app.state.services, answers=answers, names=names)

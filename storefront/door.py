@@ -12,6 +12,7 @@ from api.auth import permissions
 from api.services import Services
 from api.web.concurrency import SMALL
 from api.web.encoded_slashes import path_to_match, with_slashes
+from api.web.hygiene import HostNames, with_headers
 from api.web.middleware import LastResort
 from api.web.problems import ProblemError, problem_response
 from messaging.metrics import HTTP_REQUESTS
@@ -33,32 +34,34 @@ class StorefrontDoor:
 
     It comes before all other middleware: cached answers are the same for everybody, and small ones cost next to
     nothing. Requests for large ones are passed on, too, and answered from the cache by `kept`: their bytes count until
-    the client has read them.
+    the client has read them. So are requests under names that aren't the service's, which are refused inside.
     """
 
-    def __init__(self, app: ASGIApp, services: Services, answers: Answers) -> None:
+    def __init__(self, app: ASGIApp, services: Services, answers: Answers, names: HostNames) -> None:
         self._app = app
         self._services = services
         self._answers = answers
+        self._names = names
         self._preflights = LastResort(self._preflight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
-        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
+        is_ours = scope["type"] == "http" and scope["path"].startswith(PREFIX)
+        if not (is_ours and self._names.have_host_of(scope)):
             await self._app(scope, receive, send)
             return
         method = scope["method"]
         if method == "GET" or method == "HEAD":
             answer = self._answers.fresh(request_target(scope))
             if answer is not None and (response := KeptResponse(answer)).size_for(scope) <= SMALL:
-                await response(scope, receive, send)
+                await response(scope, receive, with_headers(scope, send))
                 _HITS[response.status_of(scope)].inc()
                 return
         origin = Headers(scope=scope).get("origin")
         if origin is None:
             await self._app(scope, receive, send)
         elif method == "OPTIONS":
-            await self._preflights(scope, receive, send)
+            await self._preflights(scope, receive, with_headers(scope, send))
         else:
             await self._app(scope, receive, _with_cors(scope, origin, send))
 

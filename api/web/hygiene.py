@@ -84,6 +84,46 @@ class _CrossOrigin(CORSMiddleware):
         await serve(scope, receive, send)
 
 
+class HostNames:
+    """The host names of the service, by these rules."""
+
+    def __init__(self, rules: WebRules) -> None:
+        names = ["*"] if rules.allowed_hosts is None else rules.allowed_hosts
+        self._names = frozenset(name.lower() for name in names)
+        self._are_any = "*" in self._names
+
+    def have_host_of(self, scope: Scope) -> bool:
+        """True if the header Host of a request is one of them."""
+        if self._are_any:
+            return True
+        hosts = Headers(scope=scope).getlist("host")
+        if len(hosts) != 1:
+            return False
+        try:
+            name = urlsplit(f"//{hosts[0]}").hostname or ""
+        except ValueError:
+            return False
+        _, dot, parent = name.partition(".")
+        return name in self._names or bool(dot and f"*.{parent}" in self._names) or _is_own(name, scope.get("server"))
+
+
+def with_headers(scope: Scope, send: Send) -> Send:
+    """`send` with the headers that restrict browsers, for the response to this request."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = message["headers"] = list(message["headers"])
+            own = dict(headers)
+            is_page = own.get(b"content-type", b"").startswith(b"text/html")
+            wanted = [*_HEADERS, *(_PAGE_HEADERS if is_page else _OTHER_HEADERS)]
+            if scope["scheme"] == "https":
+                wanted.append((b"strict-transport-security", _HSTS))
+            headers += [header for header in wanted if header[0] not in own]
+        await send(message)
+
+    return send_with_headers
+
+
 class Hygiene:
     """Adds headers that restrict browsers; a response keeps those that it has itself.
 
@@ -98,8 +138,7 @@ class Hygiene:
     def __init__(self, app: ASGIApp, rules: WebRules) -> None:
         self._app = app
         self._origins = frozenset(rules.cors_origins)
-        names = ["*"] if rules.allowed_hosts is None else rules.allowed_hosts
-        self._names = frozenset(name.lower() for name in names)
+        self._names = HostNames(rules)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -107,36 +146,14 @@ class Hygiene:
             await self._app(scope, receive, send)
             return
 
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = message["headers"] = list(message["headers"])
-                own = dict(headers)
-                is_page = own.get(b"content-type", b"").startswith(b"text/html")
-                wanted = [*_HEADERS, *(_PAGE_HEADERS if is_page else _OTHER_HEADERS)]
-                if scope["scheme"] == "https":
-                    wanted.append((b"strict-transport-security", _HSTS))
-                headers += [header for header in wanted if header[0] not in own]
-            await send(message)
-
         app = self._app
-        if "*" not in self._names and not self._is_known_host(scope):
+        if not self._names.have_host_of(scope):
             app = problem_response(scope, ProblemError(ProblemKind.MISDIRECTED, _MISDIRECTED))
         elif _is_change(scope) and self._is_cross_site(scope):
             app = problem_response(scope, ProblemError(ProblemKind.FORBIDDEN, _CROSS_SITE))
         elif not _is_utf_8(scope):
             app = problem_response(scope, ProblemError(ProblemKind.MALFORMED_PATH, _UNREADABLE))
-        await app(scope, receive, with_headers)
-
-    def _is_known_host(self, scope: Scope) -> bool:
-        hosts = Headers(scope=scope).getlist("host")
-        if len(hosts) != 1:
-            return False
-        try:
-            name = urlsplit(f"//{hosts[0]}").hostname or ""
-        except ValueError:
-            return False
-        _, dot, parent = name.partition(".")
-        return name in self._names or bool(dot and f"*.{parent}" in self._names) or _is_own(name, scope.get("server"))
+        await app(scope, receive, with_headers(scope, send))
 
     def _is_cross_site(self, scope: Scope) -> bool:
         # Few requests have one of these headers.

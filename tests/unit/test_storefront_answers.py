@@ -13,12 +13,14 @@ from starlette.types import Message, Receive, Scope, Send
 
 from api.web.budgets import Budget
 from api.web.concurrency import PIECE, SMALL, ConcurrencyLimit
+from api.web.hygiene import HostNames, WebRules
 from messaging.metrics import REGISTRY
 from storefront.answers import AGE_S, Answer, Answers
 from storefront.door import KeptResponse, StorefrontDoor, request_target
 from tests.support.waiting import eventually
 
 PAGE = b"/page"
+ANY_NAME = HostNames(WebRules())
 
 
 @dataclass
@@ -66,7 +68,7 @@ async def test_cached_responses_have_one_route_in_the_metrics() -> None:
 
     answers, path, before = Answers(clock=Clock()), "/storefront/v1/s/summaries", count()
     await answers.of(path.encode(), Source().load)
-    door = StorefrontDoor(Mock(), Mock(), answers)
+    door = StorefrontDoor(Mock(), Mock(), answers, ANY_NAME)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url="http://test") as http:
         assert (await http.get(path)).text == "1"
     assert count() - before == 1
@@ -79,7 +81,8 @@ async def test_unread_cached_responses_stay_within_the_budget() -> None:
     async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
         await KeptResponse(await answers.of(request_target(scope), load_large))(scope, receive, send)
 
-    door = StorefrontDoor(ConcurrencyLimit(endpoint, 100, Budget(0, "bodies of"), unread, 0), Mock(), answers)
+    limited_app = ConcurrencyLimit(endpoint, 100, Budget(0, "bodies of"), unread, 0)
+    door = StorefrontDoor(limited_app, Mock(), answers, ANY_NAME)
     stalled, sent = asyncio.Event(), list[int]()
 
     async def send(message: Message) -> None:
@@ -126,7 +129,7 @@ async def test_large_cached_responses_are_passed_on(
 
     answers, path = Answers(clock=Clock()), "/storefront/v1/s/Product/1/reviews"
     await answers.of(path.encode(), load)
-    await StorefrontDoor(others, Mock(), answers)(request(path, method, headers), Mock(), send)
+    await StorefrontDoor(others, Mock(), answers, ANY_NAME)(request(path, method, headers), Mock(), send)
     assert bool(passed) == passes
     assert len(sent) == 2
 
@@ -245,7 +248,7 @@ async def load_large() -> Answer:
 
 def request(path: str, method: str = "GET", headers: dict[str, str] | None = None) -> Scope:
     raw = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
-    return {"type": "http", "method": method, "path": path, "query_string": b"", "headers": raw}
+    return {"type": "http", "scheme": "http", "method": method, "path": path, "query_string": b"", "headers": raw}
 
 
 async def empty(ids: list[str]) -> Answer:

@@ -10,11 +10,11 @@ import httpx
 import pytest
 from starlette.responses import Response
 
-from api.web.hygiene import WebRules
+from api.web.hygiene import HostNames, WebRules
 from api.web.limits import RateLimit
 from api.web.problems import ProblemKind
 from domain.stores import Store, StoreSettings
-from storefront.answers import Answers
+from storefront.answers import Answer, Answers
 from storefront.app import add_storefront
 from storefront.door import StorefrontDoor
 from tests.support.app import app_without_servers, client_of, problem_of
@@ -66,13 +66,33 @@ async def test_documented_statuses_are_those_that_any_origin_may_read() -> None:
     (named,) = re.findall(r"Any page may\s+read a ([\d, or]+) from before", (DOCS / "http.md").read_text())
     documented, readable = {int(status) for status in re.findall(r"\d+", named)}, set[int]()
     for status in range(400, 600):
-        door = StorefrontDoor(Response(status_code=status), Mock(), Answers())
+        door = StorefrontDoor(Response(status_code=status), Mock(), Answers(), HostNames(WebRules()))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url="http://plaudit.test") as http:
             answer = await http.get(SUMMARY, headers={"origin": SHOP})
         if "access-control-allow-origin" in answer.headers:
             readable.add(status)
     assert readable == documented
     assert readable <= {kind.status for kind in ProblemKind}
+
+
+async def test_cached_answers_and_preflights_are_protected_as_others_are() -> None:
+    async def load() -> Answer:
+        return Answer(b"{}")
+
+    rules = WebRules(allowed_hosts=("plaudit.test",))
+    async with app_without_servers(app={"web": rules}) as app:
+        add_storefront(app)
+        app.state.services.lookups.stores_for_commands = stores_there
+        async with client_of(app) as http:
+            refused = await http.get("https://plaudit.test/storefront/v1/S/nowhere")
+            await app.state.storefront_answers.of(SUMMARY.encode(), load)
+            for method, status in (("GET", 200), ("OPTIONS", 204)):
+                headers = {"origin": SHOP, "host": "plaudit.test"}
+                answer = await http.request(method, f"https://plaudit.test{SUMMARY}", headers=headers)
+                assert answer.status_code == status
+                for name in ("strict-transport-security", "content-security-policy", "x-frame-options"):
+                    assert answer.headers[name] == refused.headers[name], name
+                problem_of(await http.request(method, SUMMARY, headers={**headers, "host": "evil.test"}), 421)
 
 
 async def preflight(http: httpx.AsyncClient) -> httpx.Response:
