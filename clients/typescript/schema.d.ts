@@ -1114,8 +1114,8 @@ export interface paths {
         };
         /**
          * Ready
-         * @description Readiness: queries can be answered, which takes MongoDB, or commands accepted, which takes Kafka, and MongoDB
-         *     where the rules of a store require it. 503 if neither.
+         * @description Readiness: queries can be answered, which takes MongoDB, or commands accepted, which takes Kafka, and MongoDB at
+         *     the start of the process and where the rules of a store require it. 503 if neither.
          */
         get: operations["readReadiness"];
         put?: never;
