@@ -12,7 +12,8 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 from tests.chaos.output import say
-from tests.chaos.run import KINDS, Plan, Result, run_chaos
+from tests.chaos.plan import KINDS, Plan, Result
+from tests.chaos.run import run_chaos
 
 RESULTS = Path(__file__).with_name("results") / "latest.json"
 PROCESSES = ("api-1", "api-2", "worker-1", "worker-2", "worker-3", "scheduler-1", "scheduler-2")

@@ -69,6 +69,12 @@ class Answer(NamedTuple):
     body: Any
     attempts: int
 
+    @property
+    def command(self) -> str | None:
+        """The id of the command; None if it was refused before it got one."""
+        id: str | None = self.body.get("commandId")
+        return id
+
 
 @dataclass
 class Http:

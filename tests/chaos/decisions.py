@@ -1,7 +1,7 @@
 """Bulk decisions under faults, on reviews whose ids come from the service, from upstream systems or from nobody."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tests.chaos.generator import EXPECTED, REVIEWS, Actor, TextHashes, World, text_hash_field
@@ -57,7 +57,7 @@ class Decider(Actor):
             return
         ids: list[str] = answer.body["ids"]
         for id, review in zip(ids, reviews, strict=True):
-            self.world.model.submit(id, review)
+            self.world.model.submit(id, review, answer.command)
         self.world.ledger.acknowledge("submitted by HTTP in bulk", *ids)
         self.batches.append(Reviews(ids))
 
@@ -102,21 +102,25 @@ class Decider(Actor):
         if answer.status not in (200, 202, 409):
             self.world.ledger.report_unexpected(f"bulk moderation refused: {answer}")
             return
-        self.expect(answer, ids, self.acknowledge_decision("by HTTP in bulk", action, ids, expected, texts))
+        commands = dict.fromkeys(ids, answer.command)
+        self.expect(answer, ids, self.acknowledge_decision("by HTTP in bulk", action, commands, expected, texts))
 
     async def decide_one_by_one(self, action: str, ids: Sequence[str], expected: str | None, texts: TextHashes) -> None:
         """Publish a record for each review, all in flight at once."""
         hashes = {id: {id: texts[id]} if id in texts else {} for id in ids}
         commands = {id: self.command(action, [id], expected, hashes[id]) for id in ids}
         await self.world.upstream.publish_each("moderation-commands", commands)
-        self.acknowledge_decision("by Kafka one by one", action, ids, expected, texts)
+        sent = {id: command["commandId"] for id, command in commands.items()}
+        self.acknowledge_decision("by Kafka one by one", action, sent, expected, texts)
 
     async def decide_together(
         self, batch: Reviews, action: str, ids: Sequence[str], expected: str | None, texts: TextHashes
     ) -> None:
         """Publish one record for all reviews."""
-        await self.publish("moderation-commands", batch.key or ids[0], self.command(action, ids, expected, texts))
-        self.acknowledge_decision("by Kafka in bulk", action, ids, expected, texts)
+        command = self.command(action, ids, expected, texts)
+        await self.publish("moderation-commands", batch.key or ids[0], command)
+        sent = dict.fromkeys(ids, command["commandId"])
+        self.acknowledge_decision("by Kafka in bulk", action, sent, expected, texts)
 
     async def decide_about_nothing(self) -> None:
         """Send commands on reviews that are never submitted: they are parked and have no effect."""
@@ -124,15 +128,20 @@ class Decider(Actor):
         answer = await self.world.http.send("POST", f"{REVIEWS}/approve", ids, key=self.new_id("key"))
         if answer.status != 202:
             self.world.ledger.report_unexpected(f"unexpected response to bulk moderation of unknown reviews: {answer}")
-        await self.publish("moderation-commands", ids[0], self.command("reject", ids, None, {}))
+        command = self.command("reject", ids, None, {})
+        await self.publish("moderation-commands", ids[0], command)
+        for id in ids:
+            self.world.model.moderate("approve", id, command=answer.command)
+            self.world.model.moderate("reject", id, command=command["commandId"])
         self.world.ledger.acknowledge("moderated before any submission, in bulk", *ids, *ids)
 
     def acknowledge_decision(
-        self, way: str, action: str, ids: Sequence[str], expected: str | None, texts: TextHashes
+        self, way: str, action: str, commands: Mapping[str, str | None], expected: str | None, texts: TextHashes
     ) -> list[str]:
-        """Record an acknowledged command. Returns the outcomes that it must have."""
-        self.world.ledger.acknowledge(f"{action} {expected or 'any'} {way}", *ids)
-        return [self.world.model.moderate(action, id, expected, texts.get(id)) for id in ids]
+        """Record acknowledged commands, given by the id of the review. Returns the outcomes that they must have."""
+        self.world.ledger.acknowledge(f"{action} {expected or 'any'} {way}", *commands)
+        model = self.world.model
+        return [model.moderate(action, id, expected, texts.get(id), command) for id, command in commands.items()]
 
     def command(self, action: str, ids: Sequence[str], expected: str | None, texts: TextHashes) -> Json:
         decision = {"action": action, "expectedStatus": expected, "commandId": self.new_id("command")}

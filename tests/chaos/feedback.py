@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from tests.chaos.clients import TIMEOUT_S
 from tests.chaos.generator import LATE_S, REVIEWS, Actor, World
 from tests.chaos.model import Feedback, Json
+from tests.chaos.outcomes import APPLIED, NOT_FOUND, UNCHANGED, Outcome
 from tests.chaos.partitions import Way
 
 VOTERS = 8
@@ -44,8 +45,8 @@ class Audience(Actor):
 
     async def approve(self, id: str) -> None:
         await self.until(lambda: self.world.http.send("GET", f"{REVIEWS}/{id}"), 200)
-        await self.world.http.wait_for("POST", f"{REVIEWS}/approve", [id], key=self.new_id("key"))
-        self.world.model.moderate("approve", id)
+        answer = await self.world.http.wait_for("POST", f"{REVIEWS}/approve", [id], key=self.new_id("key"))
+        self.world.model.moderate("approve", id, command=answer.command)
         self.world.ledger.acknowledge("approved by its audience", id)
         self.approved.append(id)
         del self.approved[:-50]
@@ -65,9 +66,15 @@ class Audience(Actor):
         await self.approve(review["id"])
         self.world.model.feedback[review["id"]].reports = 0
 
-    def feedback_command(self, id: str) -> Json:
-        """A random feedback command, already applied to the model."""
+    def feedback_command(self, id: str) -> tuple[Json, Outcome]:
+        """A random feedback command, already applied to the model, and its outcome."""
         feedback = self.world.model.feedback.setdefault(id, Feedback())
+        before = Feedback(feedback.reply, dict(feedback.votes), feedback.reports)
+        command = self.random_feedback(feedback)
+        return command, UNCHANGED if feedback == before else APPLIED
+
+    def random_feedback(self, feedback: Feedback) -> Json:
+        """A random feedback command, already applied to this feedback."""
         voter = f"{self.name}-voter{self.rng.randint(1, VOTERS)}"
         action = self.rng.choice(["vote", "vote", "vote", "remove-vote", "reply", "remove-reply", "report"])
         match action:
@@ -87,8 +94,10 @@ class Audience(Actor):
         return {"action": action, "reason": "spam", "explanation": self.new_id("report"), "goodFaith": True}
 
     async def publish_feedback(self, id: str) -> None:
-        command = {**self.feedback_command(id), "reviewId": id, "commandId": self.new_id("command")}
+        body, outcome = self.feedback_command(id)
+        command = {**body, "reviewId": id, "commandId": self.new_id("command")}
         await self.publish("review-feedback", id, command)
+        self.expect_outcome(command["commandId"], id, outcome)
         self.world.ledger.acknowledge(f"{command['action']} by Kafka", id)
 
     async def send_feedback_by_kafka(self) -> None:
@@ -97,16 +106,22 @@ class Audience(Actor):
 
     async def send_feedback_by_http(self) -> None:
         id = self.rng.choice(self.approved)
-        body = self.feedback_command(id)
+        body, outcome = self.feedback_command(id)
         action = body.pop("action")
         ways = {"vote": ("POST", "votes"), "remove-vote": ("DELETE", "votes"), "report": ("POST", "reports")}
         method, part = ways.get(action, ("DELETE" if action == "remove-reply" else "POST", "reply"))
         key, wait = self.new_id("key"), self.rng.choice([None, None, 5])
         # Just after a change of the primary, the facade may read stale data.
-        await self.until(
+        answer = await self.until(
             lambda: self.world.http.send(method, f"{REVIEWS}/{id}/{part}", body or None, key=key, wait=wait), 200, 202
         )
+        self.expect_outcome(answer.body["commandId"], id, outcome)
         self.world.ledger.acknowledge(f"{action} by HTTP", id)
+
+    def expect_outcome(self, command: str, id: str, outcome: Outcome) -> None:
+        """Expect an outcome of feedback, which the deletion of its review may have overtaken."""
+        self.world.model.outcomes.expect(command, id, outcome)
+        self.world.model.outcomes.if_gone[command, id] = NOT_FOUND
 
     async def until_feedback_shown(self, id: str) -> None:
         """Wait until a review shows the expected feedback. After `TIMEOUT_S` the final comparison finds the
@@ -125,14 +140,14 @@ class Audience(Actor):
         id = self.rng.choice(self.approved)
         if id in self.world.model.feedback:
             await self.until_feedback_shown(id)
-            await self.world.http.wait_for("POST", f"{REVIEWS}/approve", [id], key=self.new_id("key"))
-            self.world.model.close_reports("approve", id)
+            answer = await self.world.http.wait_for("POST", f"{REVIEWS}/approve", [id], key=self.new_id("key"))
+            self.world.model.close_reports("approve", id, answer.command)
             self.world.ledger.acknowledge("decided by HTTP", id)
             await self.until_feedback_shown(id)
 
     async def delete(self) -> None:
         """Delete a review together with the feedback on it."""
         id = self.approved.pop(self.rng.randrange(len(self.approved)))
-        await self.world.http.wait_for("DELETE", REVIEWS, {"ids": [id]}, key=self.new_id("key"))
-        self.world.model.moderate("delete", id)
+        answer = await self.world.http.wait_for("DELETE", REVIEWS, {"ids": [id]}, key=self.new_id("key"))
+        self.world.model.moderate("delete", id, command=answer.command)
         self.world.ledger.acknowledge("deleted by its audience", id)

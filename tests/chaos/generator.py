@@ -13,6 +13,8 @@ from typing import Any
 from domain.places import partition_at
 from tests.chaos.clients import TIMEOUT_S, Answer, Http, Ledger, NotAcknowledgedError, Upstream
 from tests.chaos.model import CLOSED_STORE, MAX_MAILS, ONE_EACH_STORE, OPEN_STORE, Json, Model
+from tests.chaos.model_returns import NOT_AVAILABLE
+from tests.chaos.outcomes import Outcome
 from tests.chaos.partitions import Partitions, Way
 
 EXPECTED = (None, None, "New", "Approved", "Rejected")
@@ -249,7 +251,8 @@ class Reviewer(Actor):
             self.world.ledger.report_unexpected(f"submission refused: {answer}")
             return
         ids = answer.body["ids"]
-        outcomes = [self.world.model.submit(id, review) for id, review in zip(ids, reviews, strict=True)]
+        submit, command = self.world.model.submit, answer.command
+        outcomes = [submit(id, review, command) for id, review in zip(ids, reviews, strict=True)]
         self.world.ledger.acknowledge("submitted by HTTP", *ids)
         self.expect(answer, ids, outcomes)
         self.own_ids += ids
@@ -296,7 +299,7 @@ class Reviewer(Actor):
         del review["storeId"]
         wait = self.rng.choice([None, None, 5])
         answer = await self.world.http.send("POST", REVIEWS, [review], key=self.new_id("key"), wait=wait)
-        outcome = self.world.model.edit(id, review, is_reset=False)
+        outcome = self.world.model.edit(id, review, is_reset=False, command=answer.command)
         self.world.ledger.acknowledge(f"edited by HTTP to {review['title']}: {outcome}", id)
         if outcome == "applied" and answer.status not in (200, 202):
             self.world.ledger.report_unexpected(f"edit of {id} refused: {answer}")
@@ -328,6 +331,10 @@ class Reviewer(Actor):
         await asyncio.gather(*sent)
         ids = [review["id"] for review in reviews]
         taken = [id for id, post in zip(ids[3:], posts, strict=True) if post.result().status in (200, 202)]
+        for id, post in zip(ids[3:], posts, strict=True):
+            if id in taken:
+                refused = Outcome("refused", "duplicate-review")
+                self.world.model.outcomes.compete(post.result().body["commandId"], id, refused)
         self.world.model.races[entity] = ids
         self.world.model.raced.update(ids[:3], taken)
         self.world.ledger.acknowledge("race", entity)
@@ -346,18 +353,22 @@ class Reviewer(Actor):
     async def moderate_nothing(self) -> None:
         """Send decisions on reviews that are never submitted, by both ways: they are parked and have no effect."""
         ids = [self.review_id() for _ in range(self.rng.randint(1, 10))]
-        command = {"action": self.rng.choice(ACTIONS), "ids": ids}
+        command: Json = {"action": self.rng.choice(ACTIONS), "ids": ids, "commandId": self.new_id("command")}
         await self.publish("moderation-commands", ids[0], command)
         answer = await self.world.http.send("POST", f"{REVIEWS}/approve", ids, key=self.new_id("key"))
         if answer.status not in (202, 409):
             self.world.ledger.report_unexpected(f"unexpected response to moderation of unknown reviews: {answer}")
+        for id in ids:
+            self.world.model.moderate(command["action"], id, command=command["commandId"])
+            self.world.model.moderate("approve", id, command=answer.command)
         self.world.ledger.acknowledge("moderated before any submission", *ids, *ids)
 
     async def moderate(self, id: str) -> None:
         action, expected = self.rng.choice(ACTIONS), self.rng.choice(EXPECTED)
-        command = {"action": action, "ids": [id], "expectedStatus": expected, "commandId": self.new_id("command")}
+        command_id = self.new_id("command")
+        command = {"action": action, "ids": [id], "expectedStatus": expected, "commandId": command_id}
         await self.publish("moderation-commands", id, command)
-        self.world.model.moderate(action, id, expected)
+        self.world.model.moderate(action, id, expected, command=command_id)
         self.world.ledger.acknowledge(f"{action} {expected or 'any'} by Kafka", id)
 
     async def moderate_by_http(self) -> None:
@@ -372,7 +383,7 @@ class Reviewer(Actor):
         if answer.status not in (200, 202, 409):
             self.world.ledger.report_unexpected(f"moderation refused: {answer}")
             return
-        outcomes = [self.world.model.moderate(action, id, expected) for id in ids]
+        outcomes = [self.world.model.moderate(action, id, expected, command=answer.command) for id in ids]
         self.world.ledger.acknowledge(f"{action} {expected or 'any'} by HTTP", *ids)
         self.expect(answer, ids, outcomes)
         # Real clients mostly act on recent reviews, and an ever longer list would cost more and more.
@@ -429,7 +440,7 @@ class Importer(Actor):
         command = {"action": action, "ids": batch, "commandId": command_id, **text_hash_field(texts)}
         await self.publish("moderation-commands", batch[-1], command)
         for id in batch:
-            self.world.model.moderate(action, id, text=texts.get(id))
+            self.world.model.moderate(action, id, text=texts.get(id), command=command_id)
         self.world.ledger.acknowledge(f"{action} by Kafka in bulk", *batch)
         await self.until_all_shown(batch)
         await self.until_answered(command_id, len(batch))
@@ -526,16 +537,16 @@ class Buyer(Actor):
 
     async def change_early(self, order: str, early: list[str]) -> None:
         """Change or delete a return that waits for its order; if none is left, create another."""
-        id, model = self.rng.choice(early), self.world.model
+        id = self.rng.choice(early)
         if self.rng.random() < 0.2:
             early.remove(id)
-            await self.send_return("delete", order, {"id": id}, model.delete_return(id))
+            await self.send_return("delete", order, {"id": id})
         else:
             lines = [{"orderLineItemId": "line0", "quantity": self.rng.randint(1, 2)}]
             status, resolution = self.rng.choice(["New", "Approved", "Canceled"]), self.new_id("early")
             possible: list[Json] = [{"status": status}, {"lineItems": lines}, {"resolution": resolution}]
             changes = {"id": id, **self.rng.choice(possible)}
-            await self.send_return("update", order, changes, model.change_return(id, changes))
+            await self.send_return("update", order, changes)
         if not early:
             early.append(await self.create(order, [{"orderLineItemId": "line0", "quantity": 1}]))
 
@@ -549,7 +560,10 @@ class Buyer(Actor):
         by_kafka = [{"action": "create", "return": {"id": id, **w}} for id, w in zip(ids, wanted, strict=True)]
         by_http = [self.world.http.send("POST", RETURNS, w, key=self.new_id("key")) for w in wanted[:2]]
         answers = await asyncio.gather(self.world.upstream.publish("return-commands", order, *by_kafka), *by_http)
-        ids += [id for answer in answers[1:] if answer.status in (200, 202) for id in answer.body["ids"]]
+        taken = [answer for answer in answers[1:] if answer.status in (200, 202)]
+        for answer in taken:
+            self.world.model.outcomes.compete(answer.body["commandId"], answer.body["id"], NOT_AVAILABLE)
+        ids += [answer.body["id"] for answer in taken]
         self.world.model.rushes[order] = quantity, ids
         self.world.ledger.acknowledge("rush", *ids)
 
@@ -561,8 +575,7 @@ class Buyer(Actor):
     async def create(self, order: str, lines: list[Json]) -> str:
         id = self.new_id("return")
         wanted = {"id": id, "orderId": order, "lineItems": lines, "resolution": "Repair"}
-        outcome = self.world.model.create_return(id, wanted)
-        await self.send_return("create", order, wanted, outcome)
+        await self.send_return("create", order, wanted)
         return id
 
     async def create_again(self) -> None:
@@ -573,21 +586,20 @@ class Buyer(Actor):
             # The version before has no other outcome.
             is_same = self.world.is_mixed or self.rng.random() < 0.5
             wanted = asked if is_same else {**asked, "resolution": self.new_id("other")}
-            await self.send_return("create", asked["orderId"], wanted, self.world.model.create_return(id, wanted))
+            await self.send_return("create", asked["orderId"], wanted)
 
     async def change_one(self) -> None:
         id = self.rng.choice(self.returns)
         known = self.world.model.returns.get(id)
         # The version before lets canceled returns exceed the ordered quantity.
         if known is not None and not (self.world.is_mixed and known.status == "Canceled"):
-            changes = self.changes(id, known.order)
-            await self.send_return("update", known.order, changes, self.world.model.change_return(id, changes))
+            await self.send_return("update", known.order, self.changes(id, known.order))
 
     async def delete_one(self) -> None:
         id = self.returns.pop(self.rng.randrange(len(self.returns)))
         known = self.world.model.returns.get(id)
         if known is not None:
-            await self.send_return("delete", known.order, {"id": id}, self.world.model.delete_return(id))
+            await self.send_return("delete", known.order, {"id": id})
 
     def changes(self, id: str, order: str) -> Json:
         return {"id": id} | self.rng.choice(
@@ -599,19 +611,20 @@ class Buyer(Actor):
             ]
         )
 
-    async def send_return(self, action: str, order: str, wanted: Json, outcome: str) -> None:
-        """Send a command on a return that the model has already applied with this outcome."""
-        what = f"{action} {wanted}: {outcome}"
+    async def send_return(self, action: str, order: str, wanted: Json) -> None:
+        """Send a command on a return, after the model has applied it."""
+        model, command = self.world.model, self.new_id("command")
+        outcome = model.command_return(action, wanted["id"], wanted, command)
         if order not in self.by_http:
-            command = {"action": action, "return": wanted, "commandId": self.new_id("command")}
-            await self.publish("return-commands", order, command)
+            await self.publish("return-commands", order, {"action": action, "return": wanted, "commandId": command})
         else:
             method, key = {"create": "POST", "update": "PUT", "delete": "DELETE"}[action], self.new_id("key")
             path = f"{RETURNS}?ids={wanted['id']}" if action == "delete" else RETURNS
             # Just after a change of the primary, the facade may read stale data.
             expected = (422, 409) if outcome == "refused" else (200,)
             answer = await self.until(lambda: self.world.http.wait_for(method, path, wanted, key=key), *expected)
+            model.outcomes.rename(command, answer.command)
             # The version before reports "applied" for an update without a change.
             if outcome != "unchanged":
                 self.expect(answer, [wanted["id"]], [outcome])
-        self.world.ledger.acknowledge(what, wanted["id"], order)
+        self.world.ledger.acknowledge(f"{action} {wanted}: {outcome}", wanted["id"], order)

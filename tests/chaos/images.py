@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from tests.chaos.clients import Http
 from tests.chaos.generator import REVIEWS, Actor, World
 from tests.chaos.model import Json, Model
+from tests.chaos.outcomes import APPLIED, NOT_FOUND, UNCHANGED
 from tests.support.images import IMAGES, picture
 
 _PICTURES = [picture((12, 8), kind, colour) for kind in ("PNG", "JPEG") for colour in ("red", "green")]
@@ -29,6 +30,8 @@ class Photographer(Actor):
             self.world.ledger.report_unexpected(f"upload refused: {answer}")
         id: str = answer.body["id"]
         self.world.model.images[id] = None
+        self.world.model.outcomes.expect(answer.command, id, APPLIED)
+        self.world.model.outcomes.if_gone[answer.body["commandId"], id] = NOT_FOUND
         self.world.ledger.acknowledge("uploaded", id)
         return id
 
@@ -42,9 +45,10 @@ class Photographer(Actor):
             await self.publish("review-submissions", f"Product:{review['EntityId']}", review)
             # An edit or deletion by HTTP could overtake it.
             await self.until(lambda: self.world.http.send("GET", f"{REVIEWS}/{review['id']}"), 200)
+            self.world.model.submit(review["id"], review)
         else:
-            await self.world.http.wait_for("POST", REVIEWS, [review], key=self.new_id("key"))
-        self.world.model.submit(review["id"], review)
+            answer = await self.world.http.wait_for("POST", REVIEWS, [review], key=self.new_id("key"))
+            self.world.model.submit(review["id"], review, answer.command)
         self._set_images(review["id"], ids)
         self.own_ids.append(review["id"])
 
@@ -57,21 +61,24 @@ class Photographer(Actor):
         review = self.review(
             id=id, EntityId=known.entity, storeId=known.store, title=self.new_id("edit"), images=images
         )
-        await self.world.http.wait_for("POST", REVIEWS, [review], key=self.new_id("key"))
-        model.edit(id, review, is_reset=False)
+        answer = await self.world.http.wait_for("POST", REVIEWS, [review], key=self.new_id("key"))
+        model.edit(id, review, is_reset=False, command=answer.command)
         self._set_images(id, images)
 
     async def hide(self) -> None:
         id = self.rng.choice(self.own_ids)
         image, action = self.rng.choice(self.world.model.images_of(id)), self.rng.choice(("hide", "show"))
-        await self.world.http.wait_for("POST", f"{REVIEWS}/{id}/images/{image}/{action}", None, key=self.new_id("key"))
-        (self.world.model.hidden_images.add if action == "hide" else self.world.model.hidden_images.discard)(image)
+        model, path = self.world.model, f"{REVIEWS}/{id}/images/{image}/{action}"
+        answer = await self.world.http.wait_for("POST", path, None, key=self.new_id("key"))
+        is_changed = (image in model.hidden_images) is not (action == "hide")
+        model.outcomes.expect(answer.command, image, APPLIED if is_changed else UNCHANGED)
+        (model.hidden_images.add if action == "hide" else model.hidden_images.discard)(image)
         self.world.ledger.acknowledge(action, image, id)
 
     async def delete(self) -> None:
         id = self.own_ids.pop(self.rng.randrange(len(self.own_ids)))
-        await self.world.http.wait_for("DELETE", REVIEWS, {"ids": [id]}, key=self.new_id("key"))
-        self.world.model.moderate("delete", id)
+        answer = await self.world.http.wait_for("DELETE", REVIEWS, {"ids": [id]}, key=self.new_id("key"))
+        self.world.model.moderate("delete", id, command=answer.command)
         self._set_images(id, [])
 
     def _set_images(self, review_id: str, ids: Sequence[str]) -> None:

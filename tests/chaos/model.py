@@ -6,14 +6,15 @@ are independent of each other.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+from typing import NamedTuple
 
+from tests.chaos.model_returns import Json as Json
+from tests.chaos.model_returns import OrdersAndReturns
+from tests.chaos.outcomes import APPLIED, ID_TAKEN, NOT_FOUND, UNCHANGED, Outcome
 from tests.support.ratings import average, histogram
-
-Json = dict[str, Any]
 
 STATUS_AFTER = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
 CLOSED_STORE = "chaos-closed"
@@ -72,34 +73,17 @@ class Feedback:
         return self.reply, votes.count(True), votes.count(False), self.reports
 
 
-@dataclass
-class Order:
-    """An order: quantities by order line, and its newest event."""
+class Decision(NamedTuple):
+    """A decision on a review: expected status and text hash (None: any), and the id of its command if it has one."""
 
-    lines: Mapping[str, int]
-    newest: Json
-
-
-@dataclass
-class Return:
-    """A return: its order, quantities by order line, status and resolution."""
-
-    order: str
-    lines: Mapping[str, int]
-    status: str = "New"
-    resolution: str | None = None
-
-    def state(self) -> tuple[list[tuple[str, int]], str, str | None]:
-        """The fields that decide whether an update changes the return."""
-        return list(self.lines.items()), self.status, self.resolution
-
-    def reserved(self) -> Mapping[str, int]:
-        """Quantities by order line that no other return can have; none if the return is canceled."""
-        return {} if self.status == "Canceled" else self.lines
+    action: str
+    expected: str | None = None
+    text: str | None = None
+    command: str | None = None
 
 
 @dataclass
-class Model:
+class Model(OrdersAndReturns):
     """The expected state. Methods that apply a command return the outcome that the API must report."""
 
     reviews: dict[str, Review] = field(default_factory=dict)
@@ -120,29 +104,12 @@ class Model:
     """Expected fields of each imported review, by their names in the API's list."""
     settled: set[str] = field(default_factory=set)
     """Ids of imported reviews on which this service has decided: a restored past no longer changes them."""
-    early_moderation: dict[str, list[tuple[str, str | None, str | None]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
-    """Decisions on reviews that aren't submitted yet, by review id: action, expected status, text hash."""
-    applied: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Number of times that an action changed a review's status or a return, by id and action."""
+    early_moderation: dict[str, list[Decision]] = field(default_factory=lambda: defaultdict(list))
+    """Decisions on reviews that aren't submitted yet, by review id."""
     closings: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Number of decisions that left the status of a review and closed its reports, by id and action."""
     feedback: dict[str, Feedback] = field(default_factory=dict)
     """Feedback by review id."""
-    orders: dict[str, Order] = field(default_factory=dict)
-    returns: dict[str, Return] = field(default_factory=dict)
-    return_requests: dict[str, Json] = field(default_factory=dict)
-    """The requests that created returns, by return id; those of deleted returns are kept."""
-    deleted_returns: set[str] = field(default_factory=set)
-    return_ids: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """Ids of existing returns by order id, in the order of their creation."""
-    early_returns: dict[str, list[tuple[str, str, Json]]] = field(default_factory=lambda: defaultdict(list))
-    """Commands on returns of unknown orders, by order id: action, return id, body."""
-    waiting_returns: dict[str, str] = field(default_factory=dict)
-    """Id of the order that a return waits for, by return id."""
-    rushes: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
-    """Orders with competing returns: the ordered quantity, and the ids of the returns of one piece each."""
     mails: Counter[str] = field(default_factory=Counter)
     """Expected number of mails by customer."""
     images: dict[str, str | None] = field(default_factory=dict)
@@ -160,8 +127,9 @@ class Model:
     """Full topic name and partition of bad records that Kafka didn't acknowledge: each may exist, at an unknown
     offset."""
 
-    def submit(self, id: str, body: Json) -> str:
-        """Submit a review and apply the decisions that came before it. Only the first submission of an id counts."""
+    def submit(self, id: str, body: Json, command: str | None = None) -> str:
+        """Submit a review and apply the decisions that came before it. Only the first submission of an id counts.
+        `command`: the id of its command, if it has one."""
         if id in self.reviews or id in self.refused:
             return "unchanged"
         if body.get("storeId") == CLOSED_STORE:
@@ -171,14 +139,18 @@ class Model:
         review = Review(*place, body["rating"], body.get("title"), author=body.get("userId"))
         review.author_name, review.text = body.get("userName"), body["review"]
         self.reviews[id] = review
-        for action, expected, text in self.early_moderation.pop(id, ()):
-            self.moderate(action, id, expected, text)
+        self.outcomes.expect(command, id, APPLIED)
+        for decision in self.early_moderation.pop(id, ()):
+            self.moderate(decision.action, id, decision.expected, decision.text, decision.command)
         return "applied"
 
-    def edit(self, id: str, body: Json, *, is_reset: bool) -> str:
+    def edit(self, id: str, body: Json, *, is_reset: bool, command: str | None = None) -> str:
         """Replace title and author's name of a review, also rating and text unless the edit omits them, and set its
         status to New if `is_reset`."""
         review = self.reviews[id]
+        if command:
+            self.outcomes.expect(command, id, APPLIED)
+            self.outcomes.if_gone[command, id] = ID_TAKEN
         if review.status is None:
             return "refused"
         review.rating, review.text = body.get("rating", review.rating), body.get("review", review.text)
@@ -197,23 +169,33 @@ class Model:
         deleted."""
         return id in self.rivals or (id in self.reviews and self.reviews[id].status is None)
 
-    def moderate(self, action: str, id: str, expected: str | None = None, text: str | None = None) -> str:
+    def moderate(
+        self, action: str, id: str, expected: str | None = None, text: str | None = None, command: str | None = None
+    ) -> str:
         """Moderate a review if it has the expected status and text hash (None: any). If it isn't submitted yet, keep
-        the decision until it is."""
+        the decision until it is. `command`: the id of its command, if it has one."""
         review = self.reviews.get(id)
-        if review is None:
-            if id not in self.refused:
-                self.early_moderation[id].append((action, expected, text))
+        if review is None and id not in self.refused:
+            self.early_moderation[id].append(Decision(action, expected, text, command))
+            self.outcomes.wait(command, id)
             return "not-found"
-        if review.status is None:
-            return "not-found"
-        if expected not in (None, review.status) or text not in (None, review.text_hash):
-            return "refused"
-        before, review.status = review.status, STATUS_AFTER.get(action)
-        return "unchanged" if review.status == before else self._applied(id, action)
+        if review is None or review.status is None:
+            outcome = NOT_FOUND
+        elif expected not in (None, review.status):
+            outcome = Outcome("refused", "status-changed")
+        elif text not in (None, review.text_hash):
+            outcome = Outcome("refused", "text-changed")
+        else:
+            before, review.status = review.status, STATUS_AFTER.get(action)
+            outcome = UNCHANGED if review.status == before else APPLIED
+        if outcome == APPLIED:
+            self.applied[id, action] += 1
+        self.outcomes.expect(command, id, outcome)
+        return outcome.outcome
 
-    def close_reports(self, action: str, id: str) -> None:
+    def close_reports(self, action: str, id: str, command: str | None = None) -> None:
         """Close the reports about a review by a decision that leaves its status."""
+        self.outcomes.expect(command, id, UNCHANGED)
         self.closings[id, action] += self.feedback[id].reports > 0
         self.feedback[id].reports = 0
 
@@ -223,11 +205,14 @@ class Model:
 
     def restore(self, id: str, command: Json) -> str:
         """Give an imported review its past, unless it has a newer one or this service has decided on it."""
-        review, restored = self.reviews[id], command["restored"]
+        review, restored, command_id = self.reviews[id], command["restored"], command["commandId"]
         if review.status is None:
+            self.outcomes.expect(command_id, id, NOT_FOUND)
             return "not-found"
         if id in self.settled or restored["modifiedDate"] <= self.pasts[id].get("modifiedDate", ""):
+            self.outcomes.expect(command_id, id, UNCHANGED)
             return "unchanged"
+        is_first = "modifiedDate" not in self.pasts[id]
         before, review.status = review.status, restored["status"]
         review.is_verified_by_import |= restored["verifiedPurchase"]
         decision = {"moderator": command["moderator"], "moderationReason": command["reason"]}
@@ -235,11 +220,16 @@ class Model:
         past = {name: restored[name] for name in ("modifiedDate", "source", "language")}
         flags = {} if restored["flags"] is None else {"flags": restored["flags"]}
         self.pasts[id] |= {**decision, **past, **flags}
-        return "unchanged" if review.status == before else "applied"
+        outcome = UNCHANGED if review.status == before else APPLIED
+        self.outcomes.expect(command_id, id, outcome)
+        if is_first:
+            # The rules of its store may have approved it before.
+            self.outcomes.either[command_id, id] = APPLIED if outcome == UNCHANGED else UNCHANGED
+        return outcome.outcome
 
-    def moderate_imported(self, action: str, id: str, moderator: str) -> str:
+    def moderate_imported(self, action: str, id: str, moderator: str, command: str) -> str:
         """Moderate an imported review. If that changes it, its past can no longer be restored."""
-        outcome = self.moderate(action, id)
+        outcome = self.moderate(action, id, command=command)
         if outcome == "applied":
             self.settled.add(id)
             self.pasts[id].pop("modifiedDate", None)
@@ -248,94 +238,9 @@ class Model:
             self.pasts.pop(id, None)
         return outcome
 
-    def apply_order_event(self, event: Json) -> None:
-        """Apply an order event. The newest one counts, in any order of arrival, with any number of repeats.
-
-        The first event of an order also runs the commands on returns that waited for it, in their order.
-        """
-        known = self.orders.get(event["id"])
-        if known is None:
-            self.orders[event["id"]] = Order({item["id"]: item["quantity"] for item in event["items"]}, event)
-            for action, id, wanted in self.early_returns.pop(event["id"], ()):
-                self.waiting_returns.pop(id, None)
-                match action:
-                    case "create":
-                        self.create_return(id, wanted)
-                    case "update":
-                        self.change_return(id, wanted)
-                    case "delete":
-                        self.delete_return(id)
-        elif event["modifiedDate"] > known.newest["modifiedDate"]:
-            known.newest = event
-
-    def create_return(self, id: str, wanted: Json) -> str:
-        """Create a return if its order has enough left. If the order is unknown, keep the command until it is known."""
-        if id in self.deleted_returns:
-            return "refused"
-        if id in self.returns:
-            return "unchanged" if wanted == self.return_requests[id] else "refused"
-        order_id = wanted["orderId"]
-        if order_id not in self.orders:
-            self.early_returns[order_id].append(("create", id, wanted))
-            self.waiting_returns[id] = order_id
-            return "not-found"
-        lines = quantities(wanted["lineItems"])
-        available = self.available(order_id)
-        if any(quantity > available.get(line, 0) for line, quantity in lines.items()):
-            return "refused"
-        self.returns[id] = Return(order_id, lines, wanted.get("status", "New"), wanted.get("resolution"))
-        self.return_requests[id] = wanted
-        self.return_ids[order_id].append(id)
-        return self._applied(id, "create")
-
-    def change_return(self, id: str, changes: Json) -> str:
-        """Change a return if its order has enough left. If the return still waits for its order, keep the command
-        behind it."""
-        if id in self.waiting_returns:
-            self.early_returns[self.waiting_returns[id]].append(("update", id, changes))
-            return "not-found"
-        known = self.returns.get(id)
-        if known is None:
-            return "refused"
-        lines = quantities(changes["lineItems"]) if "lineItems" in changes else known.lines
-        wanted = Return(
-            known.order, lines, changes.get("status", known.status), changes.get("resolution", known.resolution)
-        )
-        available, own = self.available(known.order), known.reserved()
-        if any(quantity > available.get(line, 0) + own.get(line, 0) for line, quantity in wanted.reserved().items()):
-            return "refused"
-        ordered = self.orders[known.order].lines
-        if any(quantity > max(ordered.get(line, 0), known.lines.get(line, 0)) for line, quantity in lines.items()):
-            return "refused"
-        self.returns[id] = wanted
-        return "unchanged" if wanted.state() == known.state() else self._applied(id, "update")
-
-    def delete_return(self, id: str) -> str:
-        """Delete a return for good. If it still waits for its order, keep the command behind it."""
-        if id in self.waiting_returns:
-            self.early_returns[self.waiting_returns[id]].append(("delete", id, {"id": id}))
-            return "not-found"
-        known = self.returns.pop(id, None)
-        if known is None:
-            return "not-found"
-        self.return_ids[known.order].remove(id)
-        self.deleted_returns.add(id)
-        return self._applied(id, "delete")
-
-    def rushed(self) -> Iterator[str]:
-        """Ids of the competing returns."""
-        return (id for _, ids in self.rushes.values() for id in ids)
-
     def images_of(self, review_id: str) -> list[str]:
         """Ids of the images of a review."""
         return [id for id, holder in self.images.items() if holder == review_id]
-
-    def available(self, order_id: str) -> dict[str, int]:
-        """Quantities of an order that can still be returned, by order line."""
-        left = Counter(self.orders[order_id].lines)
-        for id in self.return_ids[order_id]:
-            left.subtract(self.returns[id].reserved())
-        return dict(left)
 
     def ratings(self) -> dict[tuple[str, str | None], tuple[int, float, dict[str, int]]]:
         """Count, average and histogram of the approved reviews, by object and store. The average has two decimals,
@@ -363,11 +268,3 @@ class Model:
     def living(self) -> Iterator[tuple[str, Review]]:
         """The reviews that are in the list."""
         return ((id, review) for id, review in self.reviews.items() if review.status is not None)
-
-
-def quantities(line_items: Sequence[Json]) -> dict[str, int]:
-    """Quantities by order line."""
-    taken: Counter[str] = Counter()
-    for item in line_items:
-        taken[item["orderLineItemId"]] += item["quantity"]
-    return dict(taken)

@@ -67,7 +67,8 @@ class Shopper(Actor):
         id = review["id"]
         if self.rng.random() < 0.5:
             await self.publish("review-submissions", id, review)
+            self.world.model.submit(id, review)
         else:
-            await self.world.http.send("POST", REVIEWS, [review], key=self.new_id("key"))
-        self.world.model.submit(id, review)
+            answer = await self.world.http.send("POST", REVIEWS, [review], key=self.new_id("key"))
+            self.world.model.submit(id, review, answer.command)
         self.world.ledger.acknowledge("submitted by a shopper", id)

@@ -60,9 +60,9 @@ class Mover(Actor):
     async def decide(self) -> None:
         """Make a decision here, which no later past undoes."""
         id, action = self.rng.choice(self.own_ids), self.rng.choice(("approve", "reject", "reset", "delete"))
-        command = {"action": action, "ids": [id], "moderator": self.name, "commandId": self.new_id("command")}
+        command: Json = {"action": action, "ids": [id], "moderator": self.name, "commandId": self.new_id("command")}
         await self.publish("moderation-commands", id, command)
-        outcome = self.world.model.moderate_imported(action, id, self.name)
+        outcome = self.world.model.moderate_imported(action, id, self.name, command["commandId"])
         self.world.ledger.acknowledge(f"{action} by Kafka: {outcome}", id)
         if action == "delete":
             self.own_ids.remove(id)

@@ -176,11 +176,11 @@ class Critic(Actor):
     async def moderate(self, action: str, ids: Sequence[str]) -> None:
         key = self.new_id("key")
         if action == "delete":
-            await self.world.http.wait_for("DELETE", REVIEWS, {"ids": ids}, key=key)
+            answer = await self.world.http.wait_for("DELETE", REVIEWS, {"ids": ids}, key=key)
         else:
-            await self.world.http.wait_for("POST", f"{REVIEWS}/{action}", ids, key=key)
+            answer = await self.world.http.wait_for("POST", f"{REVIEWS}/{action}", ids, key=key)
         for id in ids:
-            self.world.model.moderate(action, id)
+            self.world.model.moderate(action, id, command=answer.command)
             if action == "delete":
                 del self.world.model.flags[id]
         self.world.ledger.acknowledge(f"{action} by HTTP", *ids)

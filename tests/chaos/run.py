@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,17 +9,18 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from tests.chaos.checker import Checker, Difference, describe
+from tests.chaos.check_repeats import changed_since, rows
+from tests.chaos.checker import Checker
 from tests.chaos.clients import Http, Ledger, NeverAppliedError, NotAcknowledgedError, clients
 from tests.chaos.cluster import Cluster, running_cluster
 from tests.chaos.decisions import Decider
-from tests.chaos.faults import FAULTS, Fault, Stage, end_reminders
+from tests.chaos.difference import Difference, describe
+from tests.chaos.faults import Stage, end_reminders
 from tests.chaos.feedback import Audience
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
 from tests.chaos.growth import GROWTHS, obstacle_to_growth
 from tests.chaos.images import Photographer
-from tests.chaos.index_changes import INDEX_CHANGES
 from tests.chaos.model import (
     CLOSED_STORE,
     IMPORT_STORE,
@@ -28,9 +28,10 @@ from tests.chaos.model import (
     OPEN_STORE,
     RULED_STORE,
     STATUS_AFTER,
-    Json,
     Model,
 )
+from tests.chaos.outcomes import APPLIED
+from tests.chaos.plan import KINDS, ROLLING, Plan, Result
 from tests.chaos.purchases import Shopper
 from tests.chaos.ratings_watch import INTERVAL_S as INTERVAL_OF_RATINGS_S
 from tests.chaos.ratings_watch import RatingsWatch
@@ -41,10 +42,6 @@ from tests.chaos.upgrades import UPGRADES, migrate, upgrade
 from tests.chaos.versions import NoVersionBeforeError, Version, version_before
 from tests.support.targeting import found_in
 
-KINDS: dict[str, Fault] = {**FAULTS, **INDEX_CHANGES, **UPGRADES, **GROWTHS}
-"""All faults by name."""
-ROLLING = ("rolling-restart", "settings-changed", *UPGRADES, *GROWTHS)
-"""Faults that restart all processes one by one, beside which another fault may happen."""
 WORK: Mapping[type[Actor], Sequence[str]] = {
     Reviewer: ("submitted", "edited", *STATUS_AFTER, "delete", "moderated", "race", "wanted", "poison"),
     Importer: ("submitted", "edited", *STATUS_AFTER),
@@ -67,89 +64,6 @@ MOST_LAG = 4_000
 
 OPEN_SETTINGS = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
 """Store settings that let everyone submit reviews."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The size of a run.
-
-    It ends after this many faults and acknowledged commands, or after this many seconds.
-    """
-
-    seed: int
-    faults: int
-    commands: int
-    seconds: float
-    reviewers: int
-    importers: int
-    buyers: int
-    audiences: int
-    deciders: int
-    processes: Sequence[str]
-    batch: int = 60
-    """Maximum number of reviews in one message."""
-    before: str | None = None
-    """Revision or folder of the version that processes start with if they are upgraded."""
-    kinds: Sequence[str] = tuple(KINDS)
-    between_s: tuple[float, float] = (0.5, 3.0)
-    pause_s: float = 0.02
-    waits_for_recovery: bool = True
-
-    @property
-    def upgrades(self) -> bool:
-        """True if processes change their version."""
-        return self.faults > 0 and any(kind in UPGRADES for kind in self.kinds)
-
-
-@dataclass
-class Result:
-    """The outcome of a run."""
-
-    seed: int
-    before: str | None = None
-    seconds: float = 0.0
-    acknowledged: int = 0
-    commands_by_kind: dict[str, int] = field(default_factory=dict)
-    unknown: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    skipped: dict[str, str] = field(default_factory=dict)
-    differences: Counter[str] = field(default_factory=Counter)
-    """Number of differences by kind: "lost", "duplicated", "wrong", "relayed"."""
-    recovery: dict[str, float] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-    undone: list[str] = field(default_factory=list)
-    """Planned work that the run didn't do."""
-    soak: Json = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def is_right(self) -> bool:
-        """True if no difference or failure has been found so far."""
-        return not (self.differences or self.failures)
-
-    @property
-    def is_good(self) -> bool:
-        """True if the run did all planned work and found no difference or failure."""
-        return self.is_right and not self.undone
-
-    def document(self) -> Json:
-        """The JSON form. `recoverySeconds` is the longest time until commands were applied again, by kind of fault."""
-        return {
-            "seed": self.seed,
-            "before": self.before,
-            "seconds": round(self.seconds),
-            "acknowledged": self.acknowledged,
-            "deeds": self.commands_by_kind,
-            "faults": dict(sorted(self.faults.items())),
-            **{kind: self.differences[kind] for kind in ("lost", "duplicated", "wrong", "relayed")},
-            "unknownOutcomes": self.unknown,
-            "skipped": self.skipped,
-            "recoverySeconds": {kind: round(seconds, 1) for kind, seconds in sorted(self.recovery.items())},
-            "objects": self.counts,
-            "soak": self.soak,
-            "failures": self.failures,
-            "undone": self.undone,
-        }
 
 
 async def run_chaos(plan: Plan, folder: Path, report: Callable[[str], None]) -> Result:
@@ -215,7 +129,7 @@ class Run:
 
     async def execute(self) -> None:
         """Run load and faults, then compare; redeliver everything and compare again."""
-        await set_up_stores(self.world.http)
+        await set_up_stores(self.world.http, self.world.model)
         watching = [asyncio.create_task(each) for each in (self.watch(), self.measure())]
         under_load = asyncio.create_task(self.ratings.run(self.fleet.service))
         watching.append(under_load)
@@ -249,14 +163,14 @@ class Run:
         if not self.result.failures:
             try:
                 await self.compare(stage)
-                before = await self.checker.rows() if self.result.is_right else None
+                before = await rows(self.world.http) if self.result.is_right else None
                 # Not before the comparison: a redelivery could repair a loss.
                 await self.wait_for([asyncio.create_task(actor.redeliver_all()) for actor in actors])
                 if before is not None and self.result.is_right:
                     await self.compare(stage)
                     # The version before may have defects that this one hasn't.
                     if self.fleet.is_this_version:
-                        self.add_differences(await self.checker.changed_since(before))
+                        self.add_differences(await changed_since(self.world.http, before))
                 if not self.fleet.is_this_version:
                     await upgrade(stage)
                     await self.compare(stage)
@@ -394,14 +308,14 @@ class Run:
             "POST", "/api/customerReviews", [review], key=f"{self.world.series}-probe{number}"
         )
         (id,) = answer.body["ids"]
-        self.world.model.submit(id, review)
-        await self.world.http.wait_for("POST", "/api/customerReviews/approve", [id], key=f"{id}-approved")
-        self.world.model.moderate("approve", id)
+        self.world.model.submit(id, review, answer.command)
+        answer = await self.world.http.wait_for("POST", "/api/customerReviews/approve", [id], key=f"{id}-approved")
+        self.world.model.moderate("approve", id, command=answer.command)
         self.world.ledger.acknowledge("probe", id, id)
 
     @property
     def checker(self) -> Checker:
-        return Checker(self.world.http, self.fleet, self.world.model, self.world.series)
+        return Checker(self.world.http, self.fleet, self.world.model)
 
     def add_differences(self, differences: Sequence[Difference]) -> None:
         """Count differences, and report the first ones."""
@@ -435,7 +349,7 @@ def order_version_changes(bag: list[str]) -> list[str]:
     return [next(changes) if kind in UPGRADES else kind for kind in bag]
 
 
-async def set_up_stores(http: Http) -> None:
+async def set_up_stores(http: Http, model: Model) -> None:
     """Register the stores and enable reminders."""
     reminder: dict[str, Any] = {
         **{"enabled": True, "cron": "* * * * *", "daysInStatus": 10, "maxEmailsPerCustomer": 2},
@@ -451,3 +365,4 @@ async def set_up_stores(http: Http) -> None:
     ):
         answer = await http.wait_for("PUT", path, body, key=path)
         assert answer.status == 200, answer
+        model.outcomes.expect(answer.command, answer.body["ids"][0], APPLIED)

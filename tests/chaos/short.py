@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from devservers.errors import MissingPartError
-from tests.chaos.run import Plan, Result, run_chaos
+from tests.chaos.plan import Plan, Result
+from tests.chaos.run import run_chaos
 
 
 def seed() -> int:

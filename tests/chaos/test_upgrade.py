@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.run import Plan
+from tests.chaos.plan import Plan
 from tests.chaos.short import good_result, seed
 from tests.chaos.upgrades import UPGRADES
 

@@ -11,30 +11,25 @@ import httpx
 import pytest
 
 from tests.chaos import clients
-from tests.chaos.checker import Checker, changed_fields
+from tests.chaos.check_dead_letters import allowed_codes
+from tests.chaos.check_events import wrong_lifecycles, wrong_rating_events, wrong_refusals
+from tests.chaos.check_repeats import changed_fields
 from tests.chaos.clients import Http, Ledger, NotAcknowledgedError
-from tests.chaos.exactly_once import announced, wrong_entries
-from tests.chaos.fleet import Fleet
+from tests.chaos.exactly_once import announced, wrong_entries, wrong_events
 from tests.chaos.generator import World
 from tests.chaos.model import CLOSED_STORE, RULED_STORE, Feedback, Json, Model
+from tests.chaos.plan import Plan, Result
 from tests.chaos.purchases import Shopper
 from tests.chaos.ratings_watch import INTERVAL_S
-from tests.chaos.run import ENOUGH_TURNS, MANY_LOOKS, WORK, Plan, Result, Run
-from tests.chaos.versions import Version
-from tests.support.service import Service
+from tests.chaos.run import ENOUGH_TURNS, MANY_LOOKS, WORK, Run
 
 BODY: Json = {"EntityId": "camera", "review": "Sharp.", "rating": 4}
 SECOND, CLOSED, TAKEN = "duplicate-review", "reviews-disabled", "id-taken"
 
 
-def checker(model: Model, before: Version | None = None) -> Checker:
-    """A checker without a service."""
-    return Checker(cast(Http, None), Fleet(cast(Service, None), before=before), model, "s1")
-
-
 def refusals(model: Model, reported: Iterable[tuple[str, str]], winners: Iterable[str] = ()) -> set[tuple[str, str]]:
     events = [{"reviewId": id, "code": code} for id, code in reported]
-    return {(each.kind, each.id) for each in checker(model).compare_refusal_events(events, set(winners))}
+    return {(each.kind, each.id) for each in wrong_refusals(model, events, set(winners))}
 
 
 def test_only_losers_of_a_race_are_refused() -> None:
@@ -71,7 +66,7 @@ def test_missing_and_extra_lifecycle_events_are_found() -> None:
 
     def found(published: dict[str, list[Json]]) -> list[tuple[str, str]]:
         full = {name: published.get(name, []) for name in kinds}
-        return [(each.kind, each.id) for each in checker(model).compare_lifecycle_events(full, {"winner"})]
+        return [(each.kind, each.id) for each in wrong_lifecycles(model, full, {"winner"})]
 
     kinds = list(published)
     assert found(published) == []
@@ -84,7 +79,7 @@ def test_missing_and_extra_lifecycle_events_are_found() -> None:
 
 
 def miscounts(model: Model, found: Iterable[tuple[str, str]], winners: Iterable[str] = ()) -> set[tuple[str, str]]:
-    counted = checker(model).count_events(Counter(found), set(winners))
+    counted = wrong_events(model, Counter(found), set(winners), is_mixed=False)
     return {(each.kind, each.id) for each in counted}
 
 
@@ -142,15 +137,14 @@ def test_rating_events_need_a_revision_except_from_the_previous_version() -> Non
     (((entity, store), (count, average, histogram)),) = model.ratings().items()
     event: Json = {"entityId": entity, "storeId": store, "reviewCount": count, "average": average}
     event["histogram"] = histogram
-    before = cast(Version, object())
-    for version, events, expected in (
-        (None, [{**event, "revision": 1}], 0),
-        (None, [event], 1),
-        (before, [event], 0),
-        (None, [{**event, "revision": 2}, {**event, "reviewCount": 0, "revision": 3}], 1),
-        (before, [{**event, "reviewCount": 0}], 1),
+    for is_mixed, events, expected in (
+        (False, [{**event, "revision": 1}], 0),
+        (False, [event], 1),
+        (True, [event], 0),
+        (False, [{**event, "revision": 2}, {**event, "reviewCount": 0, "revision": 3}], 1),
+        (True, [{**event, "reviewCount": 0}], 1),
     ):
-        assert len(checker(model, version).compare_rating_events(events)) == expected, events
+        assert len(wrong_rating_events(model, events, is_mixed=is_mixed)) == expected, events
 
 
 @pytest.mark.parametrize(
@@ -168,7 +162,7 @@ def test_allowed_dead_letter_codes(value: str, place: tuple[str, int, int], code
     model = Model(unreadable={("t", 0, 7): "gzip-bomb", ("t", 0, 8): "unknown-codec"}, unacknowledged={("t", 1)})
     model.poison["poison"] += 1
     model.submit("r", BODY)
-    assert list(checker(model).allowed_codes(value, "r", place)) == codes
+    assert list(allowed_codes(model, value, "r", place)) == codes
 
 
 def test_missing_work_of_a_run_is_listed() -> None:
