@@ -19,8 +19,10 @@ async def wrong_returns(http: Http, model: Model) -> list[Difference]:
     """
     found: list[Difference] = []
     shown = {row["id"]: row async for row in pages(http, f"{RETURNS}/search")}
-    numbers = Counter(row["number"] for row in shown.values())
-    found += [Difference("wrong", n, f"{c} returns have the number {n}") for n, c in numbers.items() if c > 1]
+    numbers = Counter((row["order"]["storeId"], row["number"]) for row in shown.values())
+    found += [
+        Difference("wrong", n[1], f"{c} returns of a store have the number {n}") for n, c in numbers.items() if c > 1
+    ]
     rushed: dict[str, list[str]] = defaultdict(list)
     for order, (_, ids) in model.rushes.items():
         rushed[order] = [id for id in ids if shown.pop(id, None)]

@@ -473,19 +473,28 @@ class Buyer(Actor):
         if not self.customer or rng.random() < 0.4:
             self.customer = self.new_id("customer")
         is_complete, has_address = rng.random() < 0.5, rng.random() < 0.9
+        store = rng.choice([None, OPEN_STORE, OPEN_STORE, CLOSED_STORE])
         statuses = ["New", "Processing", COMPLETE if is_complete else "Cancelled"][: rng.randint(2, 3)]
-        if statuses[-1] == COMPLETE and has_address:
+        # A closed store asks nobody for a review.
+        if statuses[-1] == COMPLETE and has_address and store != CLOSED_STORE:
             self.world.model.mails[self.customer] = MAX_MAILS
         events = [
             {
                 "id": id,
                 "number": f"CO-{id}",
+                "storeId": store,
                 "status": status,
                 "customerId": self.customer,
                 "customerEmail": f"{self.customer}@example.com" if has_address else None,
                 "modifiedDate": (SHOP_OPENED + timedelta(minutes=minute)).isoformat(),
                 "items": [
-                    {"id": line, "productId": f"{id}-{line}", "quantity": q, "price": 9.5}
+                    {
+                        "id": line,
+                        "productId": f"{id}-{line}",
+                        "name": f"Lens {line} of {id}",
+                        "quantity": q,
+                        "price": 9.5,
+                    }
                     for line, q in quantities.items()
                 ],
                 "note": f"{self.name} says {minute}",

@@ -263,7 +263,8 @@ class Model(OrdersAndReturns):
     def counts(self) -> dict[str, int]:
         """Number of objects of each kind."""
         kinds = ("reviews", "races", "orders", "returns", "rushes", "mails", "images", "pasts", "poison", "unreadable")
-        return {"customers" if kind == "mails" else kind: len(getattr(self, kind)) for kind in kinds}
+        counts = {"customers" if kind == "mails" else kind: len(getattr(self, kind)) for kind in kinds}
+        return counts | {"outcomes": len(self.outcomes.expected)}
 
     def living(self) -> Iterator[tuple[str, Review]]:
         """The reviews that are in the list."""
