@@ -5,7 +5,7 @@ import asyncio
 import itertools
 import json
 import threading
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,6 +21,10 @@ TIMEOUT_S = 400.0
 
 METADATA_REFRESH_S = 5.0
 """Seconds between two metadata refreshes of upstream systems, which look for new partitions."""
+
+FIRST_REMEMBERED = 100
+REMEMBERED = 200
+"""Number of acknowledged HTTP commands that are kept to be repeated: the first ones, and the last ones."""
 
 HISTORY_LENGTH = 60
 """Maximum number of entries kept per object."""
@@ -76,6 +80,18 @@ class Answer(NamedTuple):
         return id
 
 
+class Sent(NamedTuple):
+    """An acknowledged command with an idempotency key, and what it was acknowledged with: its id and those of its
+    items."""
+
+    method: str
+    path: str
+    body: Any
+    key: str
+    command: str
+    ids: Sequence[str]
+
+
 @dataclass
 class Http:
     """A client of all facades, which tries the next one after a failure."""
@@ -83,14 +99,25 @@ class Http:
     facades: Sequence[str]
     ledger: Ledger
     client: httpx.AsyncClient
+    first_sent: list[Sent] = field(default_factory=list)
+    """The first acknowledged commands with keys, at most `FIRST_REMEMBERED`."""
+    sent: deque[Sent] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    """The last ones."""
     _turn: "itertools.count[int]" = field(default_factory=itertools.count)
 
     async def send(
-        self, method: str, path: str, body: Any = None, *, key: str | None = None, wait: int | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        key: str | None = None,
+        wait: int | None = None,
+        is_remembered: bool = True,
     ) -> Answer:
         """Send a request until it has a final response: neither 503 nor a connection error. Bytes are sent unchanged.
 
-        Raises NotAcknowledgedError after `TIMEOUT_S`.
+        It is remembered if it has a key and is acknowledged. Raises NotAcknowledgedError after `TIMEOUT_S`.
         """
         headers = {"Content-Type": "application/octet-stream" if isinstance(body, bytes) else "application/json"}
         headers |= {"Idempotency-Key": key} if key else {}
@@ -107,7 +134,10 @@ class Http:
             else:
                 self.ledger.statuses[response.status_code] += 1
                 if response.status_code < 500:
-                    return Answer(response.status_code, response.json(), attempts)
+                    answer = Answer(response.status_code, response.json(), attempts)
+                    if key and is_remembered and answer.status in (200, 202, 409) and answer.command:
+                        self._remember(Sent(method, path, body, key, answer.command, answer.body["ids"]))
+                    return answer
                 problem = response.text
                 if response.status_code != 503 or "retry-after" not in response.headers:
                     self.ledger.report_unexpected(f"{method} {path} answered {response.status_code}: {problem}")
@@ -116,6 +146,22 @@ class Http:
                 raise NotAcknowledgedError(f"{method} {path}: {problem}")
             await asyncio.sleep(0.2)  # retry delay
         raise AssertionError("unreachable: the loop ends with a response or an exception")
+
+    def _remember(self, sent: Sent) -> None:
+        if any(each.key == sent.key for each in self.remembered()):
+            return
+        if len(self.first_sent) < FIRST_REMEMBERED:
+            self.first_sent.append(sent)
+        else:
+            self.sent.append(sent)
+
+    def remembered(self) -> list[Sent]:
+        """The first and the last acknowledged commands with keys."""
+        return [*self.first_sent, *self.sent]
+
+    async def repeat(self, sent: Sent, *, wait: int | None = None) -> Answer:
+        """Send a command again with its key."""
+        return await self.send(sent.method, sent.path, sent.body, key=sent.key, wait=wait, is_remembered=False)
 
     async def has(self, path: str) -> bool:
         """True if a GET of the path returns 200, False if it returns 404. Raises NotAcknowledgedError after `TIMEOUT_S`
@@ -170,15 +216,20 @@ class Upstream:
         self._polling = threading.Thread(target=self._poll, daemon=True)
         self._polling.start()
 
-    async def publish(self, topic: str, key: str, *values: Json | Sequence[Json] | bytes) -> None:
-        """Publish values with one key. Returns once Kafka has acknowledged all; raises NotAcknowledgedError."""
-        await asyncio.gather(*[self._send(topic, key, value) for value in values])
+    async def publish(
+        self, topic: str, key: str, *values: Json | Sequence[Json] | bytes, event_id: str | None = None
+    ) -> None:
+        """Publish values with one key, and the id of a CloudEvent if given. Returns once Kafka has acknowledged all;
+        raises NotAcknowledgedError."""
+        await asyncio.gather(*[self._send(topic, key, value, event_id) for value in values])
 
     async def publish_each(self, topic: str, values: Mapping[str, Json]) -> None:
         """Publish values by their keys, all at once, otherwise like `publish`."""
         await asyncio.gather(*[self._send(topic, key, value) for key, value in values.items()])
 
-    def _send(self, topic: str, key: str, value: Json | Sequence[Json] | bytes) -> asyncio.Future[None]:
+    def _send(
+        self, topic: str, key: str, value: Json | Sequence[Json] | bytes, event_id: str | None = None
+    ) -> asyncio.Future[None]:
         done: asyncio.Future[None] = self._loop.create_future()
 
         def delivered(error: KafkaError | None, _: Message) -> None:
@@ -193,7 +244,10 @@ class Upstream:
                 done.set_exception(NotAcknowledgedError(f"{topic}: {error}"))
 
         content = value if isinstance(value, bytes) else json.dumps(value).encode()
-        self._producer.produce(self._prefix + topic, content, key, on_delivery=delivered)
+        headers: dict[str, str | bytes | None] = {}
+        if event_id:
+            headers = {"ce_specversion": "1.0", "ce_id": event_id, "ce_source": "/chaos"}
+        self._producer.produce(self._prefix + topic, content, key, on_delivery=delivered, headers=headers)
         return done
 
     def _poll(self) -> None:

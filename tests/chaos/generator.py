@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.places import partition_at
 from tests.chaos.clients import TIMEOUT_S, Answer, Http, Ledger, NotAcknowledgedError, Upstream
@@ -35,6 +35,15 @@ REMEMBERED = 300
 """Number of recent messages that an actor keeps for redelivery."""
 TextHashes = Mapping[str, str]
 """Text hashes by review id."""
+
+
+class Published(NamedTuple):
+    """A message that may be redelivered. `event_id`: the id of its CloudEvent, if it has one."""
+
+    topic: str
+    key: str
+    value: Json | Sequence[Json]
+    event_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ class Actor(ABC):
         self.world, self.name = world, f"{world.series}-{name}"
         self.rng = random.Random(f"{seed}/{name}")
         self.count = self.turns = 0
-        self.redeliverable: deque[tuple[str, str, Json | Sequence[Json]]] = deque(maxlen=REMEMBERED)
+        self.redeliverable: deque[Published] = deque(maxlen=REMEMBERED)
 
     @abstractmethod
     def actions(self) -> Sequence[tuple[Callable[[], Awaitable[None]], int]]:
@@ -109,21 +118,21 @@ class Actor(ABC):
         digits = hashlib.sha256(id.encode()).hexdigest()
         return f"{digits[:8]}-{digits[8:12]}-8{digits[12:15]}-8{digits[15:18]}-{digits[18:30]}"
 
-    async def publish(self, topic: str, key: str, value: Json | Sequence[Json]) -> None:
-        """Publish a message that may be redelivered later."""
-        await self.world.upstream.publish(topic, key, value)
-        self.redeliverable.append((topic, key, value))
+    async def publish(self, topic: str, key: str, value: Json | Sequence[Json], *, event_id: str | None = None) -> None:
+        """Publish a message that may be redelivered later, then with the same id of its CloudEvent."""
+        await self.world.upstream.publish(topic, key, value, event_id=event_id)
+        self.redeliverable.append(Published(topic, key, value, event_id))
 
     async def redeliver_some(self) -> None:
         await self.redeliver(
             self.rng.sample(list(self.redeliverable), min(len(self.redeliverable), self.rng.randint(1, 10)))
         )
 
-    async def redeliver(self, messages: list[tuple[str, str, Json | Sequence[Json]]]) -> None:
+    async def redeliver(self, messages: list[Published]) -> None:
         """Redeliver messages in random order: they must have no effect."""
         self.rng.shuffle(messages)
-        for topic, key, value in messages:
-            await self.world.upstream.publish(topic, key, value)
+        for topic, key, value, event_id in messages:
+            await self.world.upstream.publish(topic, key, value, event_id=event_id)
 
     async def poison(self) -> None:
         """Publish a message that can never be processed, among those of others."""

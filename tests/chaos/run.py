@@ -12,6 +12,7 @@ from typing import Any
 from tests.chaos.check_repeats import changed_since, rows
 from tests.chaos.checker import Checker
 from tests.chaos.clients import Http, Ledger, NeverAppliedError, NotAcknowledgedError, clients
+from tests.chaos.cloud_events import CloudEventSender
 from tests.chaos.cluster import Cluster, running_cluster
 from tests.chaos.decisions import Decider
 from tests.chaos.difference import Difference, describe
@@ -35,6 +36,7 @@ from tests.chaos.plan import KINDS, ROLLING, Plan, Result
 from tests.chaos.purchases import Shopper
 from tests.chaos.ratings_watch import INTERVAL_S as INTERVAL_OF_RATINGS_S
 from tests.chaos.ratings_watch import RatingsWatch
+from tests.chaos.repeats import Repeater
 from tests.chaos.restored import Mover
 from tests.chaos.rules import RULES, Critic, Ruled, expire_holds
 from tests.chaos.soak import INTERVAL_S, Soak
@@ -53,6 +55,8 @@ WORK: Mapping[type[Actor], Sequence[str]] = {
     Photographer: ("uploaded", "images", "hide", "show"),
     Critic: ("end",),
     Mover: ("brought", "restored"),
+    Repeater: ("repeated", "reused"),
+    CloudEventSender: ("unnamed", "returned", "retold"),
 }
 """Kinds of commands, by the first word in the ledger, that clients send."""
 ENOUGH_TURNS = 200
@@ -228,6 +232,7 @@ class Run:
         buyers = [Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers)]
         others: list[Actor] = [Shopper(self.world, "shopper", seed), Photographer(self.world, "photographer", seed)]
         others += [Critic(self.world, "critic", seed), Mover(self.world, "mover", seed)]
+        others += [Repeater(self.world, "repeater", seed), CloudEventSender(self.world, "events", seed)]
         return [*reviewers, *importers, *audiences, *ruled, *deciders, *buyers, *others]
 
     async def watch(self) -> None:
