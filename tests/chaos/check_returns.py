@@ -19,7 +19,7 @@ async def wrong_returns(http: Http, model: Model) -> list[Difference]:
     """
     found: list[Difference] = []
     shown = {row["id"]: row async for row in pages(http, f"{RETURNS}/search")}
-    numbers = Counter((row["order"]["storeId"], row["number"]) for row in shown.values())
+    numbers = Counter((row["order"].get("storeId"), row["number"]) for row in shown.values())
     found += [
         Difference("wrong", n[1], f"{c} returns of a store have the number {n}") for n, c in numbers.items() if c > 1
     ]

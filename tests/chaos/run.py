@@ -42,6 +42,7 @@ from tests.chaos.rules import RULES, Critic, Ruled, expire_holds
 from tests.chaos.soak import INTERVAL_S, Soak
 from tests.chaos.upgrades import UPGRADES, migrate, upgrade
 from tests.chaos.versions import NoVersionBeforeError, Version, version_before
+from tests.chaos.viewers import Viewer
 from tests.support.targeting import found_in
 
 WORK: Mapping[type[Actor], Sequence[str]] = {
@@ -56,6 +57,7 @@ WORK: Mapping[type[Actor], Sequence[str]] = {
     Critic: ("end",),
     Mover: ("brought", "restored"),
     Repeater: ("repeated", "reused"),
+    Viewer: ("viewed",),
     CloudEventSender: ("unnamed", "returned", "retold"),
 }
 """Kinds of commands, by the first word in the ledger, that clients send."""
@@ -233,6 +235,7 @@ class Run:
         others: list[Actor] = [Shopper(self.world, "shopper", seed), Photographer(self.world, "photographer", seed)]
         others += [Critic(self.world, "critic", seed), Mover(self.world, "mover", seed)]
         others += [Repeater(self.world, "repeater", seed), CloudEventSender(self.world, "events", seed)]
+        others += [Viewer(self.world, "viewer", seed)]
         return [*reviewers, *importers, *audiences, *ruled, *deciders, *buyers, *others]
 
     async def watch(self) -> None:

@@ -44,6 +44,7 @@ RUNS = {
     "message-field-renamed": ["--faults=2", "--commands=1000", "--kinds=upgraded,rolled-back", f"--before={TREE}"],
     "returns-beyond-the-order": [*_FEW_CLIENTS, "--seconds=60"],
     "older-order-wins": [*_FEW_CLIENTS, "--seconds=60"],
+    "viewed-until-the-next-event": [*_FEW_CLIENTS, "--seconds=60"],
     "key-ignored": [*_FEW_CLIENTS, "--seconds=60"],
     "events-not-owed": ["--faults=8", "--commands=2000", "--kinds=worker-killed"],
     "no-lease": ["--faults=0", "--commands=1000000", "--seconds=240"],
