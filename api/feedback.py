@@ -19,7 +19,8 @@ from api.web.paging import DEFAULT_TAKE, Skip, Take, the_one_given, total_count
 from api.web.problems import ProblemKind, invalid, not_found
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import routes
-from domain.feedback import FeedbackAction, ReportReason
+from domain.feedback import FeedbackAction
+from domain.feedback_reports import ReportReason
 from domain.permissions import Caller
 from domain.reviews import ModerationAction, ReviewStatus
 from messaging.feedback import REPLY, REPORT, VOTE, VOTER, GivenReply, GivenReport, GivenVote

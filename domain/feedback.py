@@ -5,17 +5,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
-from typing import Final, NamedTuple
-from uuid import UUID, uuid5
+from typing import NamedTuple
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition
+from domain.feedback_reports import Report
 from domain.permissions import is_within
 from domain.ratings import Entity
-from domain.reviews import ModerationAction
 from domain.reviews_facts import NO_RESPONSES, Reply, Responses
-
-_REPORTS: Final = UUID("8c0a4f52-1d7b-5e36-b0f4-2a9d6e71c503")
+from domain.timestamps import from_milliseconds
 
 
 class FeedbackAction(StrEnum):
@@ -26,17 +24,6 @@ class FeedbackAction(StrEnum):
     VOTE = "vote"
     REMOVE_VOTE = "remove-vote"
     REPORT = "report"
-
-
-class ReportReason(StrEnum):
-    """The reason for a report."""
-
-    SPAM = "spam"
-    OFFENSIVE = "offensive"
-    PERSONAL_DATA = "personal-data"
-    OFF_TOPIC = "off-topic"
-    ILLEGAL = "illegal"
-    OTHER = "other"
 
 
 class FeedbackRefusal(StrEnum):
@@ -58,33 +45,6 @@ class Vote(NamedTuple):
 
     helpful: bool | None
     position: RecordPosition
-
-
-class Settlement(NamedTuple):
-    """The decision that settled a report."""
-
-    action: ModerationAction
-    moderator: str | None
-    at: datetime
-
-
-class Report(NamedTuple):
-    """An objection to a review, open until a decision about the review settles it. Times are aware, in UTC."""
-
-    id: str
-    review_id: str
-    reason: ReportReason
-    explanation: str
-    at: datetime
-    name: str | None = None
-    email: str | None = None
-    user_id: str | None = None
-    settled: Settlement | None = None
-
-    @property
-    def other_id(self) -> str:
-        """The id of this report if one about another review has its id: systems may count the reports of each shop."""
-        return str(uuid5(_REPORTS, f"{self.review_id}\n{self.id}"))
 
 
 class Origin(NamedTuple):
@@ -280,7 +240,7 @@ def _apply_reply(review: ReviewFeedback, command: Feedback, *, is_repeat: bool) 
     seen = replace(review, replied=review.replied.after(command.position) if review.replied else command.position)
     if is_repeat:
         return _Step(seen, None)
-    if _text_and_author(review.reply) == _text_and_author(command.reply) or _is_older(command, review.reply):
+    if _text_and_author(review.reply) == _text_and_author(command.reply) or _is_older(command, review):
         return _Step(seen, Outcome.UNCHANGED)
     reply = command.reply
     if reply and review.reply:
@@ -288,10 +248,12 @@ def _apply_reply(review: ReviewFeedback, command: Feedback, *, is_repeat: bool) 
     return _Step(replace(seen, reply=reply), Outcome.APPLIED)
 
 
-def _is_older(command: Feedback, stored: Reply | None) -> bool:
-    """True for an imported reply that is older than the stored one."""
-    reply = command.reply
-    return reply is not None and stored is not None and reply.modified < min(command.at, stored.modified)
+def _is_older(command: Feedback, review: ReviewFeedback) -> bool:
+    """True for an imported reply that is older than the stored one, or than its removal."""
+    reply, changed = command.reply, review.replied and from_milliseconds(review.replied.timestamp)
+    if review.reply:
+        changed = review.reply.modified
+    return reply is not None and changed is not None and reply.modified < min(command.at, changed)
 
 
 def _text_and_author(reply: Reply | None) -> tuple[str, str | None] | None:

@@ -5,7 +5,8 @@ from typing import Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from domain.feedback import Feedback, Report, ReviewFeedback
+from domain.feedback import Feedback, ReviewFeedback
+from domain.feedback_reports import Report
 from domain.moderation import ModeratedReview, Moderation, ModerationResult
 from domain.ratings import ChangedTally, Entity, RatingMethod, TallyKey, histogram_by_stars, rating_number, rating_value
 from domain.reminders import Reminder, ReviewableOrder

@@ -12,7 +12,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from domain.feedback import Feedback, FeedbackAction, Origin, Report, ReportReason, Settlement
+from domain.feedback import Feedback, FeedbackAction, Origin
+from domain.feedback_reports import Report, ReportReason, Settlement
 from domain.reviews import ModerationAction, is_blank
 from domain.reviews_facts import Reply
 from domain.timestamps import from_milliseconds, timestamp

@@ -7,7 +7,7 @@ from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
 
-from domain.feedback import Report, ReportReason, Settlement
+from domain.feedback_reports import Report, ReportReason, Settlement
 from domain.moderation import Moderation
 from domain.reviews import ModerationAction
 from storage.database import Database, Document, Session

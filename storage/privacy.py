@@ -9,7 +9,8 @@ from operator import attrgetter
 from typing import Final
 
 from domain.addresses import bare_address
-from domain.feedback import Feedback, Report, Vote, VoteKey, responses_after_vote
+from domain.feedback import Feedback, Vote, VoteKey, responses_after_vote
+from domain.feedback_reports import Report
 from domain.images import StoredImage, with_settled
 from domain.moderation import Moderation
 from domain.orders import Order

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from bson import MaxKey, MinKey
 from pymongo import ASCENDING
 
-from domain.feedback import Report
+from domain.feedback_reports import Report
 from domain.reviews import Review
 from storage.database import Database, Document
 from storage.feedback_reports import report_from

@@ -4,7 +4,7 @@ tests/unit/test_aiokafka_internals.py fails if one of them is renamed. docs/libr
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Any
 
@@ -137,6 +137,17 @@ def wait_in_fetches(consumer: AIOKafkaConsumer, milliseconds: int) -> None:
     if not isinstance(fetches._fetch_max_wait_ms, int):
         raise AttributeError("this version of aiokafka stores the wait of fetches differently than expected")
     fetches._fetch_max_wait_ms = milliseconds
+
+
+def serve_last(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> None:
+    """Have the next polls of a started consumer return records of other partitions first: `_fetcher`, its `_records`.
+
+    aiokafka returns all fetched records of a partition, often thousands, before any of the next one.
+    """
+    fetched = consumer._fetcher._records
+    for partition in partitions:
+        if partition in fetched:
+            fetched.move_to_end(partition)
 
 
 def assignment_end(consumer: AIOKafkaConsumer) -> asyncio.Future[None]:

@@ -27,8 +27,10 @@ _HIGH_LAG: Final = 10_000
 _MAX_READ: Final = 3
 MOST_SETTLED: Final = 100_000
 """Maximum number of settled dead letters whose ids are examined, so that a million discards don't slow a check down."""
-_PROGRESS_S: Final = 2.0
-"""Seconds within which a partition with a backlog should make progress."""
+_PROGRESS_S: Final = 8.0
+"""Seconds within which a partition with a backlog should make progress: a worker that catches up reads a thousand
+records of each in turn."""
+_LOOK_S: Final = 1.0
 
 
 async def check_kafka(
@@ -182,10 +184,7 @@ async def check_consumption(
     """Findings on lag and progress, which take seconds if there is a backlog. The topics must exist."""
     consumer_lag = ConsumerLag(connection, topics)
     try:
-        earlier = await consumer_lag.measure()
-        if any(backlog.records for backlog in earlier.values()):
-            await asyncio.sleep(_PROGRESS_S)
-        lag = await consumer_lag.measure()
+        lag, waiting = await look_for_progress(consumer_lag)
     except BrokerAwayError as error:
         yield warn("lag", f"{error}", "Run this again: Kafka may have started a moment ago.")
         return
@@ -193,12 +192,23 @@ async def check_consumption(
         await consumer_lag.stop()
     unread = await _unread_topics(admin, lag, topics)
     yield check_lag(lag, unread)
-    standing = [
-        (topic, partition, backlog.next_offset)
-        for (topic, partition), backlog in lag.items()
-        if topic not in unread and backlog.records and backlog.next_offset == earlier[topic, partition].next_offset
-    ]
-    yield await _progress(connection, topics, standing)
+    yield await _progress(connection, topics, [standing for standing in waiting if standing[0] not in unread])
+
+
+async def look_for_progress(consumer_lag: ConsumerLag) -> tuple[Lag, list[tuple[Topic, int, int]]]:
+    """The lag, and the partitions with a backlog that stand at an offset: these are watched for _PROGRESS_S seconds."""
+    deadline = time.monotonic() + _PROGRESS_S
+    earlier = lag = await consumer_lag.measure()
+    while True:
+        standing = [
+            (topic, partition, backlog.next_offset)
+            for (topic, partition), backlog in lag.items()
+            if backlog.records and backlog.next_offset == earlier[topic, partition].next_offset
+        ]
+        if not standing or time.monotonic() >= deadline:
+            return lag, standing
+        await asyncio.sleep(_LOOK_S)
+        lag = await consumer_lag.measure()
 
 
 def check_lag(lag: Lag, unread: Collection[Topic]) -> Finding:

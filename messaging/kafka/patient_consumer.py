@@ -21,6 +21,7 @@ from messaging.kafka.aiokafka_internals import (
     guard_commits,
     join_anew,
     read_group_errors,
+    serve_last,
     wait_in_fetches,
 )
 from messaging.kafka.connection import is_broker_away
@@ -63,9 +64,9 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     by record, up to the one that raises. After TRIES failures that one is delivered as an unreadable record. Errors
     that no record causes are raised; after those of the group, which have ended its task, the consumer rejoins it.
 
-    A partition that its group never committed is read from its oldest record, and so is one whose records at the
-    committed offset are gone, which is logged with their number. Pass `auto_offset_reset="none"`: aiokafka's own reset
-    is silent.
+    Partitions take turns, however many records wait in one. One that its group never committed is read from its oldest
+    record, and so is one whose records at the committed offset are gone, which is logged with their number. Pass
+    `auto_offset_reset="none"`: aiokafka's own reset is silent.
 
     While nothing arrives it asks brokers less often. `readable` returns how many partitions of a topic, by its full
     name, may be read at the moment, None for all: the others, of a topic that grows, are left alone.
@@ -145,6 +146,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         try:
             found: Found = await super().getmany(*partitions, timeout_ms=timeout_ms, max_records=max_records)
             self._attempts.forget(found)
+            serve_last(self, found)
             return found
         except NoOffsetForPartitionError:
             await self._seek_uncommitted_to_oldest(await self._committed_offsets(self._cleared))

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 from typing_extensions import TypedDict
 
 from api.feedback import ReportRow
-from domain.feedback import Report
+from domain.feedback_reports import Report
 from storage.database import Database
 from storage.reviews_exports import ExportedVote, FeedbackExport
 

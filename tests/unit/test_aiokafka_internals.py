@@ -154,6 +154,50 @@ async def check_fetches(ours: Any) -> None:
         await consumer.stop()
 
 
+class FetchedRecords:
+    """The records of a partition that were fetched, numbered from 0."""
+
+    def __init__(self, count: int) -> None:
+        self.next_fetch_offset = 0
+        self._count = count
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> int:
+        if self.next_fetch_offset == self._count:
+            raise StopIteration
+        self.next_fetch_offset += 1
+        return self.next_fetch_offset - 1
+
+
+async def check_turns(ours: Any) -> None:
+    """Partitions take turns, whatever the number of their records."""
+    places = [aiokafka.TopicPartition("topic", number) for number in range(3)]
+    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
+    with patch.object(aiokafka.client.AIOKafkaClient, "bootstrap"):
+        await consumer.start()
+    await asyncio.sleep(0)  # let its tasks start
+    try:
+        ours.serve_last(consumer, places)
+        consumer._subscription.assign_from_user(places)
+        assignment = consumer._subscription.subscription.assignment
+        for place in places:
+            consumer._subscription.seek(place, 0)
+            consumer._fetcher._records[place] = aiokafka.consumer.fetcher.FetchResult(
+                place, assignment=assignment, partition_records=FetchedRecords(7), backoff=0
+            )
+        served = []
+        for _ in range(6):
+            found = await consumer._fetcher.fetched_records(places, max_records=3)
+            ours.serve_last(consumer, found)
+            served.append({place.partition: records for place, records in found.items()})
+    finally:
+        await consumer.stop()
+    assert served[:3] == [{0: [0, 1, 2]}, {1: [0, 1, 2]}, {2: [0, 1, 2]}]
+    assert {number for found in served[3:] for number in found} == {0, 1, 2}
+
+
 async def check_brokers(ours: Any) -> None:
     """If no known broker answers, brokers are looked up at the bootstrap addresses; known topics are kept."""
     before = aiokafka.client.AIOKafkaClient._metadata_update
@@ -328,6 +372,7 @@ CHECKS: list[Check] = [
     check_connection,
     check_batches,
     check_fetches,
+    check_turns,
     check_assignment,
     check_questions,
     check_brokers,
@@ -348,6 +393,8 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.cluster", "_brokers", check_brokers),
     ("aiokafka.consumer.consumer", "_fetcher", check_fetches),
     ("aiokafka.consumer.fetcher", "_fetch_max_wait_ms", check_fetches),
+    ("aiokafka.consumer.consumer", "_fetcher", check_turns),
+    ("aiokafka.consumer.fetcher", "_records", check_turns),
     ("aiokafka.consumer.subscription_state", "subscription", check_assignment),
     ("aiokafka.consumer.subscription_state", "assignment", check_assignment),
     ("aiokafka.consumer.subscription_state", "unassign_future", check_assignment),

@@ -22,10 +22,7 @@ from domain.feedback import (
     FeedbackResult,
     KnownFeedback,
     Origin,
-    Report,
-    ReportReason,
     ReviewFeedback,
-    Settlement,
     Vote,
     VoteKey,
     apply_feedback,
@@ -33,9 +30,11 @@ from domain.feedback import (
     visitor_id,
     with_own_reports,
 )
+from domain.feedback_reports import Report, ReportReason, Settlement
 from domain.ratings import Entity
 from domain.reviews import ModerationAction
 from domain.reviews_facts import Reply, Responses
+from domain.timestamps import milliseconds
 from messaging.feedback import FEEDBACK_COMMAND, feedback_value
 from messaging.feedback import REPORT as GIVEN_REPORT
 from messaging.feedback_parked import feedback_from, parked_feedback
@@ -151,6 +150,22 @@ def test_imported_reply_does_not_replace_a_newer_one() -> None:
     # A command from a host with a slow clock doesn't count as imported.
     slow = replace(older, at=old.modified)
     assert apply(slow, reviews=known).reviews["a"].reply == old
+
+
+def test_imported_reply_does_not_restore_a_removed_one() -> None:
+    removed = place(9, timestamp=milliseconds(AT + timedelta(hours=3)))
+    known = {"a": replace(REVIEW, replied=removed)}
+    old, new = (Reply(text, None, AT, AT + timedelta(hours=hours)) for text, hours in (("old", 2), ("new", 4)))
+    older, newer = (
+        replace(a_reply(each.text, 9), reply=each, origin=Origin(place(10, timestamp=removed.timestamp + 1)))
+        for each in (old, new)
+    )
+    assert outcomes(apply(older, reviews=known)) == [Outcome.UNCHANGED]
+    assert apply(older, reviews=known).reviews["a"].reply is None
+    assert apply(newer, reviews=known).reviews["a"].reply == new
+    assert apply(older).reviews["a"].reply == old
+    # A command from a host with a slow clock doesn't count as imported.
+    assert apply(replace(older, at=old.modified), reviews=known).reviews["a"].reply == old
 
 
 def test_marks_never_move_back_in_time() -> None:

@@ -78,7 +78,9 @@ class Member(PatientConsumer):
         self._coordinator = self.group = Group()
         self._subscription.assign_from_subscribed([PLACE, OTHER])
 
-        self._fetcher = SimpleNamespace(seek_to=self._subscription.seek, close=AsyncMock(), _fetch_max_wait_ms=0)
+        self._fetcher = SimpleNamespace(
+            seek_to=self._subscription.seek, close=AsyncMock(), _fetch_max_wait_ms=0, _records={}
+        )
 
     async def is_assigned(self, *places: TopicPartition, generation: int) -> None:
         self.group.generation = generation

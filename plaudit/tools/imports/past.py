@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 from pydantic import FailFast, Field, StringConstraints, TypeAdapter, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
-from domain.feedback import ReportReason
+from domain.feedback_reports import ReportReason
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
