@@ -22,7 +22,7 @@ from plaudit.errors import CommandError, UsageError
 from plaudit.terminal import Terminal, shown
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
-from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.imports.mapping import ColumnMapping, plain_name
 from plaudit.tools.imports.options import check_text
 from plaudit.tools.imports.past import feedback_in
 from plaudit.tools.imports.rows import rows_of
@@ -144,16 +144,14 @@ def _reviews(file: BinaryIO, options: RuleTrialOptions) -> Iterator[_Read | None
             yield _BadRow(f"line {row.line}: {error}")
             continue
         review = submitted.accepted(submitted.id or str(row.line), at)
-        review.facts = review.facts._replace(**_facts(row.columns))
+        review.facts = review.facts._replace(**_facts(row.columns, submitted.language))
         yield review
 
 
-def _facts(columns: dict[str, Any]) -> dict[str, Any]:
-    """The facts in a row of an export, which a submission can't have."""
-    values = {name.lower(): value for name, value in columns.items()}
-    facts: dict[str, Any] = {}
-    if "verifiedpurchase" in values:
-        facts["verified_purchase"] = str(values["verifiedpurchase"]).lower() in _YES
-    if values.get("language"):
-        facts["language"] = str(values["language"])
+def _facts(columns: dict[str, Any], language: str | None) -> dict[str, Any]:
+    """The facts of a row: its language, and the one of an export that a submission can't have."""
+    facts: dict[str, Any] = {"language": language} if language else {}
+    for name, value in columns.items():
+        if plain_name(name) == "verifiedpurchase":
+            facts["verified_purchase"] = str(value).strip().lower() in _YES
     return facts

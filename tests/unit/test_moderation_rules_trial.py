@@ -186,3 +186,30 @@ def test_wrong_usage(tmp_path: Path) -> None:
     rules.write_text('[{"id": "a"}]')
     for options in ([], ["--rules", str(rules)]):
         assert CliRunner().invoke(app, ["rules", "try", str(reviews), *options]).exit_code == 2
+
+
+ENGLISH = {"id": "english", "kind": "languages", "outcome": "hold", "languages": ["en"]}
+BOUGHT = {"id": "bought", "kind": "verified", "outcome": "approve"}
+
+
+@pytest.mark.parametrize(
+    ("content", "rule", "mapped", "fires"),
+    [
+        ("entityId,review,rating,lang,language\na,gut,4,en,German\n", ENGLISH, ["lang=language"], False),
+        ("entityId,review,rating,lang,language\na,gut,4,de,en\n", ENGLISH, ["lang=language"], True),
+        ("entityId,review,rating,Language\na,good,4, EN\n", ENGLISH, [], False),
+        ("entityId,review,rating,verified_purchase\na,good,4, true\n", BOUGHT, [], True),
+        ("entityId,review,rating,Verified Purchase\na,good,4,no\n", BOUGHT, [], False),
+    ],
+)
+def test_columns_are_read_as_by_an_import(
+    tmp_path: Path, content: str, rule: dict[str, Any], mapped: list[str], fires: bool
+) -> None:
+    file, rules = tmp_path / "reviews.csv", tmp_path / "rules.json"
+    file.write_text(content)
+    rules.write_text(json.dumps([rule]))
+    arguments = ["rules", "try", str(file), "--rules", str(rules), "--json"]
+    result = CliRunner().invoke(app, [*arguments, *(option for each in mapped for option in ("--map", each))])
+    assert result.exit_code == 0, result.output
+    (judged,) = json.loads(result.stdout)["reviews"]
+    assert judged["fired"] == ([rule["id"]] if fires else [])

@@ -28,13 +28,13 @@ class SeenColumns:
     def note(self, columns: Mapping[str, Any]) -> None:
         """Note the columns of a row."""
         has_past = not self._as_new and is_exported(columns)
+        for column in self._mapping.explicit.keys() & columns.keys():
+            _add(self._mapped, column)
         noted = self._noted[has_past]
         if columns.keys() <= noted or len(noted) >= _MAX_NAMES:
             return
         for column in columns:
-            if column in self._mapping.explicit:
-                _add(self._mapped, column)
-            elif self._mapping.field_of(column) is None and not (has_past and column in _EXPORTED_FIELDS):
+            if self._mapping.field_of(column) is None and not (has_past and column in _EXPORTED_FIELDS):
                 _add(self._left_out, cut(column))
         noted.update(map(cut, columns))
 

@@ -158,7 +158,12 @@ def listed(columns: Collection[str]) -> str:
 
 
 def _field_named(name: str) -> str | None:
-    return _FIELDS_BY_PLAIN_NAME.get(re.sub(r"[\s_-]", "", name).lower())
+    return _FIELDS_BY_PLAIN_NAME.get(plain_name(name))
+
+
+def plain_name(name: str) -> str:
+    """The name of a column, by which it is found: in small letters, without spaces, `_` and `-`."""
+    return re.sub(r"[\s_-]", "", name).lower()
 
 
 def _parsed(name: str, value: Any, *, is_text: bool) -> Any:
