@@ -1,6 +1,7 @@
 """The consumer around its polls: the offsets it commits, and the errors it attributes to records."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.consumer.fetcher import Fetcher, FetchResult
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import (
     CorruptRecordException,
@@ -51,6 +53,9 @@ class Group(GroupCoordinator):  # type: ignore[misc]
     async def close(self) -> None:
         """Nothing to close."""
 
+    def check_errors(self) -> None:
+        """None occur."""
+
     def coordinator_dead(self) -> None:
         """Ignored: the same coordinator serves on."""
 
@@ -92,6 +97,39 @@ class Member(PatientConsumer):
         return Batch(self, [Record(n, (), "topic", place.partition) for place in places for n in range(20)], 1)
 
 
+class Fetched:
+    """Twelve fetched records of a partition."""
+
+    def __init__(self) -> None:
+        self.next_fetch_offset = 0
+
+    def __iter__(self) -> "Fetched":
+        return self
+
+    def __next__(self) -> Record:
+        if self.next_fetch_offset == 12:
+            raise StopIteration
+        self.next_fetch_offset += 1
+        return Record(self.next_fetch_offset - 1)
+
+
+class Fetches(Fetcher):  # type: ignore[misc]
+    """The fetches of a member, with such records of each partition."""
+
+    def __init__(self, member: Member) -> None:
+        self._subscriptions = member._subscription
+        self._wait_consume_future = None
+        self._fetch_max_wait_ms = 0
+        assignment = member._subscription.subscription.assignment
+        self._records = OrderedDict(
+            (place, FetchResult(place, assignment=assignment, partition_records=Fetched(), backoff=0))
+            for place in (PLACE, OTHER)
+        )
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
 class Polls:
     """Results of aiokafka's polls: the errors first, then one record of each partition, at its position."""
 
@@ -117,6 +155,20 @@ async def member(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Member]:
 async def test_a_batch_is_committed(member: Member) -> None:
     await member.batch().commit()
     assert member.group.offsets == {PLACE: 20, OTHER: 20}
+
+
+async def test_partitions_take_turns(member: Member) -> None:
+    for place in (PLACE, OTHER):
+        member.seek(place, 0)
+    member._fetcher = Fetches(member)
+    polls = [await member.getmany(max_records=5) for _ in range(5)]
+    assert [{place: [each.offset for each in found] for place, found in poll.items()} for poll in polls] == [
+        {PLACE: [0, 1, 2, 3, 4]},
+        {OTHER: [0, 1, 2, 3, 4]},
+        {PLACE: [5, 6, 7, 8, 9]},
+        {OTHER: [5, 6, 7, 8, 9]},
+        {PLACE: [10, 11], OTHER: [10, 11]},
+    ]
 
 
 async def test_partition_kept_through_rebalances_is_committed(member: Member) -> None:
