@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +17,7 @@ from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.checks_settings import settings_problems
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.durability import topic_settings_of
-from messaging.kafka.lag import ConsumerLag, Lag
+from messaging.kafka.lag import ConsumerLag, Lag, Partition
 from messaging.kafka.reading import TopicReader
 from messaging.kafka.standstill import STANDS_AFTER_S
 from messaging.topics import CONSUMED, DEAD_LETTER_SUFFIX, ExpectedTopics, Topic, TopicNames
@@ -28,8 +28,8 @@ _MAX_READ: Final = 3
 MOST_SETTLED: Final = 100_000
 """Maximum number of settled dead letters whose ids are examined, so that a million discards don't slow a check down."""
 _PROGRESS_S: Final = 8.0
-"""Seconds within which a partition with a backlog should make progress: a worker that catches up reads a thousand
-records of each in turn."""
+"""Seconds within which a partition with a backlog should make progress. A worker that catches up takes turns among its
+partitions, each for about a second; with slower records, as of images, a partition may wait longer than this."""
 _LOOK_S: Final = 1.0
 
 
@@ -181,10 +181,12 @@ async def _clock(consumer: AIOKafkaConsumer, partitions: list[TopicPartition]) -
 async def check_consumption(
     admin: AIOKafkaAdminClient, connection: KafkaConnection, topics: TopicNames
 ) -> AsyncIterator[Finding]:
-    """Findings on lag and progress, which take seconds if there is a backlog. The topics must exist."""
+    """Findings on lag and progress, which take up to ten seconds if there is a backlog. The topics must exist."""
     consumer_lag = ConsumerLag(connection, topics)
     try:
-        lag, waiting = await look_for_progress(consumer_lag)
+        earlier = await consumer_lag.measure()
+        unread = await _unread_topics(admin, earlier, topics)
+        lag, standing = await _watch(consumer_lag, earlier, unread)
     except BrokerAwayError as error:
         yield warn("lag", f"{error}", "Run this again: Kafka may have started a moment ago.")
         return
@@ -192,23 +194,36 @@ async def check_consumption(
         await consumer_lag.stop()
     unread = await _unread_topics(admin, lag, topics)
     yield check_lag(lag, unread)
-    yield await _progress(connection, topics, [standing for standing in waiting if standing[0] not in unread])
+    standing = {partition: offset for partition, offset in standing.items() if partition[0] not in unread}
+    # Both measurements have a partition unless its topic was deleted or grown meanwhile.
+    moving = {
+        partition[0]
+        for partition in lag.keys() & earlier.keys()
+        if lag[partition].next_offset != earlier[partition].next_offset
+    }
+    yield await _progress(connection, topics, standing, moving)
 
 
-async def look_for_progress(consumer_lag: ConsumerLag) -> tuple[Lag, list[tuple[Topic, int, int]]]:
-    """The lag, and the partitions with a backlog that stand at an offset: these are watched for _PROGRESS_S seconds."""
-    deadline = time.monotonic() + _PROGRESS_S
-    earlier = lag = await consumer_lag.measure()
-    while True:
-        standing = [
-            (topic, partition, backlog.next_offset)
-            for (topic, partition), backlog in lag.items()
-            if backlog.records and backlog.next_offset == earlier[topic, partition].next_offset
-        ]
-        if not standing or time.monotonic() >= deadline:
-            return lag, standing
+async def _watch(consumer_lag: ConsumerLag, first: Lag, unread: Collection[Topic]) -> tuple[Lag, dict[Partition, int]]:
+    """The latest lag, and the partitions with a backlog that stayed at their offset for _PROGRESS_S, with that offset.
+
+    It ends once there are none. Topics that no consumer reads are left out.
+    """
+    lag, end = first, time.monotonic() + _PROGRESS_S
+    standing = {
+        partition: backlog.next_offset
+        for partition, backlog in first.items()
+        if backlog.records and partition[0] not in unread
+    }
+    while standing and time.monotonic() < end:
         await asyncio.sleep(_LOOK_S)
         lag = await consumer_lag.measure()
+        standing = {
+            partition: offset
+            for partition, offset in standing.items()
+            if partition in lag and lag[partition].next_offset == offset
+        }
+    return lag, standing
 
 
 def check_lag(lag: Lag, unread: Collection[Topic]) -> Finding:
@@ -247,19 +262,24 @@ def _by_topic(lag: Lag) -> dict[Topic, int]:
 
 
 async def _progress(
-    connection: KafkaConnection, topics: TopicNames, standing: Sequence[tuple[Topic, int, int]]
+    connection: KafkaConnection, topics: TopicNames, standing: Mapping[Partition, int], moving: Collection[Topic]
 ) -> Finding:
-    """A finding on partitions without progress; it fails if the next record of one is older than STANDS_AFTER_S."""
-    for topic, partition, offset in standing[:_MAX_READ]:
+    """A finding on partitions that stay at an offset: is the record there older than STANDS_AFTER_S?
+
+    It fails then, but only warns about topics of which other partitions move.
+    """
+    first = sorted(standing.items(), key=lambda each: each[0][0] in moving)
+    for (topic, partition), offset in first[:_MAX_READ]:
         async with TopicReader.open(connection) as reader:
             record = await reader.record(TopicPartition(topics.name(topic), partition), offset)
         # A record without a timestamp may have arrived just now.
         if record is not None and record.timestamp >= 0 and time.time() - record.timestamp / 1000 > STANDS_AFTER_S:
-            came = from_milliseconds(record.timestamp)
-            text = (
-                f"partition {partition} of {topic} is stuck at offset {offset}, a record of "
-                f"{came:%Y-%m-%d %H:%M:%S} UTC"
-            )
+            came = f"offset {offset}, a record of {from_milliseconds(record.timestamp):%Y-%m-%d %H:%M:%S} UTC"
+            if topic in moving:
+                text = f"partition {partition} of {topic} stays at {came}, while others move"
+                advice = "Run this again: if it is still at that offset after a minute, see the logs of the workers."
+                return warn("progress", text, advice)
+            text = f"partition {partition} of {topic} is stuck at {came}"
             return failed("progress", text, "See the logs of the workers for the cause.")
     return ok("progress", "no partition is stuck")
 

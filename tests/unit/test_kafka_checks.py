@@ -1,5 +1,8 @@
 """Checks of Kafka, against a broker with given answers."""
 
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -7,10 +10,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from domain.findings import Level
+from domain.findings import Finding, Level
 from messaging.kafka import checks
-from messaging.kafka.checks import KeptLetters, check_dead_letters, kept_letters
-from messaging.kafka.lag import ConsumerLag, Unread
+from messaging.kafka.checks import KeptLetters, check_consumption, check_dead_letters, kept_letters
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.lag import Lag, Unread
 from messaging.topics import Topic, TopicNames
 from tests.support.clock import Clock
 
@@ -59,27 +63,87 @@ async def test_settled_letters_over_the_limit_are_reported_as_at_least(
     assert [check_dead_letters(each).level for each in (few, many, all_)] == [Level.WARN, Level.WARN, Level.OK]
 
 
-class CatchingUp:
-    """The lag of a worker that reads each of its partitions in turn, and one of them never if it is `stuck`."""
+class Groups:
+    """Consumer groups that all have these members."""
 
-    def __init__(self, clock: Clock, stuck: int | None = None) -> None:
-        self.clock = clock
-        self.stuck = stuck
+    def __init__(self, *members: str) -> None:
+        self.members = members
 
-    async def measure(self) -> dict[tuple[Topic, int], Unread]:
-        offsets = {number: 0 if number == self.stuck else int(self.clock.now + number) // 6 for number in range(6)}
-        return {(Topic.REVIEW_SUBMISSIONS, number): Unread(1_000, offset) for number, offset in offsets.items()}
+    async def describe_consumer_groups(self, names: list[str]) -> list[Any]:
+        described = {"groups": [{"group": name, "members": self.members} for name in names]}
+        return [SimpleNamespace(to_object=lambda: described)]
 
 
-@pytest.mark.parametrize("stuck", [None, 0, 5])
-async def test_partitions_that_take_turns_are_not_stuck(monkeypatch: pytest.MonkeyPatch, stuck: int | None) -> None:
+class Reader:
+    """Finds a record of two minutes ago at each offset."""
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, _: KafkaConnection) -> "AsyncIterator[Reader]":
+        yield cls()
+
+    async def record(self, _: TopicPartition, __: int) -> Any:
+        return SimpleNamespace(timestamp=(time.time() - 120) * 1000)
+
+
+async def progress(
+    monkeypatch: pytest.MonkeyPatch, *offsets: tuple[int, ...], members: tuple[str, ...] = ("one",)
+) -> tuple[Finding, float]:
+    """The finding on the progress of partitions with a backlog, which are at each of these offsets for a second, and
+    the seconds that it took."""
     clock = Clock()
 
     async def sleep(seconds: float) -> None:
         clock.now += seconds
 
-    monkeypatch.setattr(checks, "time", SimpleNamespace(monotonic=clock))
-    monkeypatch.setattr(checks, "asyncio", SimpleNamespace(sleep=sleep))
-    lag, standing = await checks.look_for_progress(cast("ConsumerLag", CatchingUp(clock, stuck)))
-    assert len(lag) == 6
-    assert standing == ([] if stuck is None else [(Topic.REVIEW_SUBMISSIONS, stuck, 0)])
+    class MeasuredLag:
+        def __init__(self, *_: object) -> None:
+            """Without clients."""
+
+        async def measure(self) -> Lag:
+            now = offsets[min(int(clock.now), len(offsets) - 1)]
+            return {(Topic.IMAGE_UPLOADS, number): Unread(100, offset) for number, offset in enumerate(now)}
+
+        async def stop(self) -> None:
+            """Nothing to stop."""
+
+    replaced = {
+        "ConsumerLag": MeasuredLag,
+        "TopicReader": Reader,
+        "time": SimpleNamespace(monotonic=clock, time=time.time),
+        "asyncio": SimpleNamespace(sleep=sleep),
+    }
+    for name, value in replaced.items():
+        monkeypatch.setattr(checks, name, value)
+    admin = cast("AIOKafkaAdminClient", Groups(*members))
+    found = [each async for each in check_consumption(admin, KafkaConnection("127.0.0.1:1"), TOPICS)]
+    assert [each.check for each in found] == ["lag", "progress"]
+    return found[-1], clock.now
+
+
+async def test_partitions_have_time_to_move_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, seconds = await progress(monkeypatch, (0, 0), (0, 0), (5, 0), (10, 0), (10, 5), (15, 5))
+    assert (found.level, seconds) == (Level.OK, 4)
+
+
+async def test_partition_is_stuck_if_none_of_its_topic_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, seconds = await progress(monkeypatch, (3, 7))
+    assert (found.level, seconds) == (Level.FAIL, 8)
+    assert found.text.startswith("partition 0 of image-uploads is stuck at offset 3, ")
+
+
+async def test_partition_may_wait_for_others_that_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = await progress(monkeypatch, (0, 7), (5, 7))
+    assert found.level is Level.WARN
+    assert found.text.startswith("partition 1 of image-uploads stays at offset 7, ")
+    assert found.text.endswith(", while others move")
+
+
+async def test_topic_may_grow_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = await progress(monkeypatch, (0, 0), (5, 0, 0), (5, 5, 0))
+    assert found.level is Level.OK
+
+
+async def test_topics_without_consumer_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, seconds = await progress(monkeypatch, (3, 7), members=())
+    assert (found.level, seconds) == (Level.OK, 0)
