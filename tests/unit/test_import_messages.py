@@ -136,24 +136,28 @@ def test_feedback_on_a_row_of_an_unknown_store_is_omitted() -> None:
     lines: tuple[dict[str, Any], ...] = (OF_A_TYPO, {**ROW, **PAST, "id": "s"}, VOTES, {**VOTES, "reviewId": "s"})
     for number, columns in enumerate(lines, 1):
         batch.add(number, rows.messages(Row(number, number, 1, columns)))
-    rows.latest.forget(batch.refuse({"Typo"}))
+    rows.latest.correct(batch.refuse({"Typo"}))
     assert [number for number, _ in batch.bad] == [1]
     assert [number for number, _ in batch.good] == [2, 4]
     assert batch.feedback_left_out == 2
     assert rows.messages(Row(5, 5, 1, VOTES)).feedback_left_out == 2
 
 
-def test_valid_row_with_the_same_id_keeps_its_feedback() -> None:
+def test_feedback_is_about_the_valid_row_with_the_id() -> None:
     rows, batch = reader(ColumnMapping()), Batch()
-    for columns in (OF_A_TYPO, {**OF_A_TYPO, "storeId": None}, VOTES):
-        batch.add(1, rows.messages(Row(1, 1, 1, columns)))
-    assert not batch.refuse({"Typo"})
-    assert (len(batch.good), batch.feedback_left_out) == (2, 0)
+    other = {**OF_A_TYPO, "storeId": None, "review": "Bad"}
+    for line, columns in enumerate((OF_A_TYPO, VOTES, other, VOTES), 1):
+        batch.add(line, rows.messages(Row(line, line, 1, columns)))
+    rows.latest.correct(batch.refuse({"Typo"}))
+    # Votes that precede it are omitted.
+    assert ([line for line, _ in batch.good], batch.feedback_left_out) == ([3, 4], 2)
+    text = text_hash("", "Bad")
+    assert hashes_in(batch.good[-1][1]) == [text, text]
     # A later row of an unknown store doesn't change that.
     batch = Batch()
-    batch.add(2, rows.messages(Row(2, 2, 1, OF_A_TYPO)))
-    assert not batch.refuse({"Typo"})
-    assert len(rows.messages(Row(3, 3, 1, VOTES)).followers) == 2
+    batch.add(5, rows.messages(Row(5, 5, 1, OF_A_TYPO)))
+    rows.latest.correct(batch.refuse({"Typo"}))
+    assert hashes_in(rows.messages(Row(6, 6, 1, VOTES))) == [text, text]
 
 
 def test_feedback_event_id_is_independent_of_the_text() -> None:

@@ -29,23 +29,32 @@ class Batch:
         self.bad.append((line, reason))
         self.bytes += len(reason)
 
-    def refuse(self, stores: Collection[str]) -> set[str]:
-        """Turn the rows of these stores into bad rows, and leave out the feedback on their reviews.
+    def refuse(self, stores: Collection[str]) -> dict[str, str | None]:
+        """Turn the rows of these stores into bad rows. Feedback on their reviews is about the next good row with the
+        same id instead, and is left out if none precedes it.
 
-        Returns the ids of those reviews.
+        Returns the ids of those reviews, and the hash of the text of that row, None without one.
         """
-        refused = [(line, each) for line, each in self.good if each.store_id in stores]
-        self.bad += [
-            (line, f"There is no store {each.store_id}: register it with PUT /api/stores/{each.store_id}")
-            for line, each in refused
-        ]
-        good = [(line, each) for line, each in self.good if each.store_id not in stores]
-        ids = {each.review_id for _, each in refused if each.review_id and each.counts}
-        ids -= {each.review_id for _, each in good if each.submission and each.review_id}
-        left_out = [each for _, each in good if each.review_id in ids]
-        self.feedback_left_out += sum(len(each.followers) for each in left_out)
-        self.good = [(line, each) for line, each in good if each.review_id not in ids]
-        return ids
+        texts: dict[str, str | None] = {}
+        good, self.good = self.good, []
+        for line, each in good:
+            if each.store_id in stores:
+                reason = f"There is no store {each.store_id}: register it with PUT /api/stores/{each.store_id}"
+                self.bad.append((line, reason))
+                if each.counts and each.review_id:
+                    texts[each.review_id] = None
+                continue
+            if each.review_id in texts:
+                text = texts[each.review_id]
+                if each.submission:
+                    texts[each.review_id] = text or each.text
+                elif text:
+                    each = each.about(text)
+                else:
+                    self.feedback_left_out += len(each.followers)
+                    continue
+            self.good.append((line, each))
+        return texts
 
     @property
     def stores(self) -> set[str]:

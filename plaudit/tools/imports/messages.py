@@ -1,8 +1,10 @@
 """The messages that are published for a row of an import."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
+
+import orjson
 
 from domain.delivery import OutgoingMessage
 from domain.moderation_rules_text import text_hash
@@ -41,10 +43,13 @@ class LatestReviews:
             del self.texts[next(iter(self.texts))]
         return True
 
-    def forget(self, review_ids: Iterable[str]) -> None:
-        """Forget these reviews, whose rows have turned out to be bad."""
-        for id in review_ids:
-            self.texts.pop(id, None)
+    def correct(self, texts: Mapping[str, str | None]) -> None:
+        """Replace the hashes of these reviews, whose rows have turned out to be bad; None: forget the review."""
+        for id, text in texts.items():
+            if text is None:
+                self.texts.pop(id, None)
+            elif id in self.texts:
+                self.texts[id] = text
 
     def text_of(self, review_id: str) -> str | None:
         """The hash of this review's text; None if it isn't among the latest of good rows."""
@@ -75,11 +80,22 @@ class RowMessages:
     counts: bool = False
     """True if feedback on the review refers to this row."""
 
+    text: str | None = None
+    """The hash of the review's text; None for a line of votes or reports."""
+
     @property
     def bytes(self) -> int:
         """The total size of messages and images in bytes."""
         messages = [*self.followers, *([self.submission] if self.submission else [])]
         return sum(len(each.value or b"") for each in messages) + sum(len(image.content) for image in self.images)
+
+    def about(self, text: str) -> "RowMessages":
+        """This line of votes or reports, about a review whose text has this hash."""
+        followers = [
+            each._replace(value=orjson.dumps(orjson.loads(each.value or b"") | {"textHash": text}))
+            for each in self.followers
+        ]
+        return replace(self, followers=followers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +151,9 @@ class RowReader:
             command = routed_value(command, review.id, text)
             restoration = self.envelope.wrap(moderation, review.id, "review.moderation", command)
             followers = [restoration, *self._feedback(past.feedback(review.id), text), *followers]
-        return RowMessages(submission, followers, images, without_file, review.store_id, review.id, counts=counts)
+        return RowMessages(
+            submission, followers, images, without_file, review.store_id, review.id, counts=counts, text=text
+        )
 
     def _upload(self, image: FoundImage) -> OutgoingMessage:
         """The message about an uploaded image, for after the submission: without a review it is deleted after a day."""

@@ -186,7 +186,7 @@ class _Import:
     async def _process(self, batch: Batch, report: BinaryIO | None) -> None:
         publisher, checkpoint = self._publisher, self._checkpoint
         if self._stores is not None:
-            self._reader.latest.forget(batch.refuse(await self._stores.missing(batch.stores)))
+            self._reader.latest.correct(batch.refuse(await self._stores.missing(batch.stores)))
         if publisher is not None:
             await self._uploader.upload(batch.images)
             for messages in (batch.submissions, batch.followers):
