@@ -240,7 +240,10 @@ def _apply_reply(review: ReviewFeedback, command: Feedback, *, is_repeat: bool) 
     seen = replace(review, replied=review.replied.after(command.position) if review.replied else command.position)
     if is_repeat:
         return _Step(seen, None)
-    if _text_and_author(review.reply) == _text_and_author(command.reply) or _is_older(command, review):
+    if _is_older(command, review):
+        # Without a reply the mark dates its removal, after which an import may still bring a newer one.
+        return _Step(seen if review.reply else review, Outcome.UNCHANGED)
+    if _text_and_author(review.reply) == _text_and_author(command.reply):
         return _Step(seen, Outcome.UNCHANGED)
     reply = command.reply
     if reply and review.reply:

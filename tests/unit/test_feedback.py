@@ -161,11 +161,31 @@ def test_imported_reply_does_not_restore_a_removed_one() -> None:
         for each in (old, new)
     )
     assert outcomes(apply(older, reviews=known)) == [Outcome.UNCHANGED]
-    assert apply(older, reviews=known).reviews["a"].reply is None
+    assert not apply(older, reviews=known).reviews
     assert apply(newer, reviews=known).reviews["a"].reply == new
     assert apply(older).reviews["a"].reply == old
     # A command from a host with a slow clock doesn't count as imported.
     assert apply(replace(older, at=old.modified), reviews=known).reviews["a"].reply == old
+
+
+def test_newer_of_two_imported_replies_counts_after_a_removal_whichever_is_first() -> None:
+    hours = [milliseconds(AT + timedelta(hours=hour)) for hour in range(8)]
+    known = {"a": replace(REVIEW, replied=place(3, timestamp=hours[3]))}
+    old, new = (
+        replace(
+            a_reply(f"of hour {written}", 9),
+            reply=Reply(f"of hour {written}", None, AT, AT + timedelta(hours=written)),
+            origin=Origin(place(imported, timestamp=hours[imported])),
+        )
+        for written, imported in ((2, 6), (4, 7))
+    )
+    result = apply(old, new, reviews=known)
+    assert outcomes(result) == [Outcome.UNCHANGED, Outcome.APPLIED]
+    assert result.reviews["a"].reply == new.reply
+    assert outcomes(apply(new, replace(old, origin=Origin(place(8, timestamp=hours[7]))), reviews=known)) == [
+        Outcome.APPLIED,
+        Outcome.UNCHANGED,
+    ]
 
 
 def test_marks_never_move_back_in_time() -> None:
