@@ -293,6 +293,14 @@ def test_row_never_edits_and_its_event_id_depends_on_content() -> None:
     assert (ids[0] == ids[1], ids[0] == ids[2]) == (True, False)
 
 
+def test_mapped_column_is_noticed_after_many_others() -> None:
+    seen = SeenColumns(ColumnMapping.of(["stars=rating"]), [], [], as_new=False)
+    seen.note({f"column {number}": 1 for number in range(1_000)})
+    assert seen.missing() == ["stars"]
+    seen.note({"stars": 4})
+    assert seen.missing() == []
+
+
 def test_omitted_columns_are_named() -> None:
     mapping = ColumnMapping.of(["stars=rating", "headline=title"])
     exported = {**ROW, **PAST, "storeName": "s", "helpful": 2, "newer": 1, "stars": 4}
