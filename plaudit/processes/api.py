@@ -35,7 +35,7 @@ from plaudit.processes.memory import YOUNG_OF_REQUESTS, tune_memory
 from plaudit.processes.sign_in import sign_in
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.uvicorn_internals import QuietServer
-from plaudit.processes.waiting import prepare_servers
+from plaudit.processes.waiting import patiently, prepare_servers
 from storage.database import Database
 from storage.indexes import IndexNotMadeError
 from storage.pymongo_internals import cancel_and_wait
@@ -83,7 +83,7 @@ async def run_api(settings: Settings) -> None:
         add_storefront(app, settings.storefront)
         probes.refresh = app.state.gauges.refresh
         # Topics must exist before the first message; the facade answers 503 until Kafka is available.
-        preparing = asyncio.create_task(_prepare(settings, database))
+        preparing = asyncio.create_task(_prepare(settings, database, publisher))
         watching = asyncio.create_task(app.state.gauges.keep_looking())
 
         def on_start(started: bool) -> None:
@@ -150,7 +150,9 @@ def _uvicorn_config(app: FastAPI, http: HttpSettings) -> uvicorn.Config:
     )
 
 
-async def _prepare(settings: Settings, database: Database) -> None:
+async def _prepare(settings: Settings, database: Database, publisher: Publisher) -> None:
+    # Early: ids of submissions depend on it.
+    await patiently("MongoDB", publisher.division.load)
     try:
         await prepare_servers(settings, database)
     except IndexNotMadeError as error:
