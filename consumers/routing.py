@@ -60,7 +60,8 @@ class CommandRouter:
         ]
         placeless = [command for command in commands if bucket_in(command.review_id) is None]
         entities = await load_entities_or_park(self.services, self.services.parked_moderation, placeless)
-        await self._forward([*await self._waiting(entities.keys()), *commands], entities)
+        stored = [id for id, entity in entities.items() if entity is not None]
+        await self._forward([*await self._waiting(stored), *commands], entities)
         await self._refuse([c for c in placeless if c.review_id in entities and entities[c.review_id] is None])
 
     async def release(self, entities: Mapping[str, Entity]) -> None:

@@ -1,7 +1,7 @@
 """The base of all message schemas: strictness, names, bounds."""
 
 import re
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, LiteralString
@@ -137,7 +137,7 @@ class AtMost:
         return shown if shown["type"] == "array" else {**shown, "maxProperties": self.items}
 
     def _check_size(self, value: object) -> object:
-        if isinstance(value, Sized) and len(value) > self.items:
+        if isinstance(value, Mapping) and len(value) > self.items:
             context = {"field_type": "Dictionary", "max_length": self.items, "actual_length": len(value)}
             raise PydanticKnownError("too_long", context)
         return value

@@ -17,7 +17,7 @@ from messaging.envelope import Envelope
 from messaging.events import reminder_requested
 from messaging.kafka.publisher import Publisher
 from messaging.mails import mail_command_message
-from messaging.metrics import REMINDERS
+from messaging.metrics import REMINDERS, note_wait
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic, TopicNames
 from scheduler.mails import MailWriter, SavedTemplates, Templates, UnwritableMailError
@@ -155,9 +155,17 @@ class ReminderJob:
             if report.orders - logged >= _PROGRESS:
                 logged = report.orders
                 log.info("sending reminders", sent=report.reminders, skipped=report.skipped.total())
-        # At the end: a topic that can't be written keeps no customer from being asked.
-        await self._transactions.outbox.settle_overdue()
+        await self._publish_overdue()
         return report
+
+    async def _publish_overdue(self) -> None:
+        """Publish what dead processes owe, if possible: workers try it, too, and this run has done its work."""
+        try:
+            await self._transactions.outbox.settle_overdue()
+        except Exception as error:
+            if not is_unavailable(error):
+                raise
+            note_wait("reminders", error)
 
     async def _decide(
         self, ids: Sequence[str], settings: ReminderSettings, writer: MailWriter, now: datetime

@@ -102,7 +102,8 @@ class ParkingRepository(Generic[T]):
             UpdateOne({"_id": self._id(command)}, parked_now(self._parking.value(command)), upsert=True)
             for command in commands
         ]
-        await self._parked.bulk_write(writes, ordered=False)
+        if writes:
+            await self._parked.bulk_write(writes, ordered=False)
 
     async def about(self, review_ids: Collection[str]) -> list[T]:
         """The parked commands about these reviews, in the order in which they apply."""

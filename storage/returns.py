@@ -161,12 +161,16 @@ class ReturnRepository:
         return int(counted[0]["count"]) if counted else 0
 
     async def _by_number(self, search: ReturnSearch) -> ReturnSearch:
-        """The search by number if its keyword is that of a return in its stores, which an index finds; else the same
-        search."""
+        """The search by number, which an index serves, if its keyword is that of a matching return, and no other number
+        in its stores begins with it; else the same search."""
         text = (search.keyword or "").strip()
         if not text:
             return search
         numbers = sorted({text, text.upper()})
-        in_its_stores = ReturnSearch(numbers=numbers, store_id=search.store_id, stores=search.stores)
-        is_number = await self._returns.find_one(criteria(in_its_stores), {"_id": 1}) is not None
-        return replace(search, keyword=None, numbers=numbers) if is_number else search
+        exact = replace(search, keyword=None, numbers=numbers)
+        if await self._returns.find_one(criteria(replace(exact, after=None)), {"_id": 1}) is None:
+            return search
+        in_its_stores = criteria(ReturnSearch(store_id=search.store_id, stores=search.stores))
+        longer = [{"number": {"$gt": each, "$lt": f"{each}\U0010ffff"}} for each in numbers]
+        has_longer = await self._returns.find_one({"$and": [in_its_stores, {"$or": longer}]}, {"_id": 1}) is not None
+        return search if has_longer else exact

@@ -39,7 +39,7 @@ class ReturnSearch:
     order_id: str | None = None
     ids: Collection[str] | None = None
     keyword: str | None = None
-    """The number of a return, or else a part of a number or a status, in any letter case."""
+    """A part of a number or a status, in any letter case; a whole number is looked up by an index."""
     sort: Sequence[tuple[ReturnSortField, Direction]] = ()
     """By number, ascending, if empty."""
     skip: int = 0

@@ -70,7 +70,7 @@ class ReturnSearchRequest(Message):
     object_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of returns")] = None
     ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="The same as `objectIds`")] = None
     keyword: Annotated[
-        Phrase | None, Field(description="A number; if no return has it: a substring of number or status, in any case")
+        Phrase | None, Field(description="Substring of number or status, in any letter case; a whole number is fast")
     ] = None
     sort: Annotated[
         Phrase | None,

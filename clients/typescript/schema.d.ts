@@ -2247,7 +2247,7 @@ export interface components {
             objectIds?: string[] | null;
             /** @description The same as `objectIds` */
             ids?: string[] | null;
-            /** @description A number; if no return has it: a substring of number or status, in any case */
+            /** @description Substring of number or status, in any letter case; a whole number is fast */
             keyword?: string | null;
             /** @description `Ascending` or `Descending` by number; else `field`, `field:asc` or `field:desc`, several joined with `;`; empty: `Ascending`. Fields: number, status, createdDate, modifiedDate, createdBy, modifiedBy, orderId */
             sort?: string | null;

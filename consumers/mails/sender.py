@@ -165,9 +165,17 @@ class MailSender:
             await self._delay(mail, type(error).__name__)
         else:
             # However long it takes: an unrecorded mail is sent again when its claim expires.
-            await retry("mailer", lambda: self._mails.mark_sent(mail, datetime.now(UTC)))
+            await retry("mailer", lambda: self._record(mail))
             MAILS.labels("sent").inc()
             log.info("mail sent", id=mail.id, attempts=mail.attempts)
+
+    async def _record(self, mail: ClaimedMail) -> None:
+        """Record that a mail was sent. Raises the error of an unavailable MongoDB: none is sent again for a while."""
+        try:
+            await self._mails.mark_sent(mail, datetime.now(UTC))
+        except Exception:
+            self._away_at = monotonic()
+            raise
 
     async def _delay(self, mail: ClaimedMail, code: str, *, is_answered: bool = True) -> None:
         """Reschedule the mail, or reject it if it was refused for too long; time without an answer doesn't count."""

@@ -15,7 +15,7 @@ from pymongo.errors import AutoReconnect
 
 from consumers.mails import sender as sender_module
 from consumers.mails.consumer import MailConsumer
-from consumers.mails.sender import MailSender, Senders
+from consumers.mails.sender import CONNECTIONS, MailSender, Senders
 from consumers.mails.smtp import SmtpServer
 from domain.mails import RetryPlan
 from domain.stores import Store
@@ -525,58 +525,70 @@ async def test_database_outage_is_not_a_mail_rejection(
 
 
 class _AwayAfterSending(MailRepository):
-    """Mails in a database that is unavailable from the moment in which one was sent, until `is_back`; the mailer that
-    sent it notices later than others that it is back."""
+    """Mails in a database that is unavailable once `wanted` ones were sent, until `is_back`. Connections of the mailer
+    notice at different times that it is back: others claim mails before the last ones record what they have sent."""
 
-    is_away = False
+    wanted = 1
     is_back = False
     claims = 0
 
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.sent: set[str] = set()
+
+    @property
+    def is_away(self) -> bool:
+        return len(self.sent) == self.wanted and not self.is_back
+
     async def claim(self, now: datetime, until: datetime, *, again: bool = True) -> ClaimedMail | None:
-        if self.is_away and not self.is_back:
+        if self.is_away:
             raise AutoReconnect
         self.claims += self.is_back
         return await super().claim(now, until, again=again)
 
     async def mark_sent(self, mail: ClaimedMail, at: datetime) -> None:
-        self.is_away = True
-        if self.claims < 5:
+        self.sent.add(mail.id)
+        is_first = self.wanted > 1 and mail.id == min(self.sent)
+        if not self.is_back or (self.claims < 3 and not is_first):
             raise AutoReconnect
         await super().mark_sent(mail, at)
 
 
+@pytest.mark.parametrize("count", [1, CONNECTIONS])
 async def test_mail_sent_before_long_outage_is_not_sent_again(
     service: Service,
     mail_server: MailServer,
     own_mails: tuple[Database, MailRepository],
     monkeypatch: pytest.MonkeyPatch,
+    count: int,
 ) -> None:
     database, _ = own_mails
     to = address_of()
-    command = mail_command(to)
+    commands = [mail_command(to) for _ in range(count)]
     publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
     repositories = Repositories(database)
     transactions = Transactions(database, repositories, publisher.publish)
     server = SmtpServer("127.0.0.1", mail_server.port, timeout=60)
     monkeypatch.setattr(sender_module, "CLAIM", timedelta(seconds=1))
     mails = _AwayAfterSending(database)
+    mails.wanted = count
     sender = MailSender(transactions, mails, server, RetryPlan(), Senders(repositories.stores, DEFAULT_SENDER))
 
-    async def kept() -> Json:
-        return await database["mails"].find_one({"_id": command["id"]}) or {}
+    async def waiting() -> list[Json]:
+        return await database["mails"].find({"state": {"$ne": "sent"}}).to_list()
 
     now = datetime.now(UTC)
-    await mails.accept({command["id"]: stored(service, command, now)}, now)
+    await mails.accept({each["id"]: stored(service, each, now) for each in commands}, now)
     running = asyncio.create_task(sender.run())
     try:
         await eventually(lambda: mails.is_away)
-        await eventually(kept, lambda mail: mail["dueAt"] < datetime.now(UTC))
+        await eventually(waiting, lambda found: all(each["dueAt"] < datetime.now(UTC) for each in found))
         mails.is_back = True
-        await eventually(kept, lambda mail: mail["state"] == "sent")
+        await eventually(waiting, lambda found: found == [])
     finally:
         await sender.stop(running)
         await publisher.stop()
-    assert len(mail_server.to(to)) == 1
+    assert len(mail_server.to(to)) == count
 
 
 @pytest.mark.long

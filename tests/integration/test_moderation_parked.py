@@ -76,8 +76,10 @@ async def test_many_parked_commands_are_applied_in_parts_in_order(desk: Desk, mo
     review = desk.review()
     id = review["id"]
     await desk.services.parked_moderation.park(commands(id, *[APPROVE, REJECT] * 5))
-    desk.offset = 10
-    await desk.moderate(("approve", id))
+    for _ in range(2):  # delivered twice
+        desk.offset = 10
+        await desk.moderate(("approve", id))
+    assert letters(desk) == []
     assert await waiting(desk, id) == 11
     assert sizes == []
     await desk.submit(desk.records(review))
@@ -141,3 +143,13 @@ async def test_first_event_of_a_review_precedes_its_moderation(desk: Desk, monke
     await desk.submit(desk.records(new, {**edited, "review": "Changed"}))
     assert desk.event_kinds(new["id"]) == ["ReviewSubmitted", "ReviewApproved"]
     assert desk.event_kinds(edited["id"]) == ["ReviewSubmitted", "ReviewEdited"]
+
+
+async def test_new_command_about_a_refused_review_postpones_no_parked_one(desk: Desk) -> None:
+    store, id = await desk.open_store(reviewsEnabled=False), new_id("review")
+    await desk.services.parked_moderation.park(commands(id, APPROVE))
+    await desk.submit(desk.records(desk.review(id=id, storeId=store)))
+    parked_until = datetime.now(UTC)
+    await desk.route(desk.records({"action": "reject", "ids": [id], "commandId": "later"}))
+    await desk.parked.moderation.report_overdue(parked_until)
+    assert await waiting(desk, id) == 0

@@ -2,11 +2,14 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from bson import ObjectId
 
+from domain.delivery import OutgoingMessage
 from domain.reminders import Skip
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.publisher import Publisher
@@ -16,7 +19,7 @@ from messaging.topics import TopicNames
 from scheduler.reminders import ReminderJob
 from tests.support.facade import new_id
 from tests.support.hostile_templates import HOSTILE
-from tests.support.reminders import DAY, NOON, SENDER, Shop, named
+from tests.support.reminders import DAY, NOON, SENDER, Shop, connection, named
 from tests.support.service import Json
 from tests.support.waiting import eventually, free_port
 
@@ -296,6 +299,29 @@ async def test_outbox_of_dead_process_is_published(shop: Shop) -> None:
     # A process of the service may publish the same messages at the same time: the mailer sends each mail id once.
     assert len({mail["id"] for mail in await shop.mails(order)}) == 1
     assert await shop.database["outbox"].count_documents({}) == 0
+
+
+class WithoutOneTopic(Publisher):
+    """A publisher that isn't allowed to write to one topic."""
+
+    async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
+        if any(message.topic == "unwritable" for message in messages):
+            raise BrokerAwayError
+        await super().publish(messages)
+
+
+async def test_run_is_reported_although_others_owe_what_cannot_be_published(shop: Shop) -> None:
+    order = await shop.bought("ute", "camera")
+    outbox = shop.database["outbox"]
+    await outbox.insert_one({"_id": ObjectId(), "at": NOON, "messages": [["unwritable", None, b"x", []]]})
+    publisher = WithoutOneTopic(connection(shop.service))
+    try:
+        job = ReminderJob(shop.database, publisher, TopicNames(shop.service.prefix), sender=SENDER)
+        assert (await job.run(NOON + 10 * DAY)).reminders == 1
+    finally:
+        await publisher.stop()
+        await outbox.delete_many({"messages.0.0": "unwritable"})
+    assert len(await shop.mails(order)) == 1
 
 
 async def test_preview_escapes_control_characters_and_markup(desk: Shop) -> None:

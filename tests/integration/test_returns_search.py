@@ -115,6 +115,18 @@ async def test_number_is_found_by_an_index(database: Database, keyword: str) -> 
     assert (await documents_read(database, count))[1] <= 3
 
 
+async def test_number_with_which_others_begin_finds_them_too(database: Database) -> None:
+    returns = ReturnRepository(database)
+    await database["returns"].update_one({"number": "RET0124"}, {"$set": {"number": "RET01230"}})
+
+    async def found(**criteria: Any) -> list[str]:
+        return [each.id for each in (await returns.page(ReturnSearch(keyword="ret0123", **criteria))).found]
+
+    assert await found() == ["123", "124"]
+    assert await found(ids=["124"]) == ["124"]
+    assert await found(ids=["123"]) == ["123"]
+
+
 async def test_part_of_a_number_is_counted_among_the_newest_returns(database: Database) -> None:
     returns = ReturnRepository(database)
     for keyword, most, expected in (("ret099", 9, 9), ("ret099", 20, 10), ("ret0", 100, 50), ("ret012", 100, 0)):

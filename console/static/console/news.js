@@ -46,8 +46,13 @@ class Fresh {
     this.draw();
   }
 
-  forget(id) {
+  /** A review was decided. */
+  leave(id) {
     this.turns.set(id, this.turn);
+    this.forget(id);
+  }
+
+  forget(id) {
     this.heard.delete(id);
     if (this.fresh.delete(id)) this.draw();
   }
@@ -149,7 +154,7 @@ export class News {
     const isBack = told.status === "New" || (kind === "reported" && this.isReported);
     if (kind === "new" || (isBack && isSince)) this.fresh.come(told);
     // A decided review isn't new any more.
-    else if (kind === "decided" && told.status !== "New") this.fresh.forget(told.id);
+    else if (kind === "decided" && told.status !== "New") this.fresh.leave(told.id);
     // The clock of a worker may be behind that of the API. Repeated news of a row do no harm.
     if (kind === "claimed" || kind === "decided" || (kind === "edited" && isSince)) {
       this.queue?.hear(kind, told, told.at >= since - SKEW_MS);
