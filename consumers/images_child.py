@@ -40,8 +40,9 @@ _MOST_SCANS: Final = 100
 _JPEG: Final = b"\xff\xd8"
 _SCAN: Final = b"\xff\xda"
 _END: Final = b"\xff\xd9"
-_WITH_LENGTH_OR_END: Final = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
-"""The markers of segments with a length, and the end of a picture. 0xFF 0x00 and restarts are parts of the data."""
+_WITH_LENGTH_OR_END: Final = re.compile(rb"\xff[^\x00-\xbf\xd0-\xd8\xff]")
+"""The markers of segments with a length, and the end of a picture. 0xFF 0x00 and restarts are parts of the data; other
+invalid ones, which decoders skip without a length, count as such."""
 
 
 class RefusedError(Exception):

@@ -31,7 +31,7 @@ class OrderConsumer:
     Delivered at least once, possibly late or out of order: the newest `modifiedDate` wins, and the quantities returned
     of the order stay. An event without that date is as old as its record, or, in a replay, as the record that became a
     dead letter. An event from the future becomes a dead letter, and so does one with the id of another store's order.
-    A damaged order is restored by its newest event, sent again, or a newer one; without status, lines or body, by any.
+    A damaged order is restored by its newest event, sent again, or a newer one; without status or lines, by any.
     The verification of reviews by purchases is updated, and if the order gets a store, so do its returns.
     """
 

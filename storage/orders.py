@@ -62,7 +62,7 @@ class OrderRepository:
         """The known ones among these orders, by id, to apply their events to.
 
         A damaged order has stand-ins and no digests, so that its newest event, sent again, restores it. One without its
-        status, lines or body is older than any event. Raises StoredDocumentError for one that can't be read.
+        status or lines is older than any event. Raises StoredDocumentError for one that can't be read.
         """
         found = self._orders.find({"_id": {"$in": list(ids)}}, session=session)
         return {document["_id"]: await self._order_before_events(document, session) async for document in found}

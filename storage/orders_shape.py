@@ -52,7 +52,7 @@ ORDER: Final = Shape(
     {},
 )
 
-BROUGHT_BY_EVENTS: Final = frozenset({"status", "lines", "body"})
+BROUGHT_BY_EVENTS: Final = frozenset({"status", "lines"})
 """The fields without which an order can't be used, and which every event brings."""
 
 

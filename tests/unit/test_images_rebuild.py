@@ -139,6 +139,10 @@ async def test_jpeg_with_too_many_scans_is_refused() -> None:
     last = photograph[photograph.rindex(b"\xff\xda") : -2]
     costly = photograph[:-2] + 100 * last + photograph[-2:]
     assert await rebuild(costly) is UploadRefusal.TOO_COSTLY
+    restarting = picture((40, 30), "JPEG", progressive=True, restart_marker_rows=1)
+    last = restarting[restarting.rindex(b"\xff\xda") : -2].replace(b"\xff\xd0", b"\xff\x02\xff\xff\xff\xd0", 1)
+    assert b"\xff\x02" in last  # decoders skip it without a length
+    assert await rebuild(restarting[:-2] + 100 * last + restarting[-2:]) is UploadRefusal.TOO_COSTLY
     for other in (photograph + costly, with_segments(photograph, segment(0xE1, costly))):
         assert isinstance(await rebuild(other), Rebuilt)
 

@@ -96,8 +96,8 @@ def _images_in(columns: Mapping[str, Any]) -> tuple[PastImage, ...]:
 
 
 class Uploader:
-    """Uploads images to the store that API and workers share, which is opened and checked for the first image. `mark`
-    is None in a dry run, which uploads nothing."""
+    """Uploads images to the store that API and workers share, which is opened for the first image, and checked for each
+    batch. `mark` is None in a dry run, which uploads nothing."""
 
     def __init__(self, settings: Settings, mark: ImageStoreMark | None = None) -> None:
         self._settings = settings
@@ -109,7 +109,7 @@ class Uploader:
         isn't the one used before."""
         if not images:
             return
-        self._files = files = self._files or await self._checked_store()
+        files = await self._checked_store()
         for start in range(0, len(images), AT_ONCE):
             puts = [
                 partial(files.put_upload, image.entry.id, upload_digest(image.content), image.content)
@@ -118,7 +118,8 @@ class Uploader:
             await asyncio.gather(*(patiently("the image store", put) for put in puts))
 
     async def _checked_store(self) -> ImageFiles:
-        files, mark = opened_images(self._settings), self._mark
+        self._files = files = self._files or opened_images(self._settings)
+        mark = self._mark
         if mark is not None and await patiently("the image store", partial(mark.is_missing_in, files)):
             address = without_credentials(self._settings.images.address(self._settings.data))
             raise CommandError(f"{address} {WHY_ANOTHER}. {ADVICE}")
