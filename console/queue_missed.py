@@ -1,4 +1,4 @@
-"""What an open page of the queue may have missed, for its script: other reviews, and the state of its own."""
+"""The state of its reviews, and the other reviews, that an open page of the queue may have missed, for its script."""
 
 import asyncio
 from collections.abc import Collection, Mapping
