@@ -1,6 +1,6 @@
 """Look-ups of ratings, stores and general settings; concurrent requests share one query."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import repeat
@@ -77,9 +77,9 @@ class Lookups:
         found = await self._tallies.of([(entity_type, id) for id in entity_ids])
         return {id: tallies for (_, id), tallies in found.items()}
 
-    async def stores(self, ids: Collection[str]) -> dict[str, Store]:
-        """The registered ones of these stores, by id."""
-        return await self._stores.of(ids)
+    async def stores(self, ids: Iterable[str | None]) -> dict[str, Store]:
+        """The registered ones of these stores, by id; None stands for no store."""
+        return await self._stores.of({id for id in ids if id is not None})
 
     async def stores_for_commands(self, ids: Collection[str]) -> dict[str, Store]:
         """The registered ones of these stores, by id; while the database is unavailable, the cached ones, as consumers

@@ -96,15 +96,12 @@ class FeedbackConsumer:
                 FEEDBACK.labels(command.action.value, result.outcome.value if result else "repeated").inc()
 
     async def _take(
-        self, commands: Sequence[Feedback], released: Collection[Feedback], work: UnitOfWork
+        self, commands: Sequence[Feedback], released: Sequence[Feedback], work: UnitOfWork
     ) -> tuple[Sequence[Feedback], AppliedFeedback]:
         """Apply feedback in a transaction, and remove the `released` commands from the parking. Those that were given
         up or erased meanwhile aren't applied; returns the others, with the result."""
         stored, session = work.repositories, work.session
-        if released:
-            left = await stored.parked_feedback.take(released, session)
-            gone = {(each.position, each.review_id) for each in released} - {(c.position, c.review_id) for c in left}
-            commands = [command for command in commands if (command.position, command.review_id) not in gone]
+        commands = await stored.parked_feedback.take_among(commands, released, session)
         names_texts = any(command.text_hash for command in commands)
         reviews = await stored.feedback.load({c.review_id for c in commands}, session, with_texts=names_texts)
         reports = [command.report for command in commands if command.report]

@@ -169,8 +169,7 @@ async def _apply(
     come, early = targets.divide(commands)
     waited = [command for command in come if command.position in parked]
     # Others may have applied them, or given them up, meanwhile.
-    left = {each.position for each in await stored.parked_image_commands.take(waited, session)} if waited else set()
-    due = [command for command in come if command.position not in parked or command.position in left]
+    due = await stored.parked_image_commands.take_among(come, waited, session)
     keys = [(id, received.command.image_id) for received in due if (id := received.command.command_id)]
     targets.answered.update(await stored.outcomes.answers(keys, session))
     for received in due:

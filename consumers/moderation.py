@@ -117,10 +117,8 @@ class ReviewChangeConsumer:
         Also returns the ids of reviews that are neither stored yet nor deleted."""
         stored, session = work.repositories, work.session
         present, early = await _reviews_of(commands, work)
-        if released := [command for command in parked if command.review_id not in early]:
-            left = await stored.parked_moderation.take(released, session)
-            gone = {(each.position, each.review_id) for each in released} - {(c.position, c.review_id) for c in left}
-            commands = [command for command in commands if (command.position, command.review_id) not in gone]
+        released = [command for command in parked if command.review_id not in early]
+        commands = await stored.parked_moderation.take_among(commands, released, session)
         answered = await stored.outcomes.answers([c.answer_key for c in commands if c.answer_key], session)
         moderated = moderate(commands, present, answered)
         few = {id: each for id, each in moderated.settled.items() if moderated.before[id].reports <= MOST_AT_ONCE}

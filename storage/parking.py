@@ -1,6 +1,6 @@
 """Messages that arrived before the submission that they concern: moderation, feedback, image commands, verdicts."""
 
-from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -139,6 +139,15 @@ class ParkingRepository(Generic[T]):
         stored = {document["_id"] async for document in self._parked.find(wanted, {"_id": 1}, session=session)}
         await self._parked.delete_many(wanted, session=session)
         return [command for id, command in by_id.items() if id in stored]
+
+    async def take_among(self, commands: Sequence[T], parked: Sequence[T], session: Session) -> Sequence[T]:
+        """Remove the `parked` ones of these commands within a transaction; returns the commands without those that
+        somebody else has removed before."""
+        if not parked:
+            return commands
+        left = {self._id(command) for command in await self.take(parked, session)}
+        gone = {self._id(command) for command in parked} - left
+        return [command for command in commands if self._id(command) not in gone]
 
     async def parked_before(self, moment: datetime, limit: int, except_reviews: Collection[str] = ()) -> list[T]:
         """At most `limit` commands parked before this moment, oldest first, except about `except_reviews`."""

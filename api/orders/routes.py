@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from api import examples
 from api.auth.permissions import ReturnReader
-from api.orders.rows import OrderDetails, OrderList, OrderRow, order_details, order_row, store_ids
+from api.orders.rows import OrderDetails, OrderList, OrderRow, order_details, order_row
 from api.orders.search import ORDER_SEARCH, OrderSearchRequest
 from api.services import Injected
 from api.stores.bounds import within
@@ -38,7 +38,7 @@ async def search_orders(
             with await services.pages.piece(sum(page.sizes[id] for id in ids)):
                 known = await services.orders.of_ids(ids, with_bodies=with_bodies)
                 orders = [known[id] for id in ids if id in known]
-                stores = await services.lookups.stores(store_ids(orders))
+                stores = await services.lookups.stores(order.store_id for order in orders)
                 if bought is None:
                     return [order_row(each, stores) for each in orders]
                 proofs = services.purchases.proofs(orders, bought)
@@ -55,4 +55,4 @@ async def read_order(caller: ReturnReader, id: str, services: Injected) -> JsonR
     order = await services.orders.get(id)
     if order is None or not caller.may_touch(order.store_id):
         raise not_found("order")
-    return JsonResponse(order_details(order, await services.lookups.stores(store_ids([order]))))
+    return JsonResponse(order_details(order, await services.lookups.stores([order.store_id])))

@@ -1,7 +1,7 @@
 """Orders as the API shows them."""
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Final, NotRequired
+from collections.abc import Mapping
+from typing import Annotated, Any, NotRequired
 
 import orjson
 from pydantic import WithJsonSchema
@@ -12,11 +12,17 @@ from domain.stores import Store, store_name
 from domain.timestamps import timestamp
 from messaging.schemas import ShownMoment
 
-ORDER_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "additionalProperties": True,
-    "description": "The order with all fields of its last event",
-}
+OrderEvent = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": True,
+            "description": "The order with all fields of its last event",
+        }
+    ),
+]
+"""An order as its last event had it."""
 
 
 class OrderLineRow(TypedDict):
@@ -53,7 +59,7 @@ class OrderDetails(OrderRow):
 
     customerEmail: str | None
     languageCode: str | None
-    order: Annotated[Any, WithJsonSchema(ORDER_SCHEMA)]
+    order: OrderEvent
 
 
 class OrderList(TypedDict):
@@ -89,11 +95,6 @@ def order_details(order: Order, stores: Mapping[str, Store]) -> OrderDetails:
         "languageCode": order.customer.language_code,
         "order": orjson.Fragment(order.body),
     }
-
-
-def store_ids(orders: Iterable[Order]) -> set[str]:
-    """The stores that these orders belong to."""
-    return {order.store_id for order in orders if order.store_id is not None}
 
 
 def _line_row(line: OrderLine, available: int) -> OrderLineRow:

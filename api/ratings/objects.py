@@ -126,5 +126,5 @@ async def _find(
 
 async def _rows(services: Services, rated: Sequence[RatedObject]) -> list[RatedObjectRow]:
     general = await services.lookups.general()
-    stores = await services.lookups.stores({each.key.store_id for each in rated if each.key.store_id is not None})
+    stores = await services.lookups.stores(each.key.store_id for each in rated)
     return [rated_object_row(each, stores, general) for each in rated]

@@ -1,22 +1,17 @@
 """Returns as the API shows them."""
 
-from typing import Annotated, Any, Final, NotRequired
+from typing import NotRequired
 
 import orjson
-from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
+from api.orders.rows import OrderEvent
 from domain.orders import Order
 from domain.returns import Return
 from domain.returns_lines import ReturnLine
 from domain.returns_statuses import ReturnStatus
 from domain.timestamps import timestamp
 from messaging.schemas import ShownMoment
-
-_ORDER_SCHEMA: Final[dict[str, Any]] = {
-    "anyOf": [{"type": "object", "additionalProperties": True}, {"type": "null"}],
-    "description": "The order with all fields of its last event",
-}
 
 
 class ReturnLineRow(TypedDict):
@@ -44,7 +39,7 @@ class ReturnRow(TypedDict):
     orderId: str
     status: str
     resolution: str | None
-    order: Annotated[Any, WithJsonSchema(_ORDER_SCHEMA)]
+    order: OrderEvent | None
     lineItems: list[ReturnLineRow]
     createdDate: ShownMoment
     modifiedDate: ShownMoment

@@ -25,7 +25,6 @@ from api.reviews.rows import (
     StatusCounts,
     review_details,
     review_row,
-    store_ids,
 )
 from api.reviews.rules import reasons_against
 from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
@@ -143,10 +142,11 @@ async def _find(
     if sorts_everything(search) and search.phrase is None:
         # Both take long.
         page, total = await asyncio.gather(services.reviews.search(search), _total(services, request, search, None))
-        return page, await services.lookups.stores(store_ids(page.reviews)), total
+        return page, await services.lookups.stores(review.store_id for review in page.reviews), total
     page = await services.reviews.search(search)
     stores, total = await asyncio.gather(
-        services.lookups.stores(store_ids(page.reviews)), _total(services, request, search, len(page.reviews))
+        services.lookups.stores(review.store_id for review in page.reviews),
+        _total(services, request, search, len(page.reviews)),
     )
     return page, stores, total
 
@@ -208,5 +208,5 @@ async def read_review(caller: ReviewReader, id: str, services: Injected) -> Json
     review = await services.reviews.get(id)
     if review is None or not caller.may_touch(review.store_id):
         raise not_found("review")
-    stores = await services.lookups.stores(store_ids([review]))
+    stores = await services.lookups.stores([review.store_id])
     return JsonResponse(review_details(review, stores))

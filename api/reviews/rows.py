@@ -1,6 +1,6 @@
 """Reviews as the API shows them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, NotRequired
 
 from pydantic import WithJsonSchema
@@ -93,8 +93,3 @@ def review_details(review: Review, stores: Mapping[str, Store]) -> ReviewDetails
         "writtenDate": timestamp(review.created) if review.facts.source is Source.IMPORT else None,
         "pendingImages": sum(image.is_pending for image in review.images),
     }
-
-
-def store_ids(reviews: Iterable[Review]) -> set[str]:
-    """The stores that these reviews belong to."""
-    return {review.store_id for review in reviews if review.store_id is not None}

@@ -93,7 +93,7 @@ async def read_impact(caller: ReviewReader, id: str, services: Injected) -> Json
         raise not_found("review")
     own = RatingTally.of([review.rating])
     is_counted = review.status is ReviewStatus.APPROVED
-    stores = await services.lookups.stores([review.store_id] if review.store_id is not None else [])
+    stores = await services.lookups.stores([review.store_id])
     method = rating_method(await services.lookups.general(), stores.get(review.store_id or ""))
 
     def numbers(tally: RatingTally) -> RatingNumbers:

@@ -2217,7 +2217,6 @@ export interface components {
             orderId: string;
             status: string;
             resolution: string | null;
-            /** @description The order with all fields of its last event */
             order: {
                 [key: string]: unknown;
             } | null;
