@@ -37,13 +37,13 @@ from api.stores import moderation_rules, policy
 from api.stores import routes as stores
 from api.web.budgets import Budget
 from api.web.concurrency import ConcurrencyLimit
-from api.web.documents import openapi_document
 from api.web.encoded_slashes import EncodedSlashes
 from api.web.hygiene import WebRules
 from api.web.limits import RateLimit
 from api.web.middleware import LastResort
+from api.web.openapi import openapi_document
 from api.web.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
-from api.web.telemetry import Signals
+from api.web.telemetry import RequestTelemetry
 from api.web.uploads import MAX_BODY_BYTES
 
 WEB_RULES: Final = WebRules()
@@ -98,7 +98,7 @@ def create_app(
         # A request has one span, ours. FastAPI's would contain the query, and start a second trace.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         middleware=[
-            Middleware(Signals),
+            Middleware(RequestTelemetry),
             *web.middleware(),
             Middleware(
                 ConcurrencyLimit,

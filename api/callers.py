@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from api.auth.permissions import AnyCaller, KeyReader
 from api.services import Injected
 from api.stores.bounds import check_unbound
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse, Row
 from api.web.routes import routes

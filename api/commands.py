@@ -19,8 +19,8 @@ from api.outcomes import ItemResult, caller_digest, results_within
 from api.services import Services
 from api.web.bodies import check_no_body
 from api.web.concurrency import LaterResponse
-from api.web.documents import problems
 from api.web.encoded_slashes import has_encoded_slash, path_in_addresses
+from api.web.openapi import problems
 from api.web.preferences import KEY_LENGTH, KEY_PATTERN, idempotency_key, wait_seconds
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse

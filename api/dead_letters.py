@@ -17,7 +17,7 @@ from api.outcomes import ItemResult
 from api.services import Injected, Services
 from api.stores.bounds import check_unbound
 from api.web.bodies import JsonBody
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.problems import ItemError, ProblemError, ProblemKind, invalid, unavailable
 from api.web.queries import any_case
 from api.web.responses import JsonResponse

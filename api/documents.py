@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 
 from api.auth.permissions import client_address
 from api.services import Injected
-from api.web.documents import OPEN_TO_ALL, problems
+from api.web.openapi import OPEN_TO_ALL, problems
 from messaging.asyncapi import asyncapi_document
 from messaging.topics import TopicNames
 

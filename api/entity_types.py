@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from api.auth.permissions import ReviewReader
 from api.services import Injected
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from api.web.responses import JsonResponse, Row
 from api.web.routes import routes

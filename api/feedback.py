@@ -14,7 +14,7 @@ from api.commands import Command, Commanded, Earlier, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_review, stores_of
 from api.web.bodies import JsonBody
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.paging import DEFAULT_TAKE, Skip, Take, the_one_given, total_count
 from api.web.problems import ProblemKind, invalid, not_found
 from api.web.responses import JsonResponse, Row, Timestamp

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from typing_extensions import TypedDict
 
 from api.services import Services
-from api.web.documents import OPEN_TO_ALL, problems
+from api.web.openapi import OPEN_TO_ALL, problems
 from api.web.problems import ProblemKind, unavailable
 from api.web.responses import JsonResponse
 from api.web.shared_queries import SharedQueries
@@ -55,7 +55,7 @@ class Readiness:
 
     def can_publish(self) -> bool:
         """True if this process has learnt from MongoDB how topics are divided."""
-        return self._services.publisher.division.were_ever_known()
+        return self._services.publisher.partition_counts.were_ever_known()
 
     async def seen(self) -> tuple[bool, list[str] | None]:
         """True if MongoDB responds; and the missing topics, None if Kafka doesn't respond."""

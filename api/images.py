@@ -12,7 +12,7 @@ from api.commands import Command, Commanded, Reason, begin_command, carry_out, c
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_review, stores_of
 from api.web.concurrency import take_room
-from api.web.documents import OPEN_TO_STRANGERS, problems
+from api.web.openapi import OPEN_TO_STRANGERS, problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import routes
 from api.web.uploads import Upload

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from api.auth.permissions import MetricsReader
 from api.services import Services
 from api.stores.bounds import check_unbound
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.problems import ProblemKind
 from api.web.routes import routes
 from messaging.cron import next_time

@@ -20,7 +20,7 @@ from domain.places import bucket_in
 from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode
 from messaging.json_values import present
-from messaging.moderation import Status, routed_value, straight_value
+from messaging.moderation import Status, direct_value, routed_value
 from messaging.topics import Topic
 
 _ANSWERS: Final = command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
@@ -120,15 +120,15 @@ async def _moderate(
     }
     value = present(fields) | stores_of(caller) | command.id_field
     placed = {id for id in ids if bucket_in(id) is not None}
-    straight = placed if placed and await services.moderation_ways.is_straight() else set()
-    messages = [_message(services, id, texts.get(id), value, is_straight=id in straight) for id in ids]
+    direct = placed if placed and await services.moderation_route.is_direct() else set()
+    messages = [_message(services, id, texts.get(id), value, is_direct=id in direct) for id in ids]
     return await carry_out(services, command, ids, messages)
 
 
 def _message(
-    services: Services, id: str, text_hash: str | None, value: Mapping[str, Any], *, is_straight: bool
+    services: Services, id: str, text_hash: str | None, value: Mapping[str, Any], *, is_direct: bool
 ) -> OutgoingMessage:
-    """The command about one review: straight to the owner of the place that its id has, or by the router."""
-    if is_straight:
-        return services.message(Topic.REVIEW_CHANGES, id, "review.moderation", straight_value(value, id, text_hash))
+    """The command about one review: directly to the owner of the place that its id has, or by the router."""
+    if is_direct:
+        return services.message(Topic.REVIEW_CHANGES, id, "review.moderation", direct_value(value, id, text_hash))
     return services.message(Topic.MODERATION_COMMANDS, id, "review.moderation", routed_value(value, id, text_hash))

@@ -12,7 +12,7 @@ from api.auth.permissions import Moderator
 from api.services import Injected
 from api.stores.bounds import check_review
 from api.web.bodies import JsonBody
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.problems import ProblemKind, not_found
 from api.web.routes import routes
 from domain.timestamps import timestamp

@@ -10,7 +10,7 @@ from api.auth.authentication import Authenticator, Nobody
 from api.counts import LargeCounts
 from api.images_mark import ImageStoreCheck
 from api.lookups import Lookups
-from api.moderation_ways import ModerationWays
+from api.moderation_route import ModerationRoute
 from api.recent_commands import RecentCommands
 from api.waits import Waits
 from api.web.limits import Slots
@@ -73,7 +73,7 @@ class Services(Repositories):
         self.limits = limits
         self.entity_types = entity_types
         self.lag = lag
-        self.moderation_ways = ModerationWays(lag, publisher.division)
+        self.moderation_route = ModerationRoute(lag, publisher.partition_counts)
         self.letters = letters
         self.examination = examination
         self.authenticator = authenticator

@@ -12,7 +12,7 @@ from api.commands import Command, Commanded, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import by, check_store
 from api.web.bodies import JsonBody, parse_json, raw_body
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.problems import ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse
 from api.web.routes import routes

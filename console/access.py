@@ -19,7 +19,7 @@ class ConsoleAccess(Protocol):
     """The pages for signing in and out."""
 
     async def credential(self, request: Request) -> str | None:
-        """The visitor's credential; None if they have to sign in, or the door is open. Raises Refused: it can't be
+        """The visitor's credential; None if they have to sign in, or nobody has to. Raises Refused: it can't be
         determined at the moment."""
         ...
 

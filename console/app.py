@@ -84,18 +84,21 @@ _NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "de
 
 
 def add_console(
-    app: FastAPI, door: ConsoleAccess | None = None, options: Options | None = None, queue_news: QueueNews | None = None
+    app: FastAPI,
+    access: ConsoleAccess | None = None,
+    options: Options | None = None,
+    queue_news: QueueNews | None = None,
 ) -> None:
     """Add the console to the facade's application. Without `queue_news`, open pages receive no news."""
-    console = _Console(door or OpenAccess(), options or Options(), queue_news)
+    console = _Console(access or OpenAccess(), options or Options(), queue_news)
     app.router.routes.extend(console.routes())
 
 
 class _Console:
     """Serves the screens, after checking the visitor's session and permissions."""
 
-    def __init__(self, door: ConsoleAccess, options: Options, queue_news: QueueNews | None) -> None:
-        self._door = door
+    def __init__(self, access: ConsoleAccess, options: Options, queue_news: QueueNews | None) -> None:
+        self._access = access
         self._options = options
         self._queue_news = queue_news
 
@@ -105,7 +108,7 @@ class _Console:
             PageRoute("/", _front_page),
             PageRoute("/favicon.ico", _icon),
             static_files.route(),
-            *self._door.routes,
+            *self._access.routes,
             PageRoute("/console", partial(self._serve, Screen("GET", "", (), _start))),
             PageRoute("/console/", _home),
             *(PageRoute(f"/console{each.path}", partial(self._serve, each), methods=[each.method]) for each in SCREENS),
@@ -115,8 +118,8 @@ class _Console:
     async def _serve(self, screen: Screen, request: Request) -> Response:
         client = (request.client.host, request.client.port) if request.client else ("", 0)
         try:
-            credential = await self._door.credential(request)
-            if credential is None and not self._door.is_open:
+            credential = await self._access.credential(request)
+            if credential is None and not self._access.is_open:
                 raise Refused(401, _SIGNED_OUT)
         except Refused as refused:
             return await self._turn_away(self._visit(request, ApiClient(request, None, client), STRANGER), refused)
@@ -153,7 +156,7 @@ class _Console:
         request = visit.request
         site = request.headers.get("sec-fetch-site")
         # Shown again on our page, another site's form would pass as ours with the next click.
-        is_ours = self._door.is_open or is_own_request(request.method, site)
+        is_ours = self._access.is_open or is_own_request(request.method, site)
         if request.method in SAFE_METHODS or not is_ours or visit.is_fragment or visit.wants_json:
             return None
         try:
@@ -163,14 +166,14 @@ class _Console:
 
     def _visit(self, request: Request, facade: ApiClient, caller: Caller) -> Visit:
         is_still_in = partial(self._is_still_in, request, caller)
-        return Visit(request, facade, caller, self._door.is_open, self._options, self._queue_news, is_still_in)
+        return Visit(request, facade, caller, self._access.is_open, self._options, self._queue_news, is_still_in)
 
     async def _is_still_in(self, request: Request, caller: Caller) -> bool:
         """True while the visitor's session is valid and their rights are unchanged; for long-lived responses."""
         try:
-            credential = await self._door.credential(request)
+            credential = await self._access.credential(request)
             if credential is None:
-                return self._door.is_open
+                return self._access.is_open
             async with ApiClient(request, credential, ("", 0)) as facade:
                 return await _caller(facade) == caller
         except Refused:
@@ -183,7 +186,7 @@ class _Console:
             raise _forbidden(f"This needs the permission {' and '.join(missing)}.")
         # Browsers attach the cookie to requests that other sites trigger, too.
         site = visit.request.headers.get("sec-fetch-site")
-        if not self._door.is_open and not is_own_request(screen.method, site):
+        if not self._access.is_open and not is_own_request(screen.method, site):
             raise _forbidden("This request was not sent by a page of the console. Open the page there, and try again.")
 
 

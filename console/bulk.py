@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 from starlette.responses import RedirectResponse, Response
 
 from console.api_client import KEY_REUSED, Refused
-from console.decisions import decide_by_status, marks_in, outcomes, stale
+from console.content_hashes import CHANGED, text_of_row, texts_seen
+from console.decisions import decide_by_status, hashes_in, outcomes, stale
 from console.queue import CHIPS, REPORTED, criteria
 from console.queue_missed import last_reported
 from console.screens import Screens
-from console.seen import CHANGED, text_of_row, texts_seen
 from console.templating import address
 from console.undo import PATH
 from console.visits import Visit
@@ -46,7 +46,7 @@ async def decide(visit: Visit) -> Response:
     ids = [str(id) for id in form.getlist("ids")]
     if not ids:
         raise Refused(422, {"detail": "No review is selected. Select at least one, and try again."})
-    seen = marks_in(form, ids)
+    seen = hashes_in(form, ids)
     other = await stale(visit, seen, str(form.get("action", "")))
     shown = {id: str(form.get(f"status-{id}", "New")) for id in ids if id not in other}
     results = [*await decide_by_status(visit, form, shown, texts_seen(seen), wait=_WAIT_S), *other.values()]

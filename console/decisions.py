@@ -1,6 +1,7 @@
 """Decisions about reviews: approve, reject, reset, delete; one review, or many.
 
-Each has up to three guards, which `console.seen` explains: the mark (`seen`), `textHashes` and `expectedStatus`.
+Each has up to three guards, which `console.content_hashes` explains: the hash of the content (`seen`), `textHashes`
+and `expectedStatus`.
 """
 
 from collections import Counter
@@ -12,8 +13,8 @@ from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, Response
 
 from console.api_client import WAIT_S, Refused
+from console.content_hashes import CHANGED, KEPT, staleness, texts_seen
 from console.screens import Screens
-from console.seen import CHANGED, KEPT, staleness, texts_seen
 from console.undo import PATH, offer
 from console.visits import Visit, key_of
 from domain.permissions import Permission
@@ -63,7 +64,7 @@ async def decide_together(visit: Visit) -> Response:
     answer is for its script: the outcome of each, none for decisions that have yet to take effect."""
     form = await visit.form()
     given, expected = [str(id) for id in form.getlist("ids")], str(form.get("expected", ""))
-    seen = marks_in(form, given)
+    seen = hashes_in(form, given)
     other = await stale(visit, seen, str(form.get("action", "")), _undone_status(form))
     results = [*other.values()]
     if not other or len(other) < len(given):
@@ -88,20 +89,20 @@ async def delete(visit: Visit) -> Response:
     return visit.after(answer, _way_back(str(form.get("back", "")), ""), "deleted")
 
 
-def marks_in(form: FormData, ids: Iterable[str]) -> dict[str, str]:
-    """The marks of reviews in a form, by id."""
+def hashes_in(form: FormData, ids: Iterable[str]) -> dict[str, str]:
+    """The hashes of reviews in a form, by id."""
     return {id: str(form.get(f"seen-{id}", "")) for id in ids}
 
 
 async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str = "") -> dict[str, dict[str, Any]]:
     """The results of those reviews that are left alone because they aren't as the page showed them, by id. `seen` has
-    the marks by id, empty for reviews that no page showed; `undone`: the status set by the decision that is undone.
+    the hashes by id, empty for reviews that no page showed; `undone`: the status set by the decision that is undone.
     Empty while the database is unavailable: decisions are accepted then, and take effect later on reviews that still
     have the expected status. Raises Refused."""
-    marked = {id: mark for id, mark in seen.items() if mark}
-    if not marked or not visit.may("customerReviews:read"):
+    shown = {id: seen_hash for id, seen_hash in seen.items() if seen_hash}
+    if not shown or not visit.may("customerReviews:read"):
         return {}
-    search = {"ids": [*marked], "take": len(marked), "withTotal": False}
+    search = {"ids": [*shown], "take": len(shown), "withTotal": False}
     try:
         found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
     except Refused as refused:
@@ -111,7 +112,7 @@ async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str 
     results: dict[str, dict[str, Any]] = {}
     for row in found["results"]:
         result = {"id": row["id"], "outcome": "refused"}
-        if reason := staleness(marked[row["id"]], row, action):
+        if reason := staleness(shown[row["id"]], row, action):
             results[row["id"]] = {**result, "reason": reason}
         elif undone == row["reviewStatus"] and _is_of_others(visit, row):
             # Somebody else has decided the same: for the API the review is as expected.

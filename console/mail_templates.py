@@ -9,8 +9,8 @@ from starlette.datastructures import FormData
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from console.api_client import Refused
+from console.content_hashes import check_seen, content_hash
 from console.screens import Screens
-from console.seen import check_seen, mark
 from console.templating import address
 from console.visits import FRAME_POLICY, Visit, key_of
 from domain.permissions import Permission
@@ -140,8 +140,8 @@ def _is_here(visit: Visit, found: Mapping[str, Any]) -> bool:
 
 
 def _seen(found: Mapping[str, Any]) -> str:
-    """The mark of the template in effect, which changes with it."""
-    return mark(*(found[name] for name in ("source", *PARTS)))
+    """The hash of the template in effect, which changes with it."""
+    return content_hash(*(found[name] for name in ("source", *PARTS)))
 
 
 def _errors(refused: Refused, given: Mapping[str, str]) -> dict[str, dict[str, Any]]:

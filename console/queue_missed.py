@@ -8,9 +8,9 @@ from urllib.parse import quote
 from starlette.responses import JSONResponse, Response
 
 from console.api_client import Refused, if_in_time
+from console.content_hashes import staleness
 from console.queue import REPORTED, criteria
 from console.screens import Screens
-from console.seen import staleness
 from console.visits import Visit
 from domain.permissions import Permission
 

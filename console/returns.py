@@ -11,6 +11,7 @@ from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from console.api_client import Refused, if_in_time
+from console.content_hashes import check_seen, hash_of_return
 from console.fields import in_one_line, loaded_in, shown_again
 from console.orders import order_or_none, returns_of
 from console.parameters import choice
@@ -24,7 +25,6 @@ from console.returns_lines import (
     typed,
 )
 from console.screens import ROWS, Screens
-from console.seen import check_seen, mark_of_return
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 
@@ -171,7 +171,7 @@ async def _check_deletion(visit: Visit, form: FormData) -> None:
             raise
         return
     is_decided = form.get("expectedStatus") != row["status"]
-    check_seen(form, "" if is_decided else mark_of_return(row), "this return")
+    check_seen(form, "" if is_decided else hash_of_return(row), "this return")
 
 
 async def _change(visit: Visit, form: FormData, changes_of: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Response:
@@ -180,7 +180,7 @@ async def _change(visit: Visit, form: FormData, changes_of: Callable[[Mapping[st
     try:
         row = await visit.facade.ask("GET", f"/api/return/{quote(id, safe='')}")
         changes = changes_of(row)
-        check_seen(form, mark_of_return(row), "this return", is_done=_is_done(row, changes))
+        check_seen(form, hash_of_return(row), "this return", is_done=_is_done(row, changes))
         answer = await visit.facade.command("PUT", "/api/return", {"id": id, **changes}, key=key_of(form))
     except Refused as refused:
         if refused.status in _STATUSES_WITH_OWN_PAGE:

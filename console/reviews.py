@@ -9,9 +9,9 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from console.api_client import Refused
+from console.content_hashes import check_seen, hash_of_reply, hash_of_review
 from console.fields import in_one_line, number, shown_again
 from console.screens import ROWS, Screens
-from console.seen import check_seen, mark_of_reply, mark_of_review
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 from domain.reviews_facts import ReasonCode
@@ -99,7 +99,7 @@ async def edit(visit: Visit) -> Response:
         **edited,
     }
     try:
-        check_seen(form, mark_of_review(row), "this review")
+        check_seen(form, hash_of_review(row), "this review")
         answer = await visit.facade.command("POST", "/api/customerReviews", [body], key=key_of(form))
     except Refused as refused:
         return await _page(visit, "edit", form, refused)
@@ -131,7 +131,7 @@ async def _check_reply(visit: Visit, form: Mapping[str, Any], body: Mapping[str,
     row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
     reply = row["reply"]
     is_done = body == ({"text": reply["text"], "author": reply["author"]} if reply else None)
-    check_seen(form, mark_of_reply(row), "the reply", is_done=is_done)
+    check_seen(form, hash_of_reply(row), "the reply", is_done=is_done)
 
 
 async def _page(

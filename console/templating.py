@@ -10,8 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from console import static_files
+from console.content_hashes import hash_for_decision, hash_of_reply, hash_of_return, hash_of_review
 from console.fields import in_words, is_about, place_in_words
-from console.seen import mark_for_decision, mark_of_reply, mark_of_return, mark_of_review
 from domain.reviews import unless_blank
 
 _FOLDER: Final = Path(__file__).parent / "templates"
@@ -105,10 +105,10 @@ def _pages() -> Environment:
         place_in_words=place_in_words,
         legible=legible,
         clip=clip,
-        mark_for_decision=mark_for_decision,
-        mark_of_reply=mark_of_reply,
-        mark_of_return=mark_of_return,
-        mark_of_review=mark_of_review,
+        hash_for_decision=hash_for_decision,
+        hash_of_reply=hash_of_reply,
+        hash_of_return=hash_of_return,
+        hash_of_review=hash_of_review,
         age=age,
         moment=moment,
         at=at,

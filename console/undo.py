@@ -26,14 +26,14 @@ _FIELDS: Final = ("id", "action", "expected", "seen", "reasonCode")
 
 
 def offer(response: Response, undo: Mapping[str, str]) -> None:
-    """Have the next page of the queue offer this undo: the id of the review, the action, its expected status and mark,
-    and the reason code of a rejection."""
+    """Have the next page of the queue offer this undo: the id of the review, the action, its expected status, the
+    hash of its content, and the reason code of a rejection."""
     response.set_cookie(COOKIE, quote(json.dumps(undo), safe=""), _MAX_AGE_S, path=PATH, samesite="strict")
 
 
 def offered(request: Request) -> dict[str, str] | None:
     """The undo to offer, unknown fields as empty strings. None if there is none, or it lacks an id, a known action or a
-    mark: other hosts of the same domain can set the cookie, too."""
+    hash: other hosts of the same domain can set the cookie, too."""
     try:
         fields = orjson.loads(unquote(request.cookies.get(COOKIE, "")))  # which refuses lone surrogates
         undo = {name: str(fields.get(name) or "") for name in _FIELDS}

@@ -60,7 +60,7 @@ class FeedbackConsumer:
         """Apply the feedback parked for these reviews, which are stored."""
         await self._apply((), review_ids)
 
-    async def report_overdue(self, before: datetime) -> int:
+    async def give_up_overdue(self, before: datetime) -> int:
         """Give up some feedback parked before that moment: dead-letter and answer it. Returns the number given up.
 
         Feedback on a review that has arrived is applied instead. Feedback on a damaged review waits for its repair.

@@ -48,7 +48,7 @@ class Parked(Protocol):
     async def are_overdue(self, before: datetime) -> bool:
         """True if any command was parked before that moment."""
 
-    async def report_overdue(self, before: datetime) -> int:
+    async def give_up_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment. Returns the number given up."""
 
 
@@ -187,7 +187,7 @@ class _Tasks:
         for may be in a backlog of hours, as after an import."""
         if not await parked.are_overdue(now - PARKING_LIMIT):
             return 0
-        return await parked.report_overdue(await read_up_to(self.lag, awaited, now) - PARKING_LIMIT)
+        return await parked.give_up_overdue(await read_up_to(self.lag, awaited, now) - PARKING_LIMIT)
 
     async def settle_outbox(self, _: datetime) -> None:
         """Publish the outbox messages of crashed processes."""

@@ -58,7 +58,7 @@ class ImageCommandConsumer:
         """Apply the commands parked for images that these reviews have."""
         await self._apply((), review_ids)
 
-    async def report_overdue(self, before: datetime) -> int:
+    async def give_up_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment: dead-letter and answer them. Returns the number given up.
 
         Commands whose image has arrived are applied: a worker of an earlier version doesn't release them. Commands

@@ -81,7 +81,7 @@ class ReturnConsumer:
         """True if any command was parked before that moment."""
         return bool(await self.services.parked_returns.overdue(before, limit=1))
 
-    async def report_overdue(self, before: datetime) -> int:
+    async def give_up_overdue(self, before: datetime) -> int:
         """Refuse new returns parked before that moment, and their parked changes, as their order never arrived. Returns
         the number of commands given up."""
         refused = 0

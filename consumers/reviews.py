@@ -15,7 +15,7 @@ from typing import Final
 from consumers.languages import detect_languages
 from consumers.moderation_rules import Ruled, apply_ruling, count_rulings, rulings_about
 from consumers.names_known import KnownNames
-from consumers.parked import ParkedCommands
+from consumers.parked_commands import ParkedCommands
 from consumers.purchases import verify_submissions
 from consumers.reviews_decisions import (
     Decided,

@@ -13,7 +13,7 @@ from uuid_utils import uuid7
 
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.fenced_publisher import FencedPublisher
-from messaging.kafka.reading import TopicReader
+from messaging.kafka.topic_reader import TopicReader
 from messaging.metrics import note_wait
 from messaging.reviews_state import review_id_of, review_state, state_record, tombstone
 from messaging.topics import Topic, TopicNames

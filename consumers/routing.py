@@ -18,11 +18,11 @@ from messaging.envelope import of_command
 from messaging.metrics import MODERATIONS
 from messaging.moderation import (
     ModerationCommand,
+    direct_position,
+    direct_value,
+    forwarded_value,
     moderation_command_value,
     moderation_fields,
-    moderation_of_review_value,
-    straight_position,
-    straight_value,
 )
 from messaging.topics import Topic
 from messaging.tracing import cause_of
@@ -68,7 +68,7 @@ class CommandRouter:
         """Forward the commands parked for these reviews, which are stored, to their owners."""
         await self._forward(await self._waiting(entities.keys()), entities)
 
-    async def report_overdue(self, before: datetime) -> int:
+    async def give_up_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment: dead-letter and answer them. Returns the number given up.
 
         Commands whose review has arrived are forwarded again, and their parking time starts anew: while their owner has
@@ -104,7 +104,7 @@ class CommandRouter:
         placed = ((command, self._key(command, entities)) for command in commands)
         known = [(command, key) for command, key in placed if key]
         if known:
-            await self.services.publisher.division.check()
+            await self.services.publisher.partition_counts.check()
         for part in in_parts(known, _MOST_AT_ONCE):
             await self.services.publisher.publish([self._message(command, key) for command, key in part])
 
@@ -129,7 +129,7 @@ class CommandRouter:
         _count_not_found(commands)
 
     def _message(self, command: Moderation, key: str) -> OutgoingMessage:
-        value = moderation_of_review_value(command)
+        value = forwarded_value(command)
         message = self.services.message(Topic.REVIEW_CHANGES, key, "review.moderation", value, cause=command.trace)
         return of_command(message, command.command_id) if command.command_id else message
 
@@ -137,9 +137,9 @@ class CommandRouter:
 def _overdue(command: Moderation) -> Overdue:
     topic, position, id = Topic.MODERATION_COMMANDS, command.position, command.review_id
     value = moderation_command_value(command)
-    if straight := straight_position(position):
-        value = straight_value(moderation_fields(command), id, command.text_hash)
-        topic, position = Topic.REVIEW_CHANGES, straight
+    if direct := direct_position(position):
+        value = direct_value(moderation_fields(command), id, command.text_hash)
+        topic, position = Topic.REVIEW_CHANGES, direct
     return Overdue(topic, position, id, value, command.command_id, command.mark)
 
 

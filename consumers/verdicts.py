@@ -48,7 +48,7 @@ class VerdictConsumer:
         if parked := await self.services.parked_verdicts.about(review_ids):
             await self._run(parked, are_parked=True)
 
-    async def report_overdue(self, before: datetime) -> int:
+    async def give_up_overdue(self, before: datetime) -> int:
         """Give up verdicts parked before that moment: dead-letter them. Returns the number given up."""
         return await give_up_overdue(self.services, self.services.parked_verdicts, before, _overdue)
 

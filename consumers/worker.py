@@ -22,7 +22,7 @@ from consumers.names import fill_names
 from consumers.names_known import KnownNames
 from consumers.objects import ObjectConsumer
 from consumers.orders import OrderConsumer
-from consumers.parked import ParkedCommands
+from consumers.parked_commands import ParkedCommands
 from consumers.ratings import Recounter
 from consumers.reminders import ReminderConsumer
 from consumers.returns import ReturnConsumer

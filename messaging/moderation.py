@@ -185,8 +185,8 @@ class ModerationOfReview(_ModerationFields):
         return self.about(self.review_id, self.text_hash, position, at, trace, mark)
 
 
-_STRAIGHT: Final = 1_000_000
-"""Added to the partitions of commands published straight to the owner, so that a review's marks keep them apart."""
+_DIRECT: Final = 1_000_000
+"""Added to the partitions of commands published directly to the owner, so that a review's marks keep them apart."""
 
 _PARKED_TRACE: Final = "traceparent"
 _ARRIVED: Final = "arrived"
@@ -202,9 +202,9 @@ def moderation_command_value(command: Moderation) -> dict[str, Any]:
     return routed_value(moderation_fields(command), command.review_id, command.text_hash)
 
 
-def moderation_of_review_value(command: Moderation) -> dict[str, Any]:
+def forwarded_value(command: Moderation) -> dict[str, Any]:
     """The value of a ModerationOfReview."""
-    value = straight_value(moderation_fields(command), command.review_id, command.text_hash)
+    value = direct_value(moderation_fields(command), command.review_id, command.text_hash)
     mark = {"commandMark": str(command.mark)} if command.mark else {}
     return {**value, "source": list(command.position), **mark}
 
@@ -216,21 +216,21 @@ def routed_value(value: Mapping[str, Any], review_id: str, text_hash: str | None
     return {"ids": [review_id], **texts, **value}
 
 
-def straight_value(value: Mapping[str, Any], review_id: str, text_hash: str | None) -> dict[str, Any]:
+def direct_value(value: Mapping[str, Any], review_id: str, text_hash: str | None) -> dict[str, Any]:
     """The value of a ModerationOfReview that is itself the command; parameters as for `routed_value`."""
     text = {"textHash": text_hash} if text_hash else {}
     return {"kind": "moderation", "reviewId": review_id, **text, **value}
 
 
-def straight_position(position: RecordPosition) -> RecordPosition | None:
-    """The position in the topic of changes of a command published straight there; None for others."""
-    return position._replace(partition=position.partition - _STRAIGHT) if position.partition >= _STRAIGHT else None
+def direct_position(position: RecordPosition) -> RecordPosition | None:
+    """The position in the topic of changes of a command published directly there; None for others."""
+    return position._replace(partition=position.partition - _DIRECT) if position.partition >= _DIRECT else None
 
 
 def moderation_in(received: Received[ModerationOfReview]) -> Moderation:
     """The command in a record of the topic of changes."""
     record = received.position
-    position = record._replace(partition=record.partition + _STRAIGHT)
+    position = record._replace(partition=record.partition + _DIRECT)
     command = received.message.moderation(position, received.at, cause_of(record), received.mark)
     return command._replace(arrived=record)
 
@@ -251,7 +251,7 @@ def parked_value(command: Moderation) -> dict[str, Any]:
     beside: dict[str, Any] = {_PARKED_TRACE: command.trace or None}
     if (at := command.arrived) is not None:
         beside |= {_ARRIVED: at.offset, _ARRIVED_BESIDE: [at.partition, at.timestamp]}
-    return moderation_of_review_value(command) | present(beside)
+    return forwarded_value(command) | present(beside)
 
 
 def restored_value(restored: Restored) -> dict[str, Any]:

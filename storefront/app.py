@@ -9,7 +9,7 @@ from api.web.hygiene import HostNames
 from storefront import feed, feedback, forms, images, jsonld, reviews, static_files, submissions, summaries
 from storefront.answers import Answers
 from storefront.demo import demo_routes
-from storefront.door import StorefrontDoor
+from storefront.middleware import StorefrontMiddleware
 from storefront.options import StorefrontOptions
 from storefront.rates import Rates
 
@@ -35,4 +35,4 @@ def add_storefront(app: FastAPI, options: StorefrontOptions | None = None) -> No
     app.router.routes.extend(route for router in ROUTERS for route in router.routes)
     app.router.routes.extend(demo_routes(app.state.services))
     names = HostNames(app.state.web_rules)
-    app.add_middleware(StorefrontDoor, services=app.state.services, answers=answers, names=names)
+    app.add_middleware(StorefrontMiddleware, services=app.state.services, answers=answers, names=names)

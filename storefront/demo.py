@@ -19,8 +19,8 @@ from api.web.routes import FolderRoute, PageRoute
 from domain.ratings import Entity, RatingTally
 from storefront.answers import Answers
 from storefront.demo_products import ENTITY_TYPE, PRODUCTS, STORE_ID, STORE_NAME
-from storefront.door import PREFIX
 from storefront.jsonld import structured_answer
+from storefront.middleware import PREFIX
 
 LANGUAGES: Final = {
     "en": "English",

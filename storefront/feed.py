@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from api.auth.permissions import client_address
 from api.services import Injected, Services
 from api.web.budgets import NoRoomError, StalledError
-from api.web.documents import OPEN_TO_ALL
+from api.web.openapi import OPEN_TO_ALL
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import routes
 from domain.feed import MOST_BYTES, feed_bytes, is_in_feed, product_url, review_element

@@ -13,14 +13,14 @@ from api.commands import Command, Commanded, command_answers
 from api.feedback import send_checked
 from api.services import Injected, Services
 from api.web.bodies import JsonBody
-from api.web.documents import OPEN_TO_ALL
+from api.web.openapi import OPEN_TO_ALL
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import routes
 from domain.feedback import FeedbackAction, visitor_id
 from domain.reviews import ReviewStatus
 from messaging.feedback import GivenReport
 from messaging.schemas import ClosedMessage, Id, NoNull
-from storefront.door import OF_OBJECT
+from storefront.middleware import OF_OBJECT
 from storefront.rates import rates_of
 from storefront.shoppers import Shopper, Writing
 

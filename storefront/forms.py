@@ -9,7 +9,7 @@ from fastapi import Request
 from typing_extensions import TypedDict
 
 from api.services import Injected, Services
-from api.web.documents import OPEN_TO_ALL
+from api.web.openapi import OPEN_TO_ALL
 from api.web.problems import ItemError, ProblemError, ProblemKind, unavailable
 from api.web.responses import JsonResponse
 from api.web.routes import routes
@@ -17,7 +17,7 @@ from domain.forms import LEAST_TIME, FormRefusal, check_key, new_stamp, refusal_
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES
 from domain.stores import Store, refusal
 from storefront.challenges import Challenge, new_challenge, refusal_of_check
-from storefront.door import OF_OBJECT
+from storefront.middleware import OF_OBJECT
 from storefront.shoppers import Reading, Shopper
 
 _KEYS: Final = "The key of forms, which a worker generates when it first starts,"

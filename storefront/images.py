@@ -8,12 +8,12 @@ from starlette.responses import Response
 from api.commands import Commanded, command_answers
 from api.images import UPLOAD, UPLOADS, take_upload
 from api.services import Injected
-from api.web.documents import OPEN_TO_ALL
+from api.web.openapi import OPEN_TO_ALL
 from api.web.problems import ProblemKind
 from api.web.routes import routes
 from messaging.schemas import NoNull
-from storefront.door import OF_OBJECT
 from storefront.forms import check_stamp
+from storefront.middleware import OF_OBJECT
 from storefront.rates import rates_of
 from storefront.shoppers import Shopper, Writing
 

@@ -8,7 +8,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from api.services import Injected, Services
-from api.web.documents import OPEN_TO_ALL
+from api.web.openapi import OPEN_TO_ALL
 from api.web.problems import ProblemKind
 from api.web.routes import routes
 from domain.jsonld import inside_script, structured_data
@@ -17,7 +17,8 @@ from domain.ratings import Entity, RatingTally
 from domain.reviews import ReviewStatus
 from storage.reviews_search import ReviewSearch
 from storefront.answers import Answer
-from storefront.door import OF_OBJECT, kept
+from storefront.middleware import OF_OBJECT
+from storefront.responses import cached
 from storefront.reviews import whole
 from storefront.shoppers import Reading, store_of
 
@@ -39,7 +40,7 @@ router: Final = routes(
 async def read_jsonld(request: Request, shopper: Reading, services: Injected) -> Response:
     """The rating of an object and its newest reviews, for a script element of its page; `{}` if there are none, and for
     organizations and local businesses."""
-    return await kept(request, partial(structured_answer, services, shopper.store.id, shopper.entity))
+    return await cached(request, partial(structured_answer, services, shopper.store.id, shopper.entity))
 
 
 async def structured_answer(services: Services, store_id: str, entity: Entity) -> Answer:

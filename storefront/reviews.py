@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from api.services import Injected, Services
 from api.web.cursors import MAX_CURSOR_LENGTH, cursor, position_in_order
-from api.web.documents import OPEN_TO_ALL
+from api.web.openapi import OPEN_TO_ALL
 from api.web.pages import page_bytes
 from api.web.problems import ProblemKind
 from api.web.queries import any_case
@@ -27,7 +27,8 @@ from messaging.schemas import EMPTY_IS_MISSING, Language, ShownMoment
 from storage.database import time_limit
 from storage.reviews_search import TYPES, ReviewPage, ReviewSearch, ReviewSortField, order
 from storefront.answers import Answer
-from storefront.door import OF_OBJECT, kept
+from storefront.middleware import OF_OBJECT
+from storefront.responses import cached
 from storefront.shoppers import Reading, store_of
 
 MOST_REVIEWS: Final = 50
@@ -175,7 +176,7 @@ async def list_reviews(
 ) -> Response:
     """Approved reviews of an object, one page at a time."""
     search = wanted.search(shopper.store.id, shopper.entity, after)
-    return await kept(request, partial(_load, services, shopper.store.id, shopper.entity, wanted, search))
+    return await cached(request, partial(_load, services, shopper.store.id, shopper.entity, wanted, search))
 
 
 async def _load(services: Services, store_id: str, entity: Entity, wanted: Wanted, search: ReviewSearch) -> Answer:

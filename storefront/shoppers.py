@@ -17,7 +17,7 @@ from domain.permissions import Caller, Permission
 from domain.ratings import Entity
 from domain.stores import Store
 from messaging.schemas import Id
-from storefront.door import allow
+from storefront.middleware import allow
 
 _WRITES = frozenset(
     {Permission.CREATE_REVIEWS, Permission.VOTE_ON_REVIEWS, Permission.REPORT_REVIEWS, Permission.READ_REVIEWS}

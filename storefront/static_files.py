@@ -17,7 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.web.routes import PageRoute
-from storefront.door import PREFIX, has_it, takes_gzip
+from storefront.middleware import PREFIX
+from storefront.responses import accepts_gzip, matches_etag
 
 FOLDER: Final = Path(__file__).parent / "static"
 _CACHE: Final = "public, max-age=300, stale-while-revalidate=86400"
@@ -90,7 +91,7 @@ def routes() -> Sequence[PageRoute]:
 
 
 async def _send(file: StaticFile, request: Request) -> Response:
-    is_packed = takes_gzip(request.headers.get("accept-encoding", ""))
+    is_packed = accepts_gzip(request.headers.get("accept-encoding", ""))
     headers = {
         "ETag": f'"{file.tag}{"-gzip" if is_packed else ""}"',
         "Cache-Control": file.caching(request.query_params.get("v")),
@@ -98,7 +99,7 @@ async def _send(file: StaticFile, request: Request) -> Response:
         "Access-Control-Allow-Origin": "*",
         "Cross-Origin-Resource-Policy": "cross-origin",
     }
-    if has_it(request.headers.get("if-none-match", ""), file.tag):
+    if matches_etag(request.headers.get("if-none-match", ""), file.tag):
         return Response(status_code=304, headers=headers)
     if is_packed:
         headers["Content-Encoding"] = "gzip"

@@ -10,7 +10,7 @@ from api.commands import Commanded, command_answers
 from api.reviews.submissions import submit_reviews
 from api.services import Injected
 from api.web.bodies import JsonBody
-from api.web.documents import OPEN_TO_ALL
+from api.web.openapi import OPEN_TO_ALL
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import routes
 from domain.forms import FormRefusal
@@ -30,8 +30,8 @@ from messaging.schemas import (
     ReviewTokenText,
     Title,
 )
-from storefront.door import OF_OBJECT
 from storefront.forms import refusal_of_form, refused
+from storefront.middleware import OF_OBJECT
 from storefront.rates import rates_of
 from storefront.shoppers import Shopper, Writing
 

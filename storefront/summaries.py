@@ -10,14 +10,14 @@ from starlette.responses import Response
 from typing_extensions import TypedDict
 
 from api.services import Injected, Services
-from api.web.documents import OPEN_TO_ALL
+from api.web.openapi import OPEN_TO_ALL
 from api.web.problems import ProblemKind, invalid
 from api.web.routes import routes
 from domain.ratings import NO_RATINGS, RatingMethod, RatingTally, histogram_by_stars, rating_value
 from domain.stores import Store, rating_method
 from messaging.schemas import ID_LENGTH, Id
 from storefront.answers import Answer
-from storefront.door import kept
+from storefront.responses import cached
 from storefront.shoppers import Reading, Visited, store_of
 
 MOST_OBJECTS: Final = 100
@@ -58,7 +58,7 @@ async def read_summaries(
     """The ratings of several objects by id, for lists. Ids that contain a comma can't be requested."""
     wanted = _ids(ids)
     load = partial(_load_summaries, services, store.id, entity_type, wanted)
-    return await kept(request, load)
+    return await cached(request, load)
 
 
 @router.get("/{entityType}/{entityId}/summary", response_model=Summary, openapi_extra=OPEN_TO_ALL)
@@ -66,7 +66,7 @@ async def read_summary(request: Request, shopper: Reading, services: Injected) -
     """The rating of an object."""
     entity = shopper.entity
     load = partial(_load_summary, services, shopper.store.id, entity.type, entity.id)
-    return await kept(request, load)
+    return await cached(request, load)
 
 
 def _ids(text: str) -> Sequence[str]:

@@ -12,7 +12,7 @@ from api.orders.search import ORDER_SEARCH, OrderSearchRequest
 from api.services import Injected
 from api.stores.bounds import within
 from api.web.bodies import JsonBody
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.pages import page_bytes, pieces_of
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse

@@ -21,7 +21,7 @@ from api.services import Injected, Services
 from api.stores.bounds import check_store
 from api.web.bodies import JsonBody
 from api.web.cursors import cursor, position_in, unknown_cursor
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.paging import DEFAULT_TAKE, After
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse

@@ -19,7 +19,7 @@ from api.returns.search import CUSTOMER_ORDERS, RETURN_SEARCH, ReturnSearchReque
 from api.services import Injected, Services
 from api.stores.bounds import stores_of, within
 from api.web.bodies import JsonBody
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.pages import page_bytes, pieces_of
 from api.web.paging import total_count
 from api.web.problems import ProblemKind, not_found

@@ -32,7 +32,7 @@ from api.reviews.submissions import submit_reviews
 from api.services import Injected, Services
 from api.stores.bounds import check_author, check_store, within
 from api.web.bodies import JsonBody
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.pages import page_bytes, pieces_of
 from api.web.paging import Since, total_count
 from api.web.problems import ProblemKind, not_found

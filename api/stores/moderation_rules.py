@@ -12,7 +12,7 @@ from api.auth.permissions import SettingsReader
 from api.services import Injected
 from api.stores.bounds import check_store
 from api.web.bodies import JsonBody
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import routes

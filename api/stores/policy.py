@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from api.auth.permissions import ReviewReader
 from api.services import Injected
 from api.stores.bounds import check_store
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import routes

@@ -12,7 +12,7 @@ from api.commands import Commanded, carry_out, command_answers
 from api.services import Injected
 from api.stores.bounds import by, check_store, check_unbound
 from api.web.bodies import JsonBody
-from api.web.documents import problems
+from api.web.openapi import problems
 from api.web.problems import ProblemError, ProblemKind, invalid
 from api.web.responses import JsonResponse, Row
 from api.web.routes import routes

@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route, request_response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.web.documents import problems
 from api.web.ignored import with_ignored_header
+from api.web.openapi import problems
 from api.web.problems import ProblemKind
 from api.web.queries import Parameter, query_parameters, understand_query
 

@@ -25,7 +25,7 @@ _WAITED: Final = "plaudit.waited"
 log = structlog.get_logger()
 
 
-class Signals:
+class RequestTelemetry:
     """Counts, measures, traces and logs each request by its route template, without ids and queries.
 
     A request that is part of another one (`within`) is traced and logged, but counted only with the outer one.

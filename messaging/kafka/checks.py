@@ -18,8 +18,8 @@ from messaging.kafka.checks_settings import settings_problems
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.durability import topic_settings_of
 from messaging.kafka.lag import ConsumerLag, Lag, Partition
-from messaging.kafka.reading import TopicReader
 from messaging.kafka.standstill import STANDS_AFTER_S
+from messaging.kafka.topic_reader import TopicReader
 from messaging.topics import CONSUMED, DEAD_LETTER_SUFFIX, ExpectedTopics, Topic, TopicNames
 
 _FUTURE_S: Final = 60

@@ -14,7 +14,7 @@ from messaging.dead_letters_replays import REPLAYED_FROM, LetterPlace, header, l
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import KafkaConnection, in_time
-from messaging.kafka.reading import TopicReader
+from messaging.kafka.topic_reader import TopicReader
 from messaging.topics import CONSUMED, Topic, TopicNames
 
 PREVIEW_BYTES: Final = 4 * 1024

@@ -13,7 +13,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from messaging.kafka.administration import partitions_of
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection, in_time
-from messaging.kafka.reading import TopicReader
+from messaging.kafka.topic_reader import TopicReader
 from messaging.topics import Topic, TopicNames
 
 _READ_TIMEOUT_S: Final = 15.0

@@ -26,16 +26,16 @@ class Publisher:
     Raises BrokerAwayError if not all were acknowledged within `timeout` seconds. Some may have been accepted all the
     same, so callers repeat the whole publication, and receivers ignore repeats. A message that is too large for its
     topic raises aiokafka's own error. Messages with one key keep their order, within a call and between consecutive
-    calls. `has_places`: True if messages about an object go to its place; the `division` sets it as the schema of the
-    database has it, at the latest before the first publication. `division` knows how many partitions keys are
-    distributed among; callers that need the order of changes of reviews ask it first.
+    calls. `has_places`: True if messages about an object go to its place; `partition_counts` sets it as the schema of
+    the database has it, at the latest before the first publication. `partition_counts` knows how many partitions keys
+    are distributed among; callers that need the order of changes of reviews ask it first.
     """
 
     def __init__(
-        self, connection: KafkaConnection, *, timeout: float = 10.0, division: PartitionCounts | None = None
+        self, connection: KafkaConnection, *, timeout: float = 10.0, partition_counts: PartitionCounts | None = None
     ) -> None:
         self.has_places = True
-        self.division: Final = division or PartitionCounts(never_grew, Topic.REVIEW_CHANGES)
+        self.partition_counts: Final = partition_counts or PartitionCounts(never_grew, Topic.REVIEW_CHANGES)
         self._connection = connection
         self._timeout: Final = timeout
         self._producer: AIOKafkaProducer | None = None
@@ -48,7 +48,7 @@ class Publisher:
             self._start_task.cancel()
             await asyncio.wait([self._start_task])
         producer, self._producer = self._producer, None
-        await self.division.stop()
+        await self.partition_counts.stop()
         if producer is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_STOP_GRACE_S):
@@ -64,7 +64,7 @@ class Publisher:
 
     async def _publish(self, messages: Sequence[OutgoingMessage]) -> None:
         producer = None
-        counts = await self.division.counts({message.topic for message in messages})
+        counts = await self.partition_counts.counts({message.topic for message in messages})
         partitioning = Partitioning(self.has_places, counts)
         try:
             async with asyncio.timeout(self._timeout):

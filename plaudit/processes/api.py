@@ -152,7 +152,7 @@ def _uvicorn_config(app: FastAPI, http: HttpSettings) -> uvicorn.Config:
 
 async def _prepare(settings: Settings, database: Database, publisher: Publisher) -> None:
     # Early: ids of submissions depend on it.
-    await patiently("MongoDB", publisher.division.load)
+    await patiently("MongoDB", publisher.partition_counts.load)
     try:
         await prepare_servers(settings, database)
     except IndexNotMadeError as error:

@@ -58,8 +58,8 @@ async def connected(
             publisher.has_places = mark.has_places
         return {f"{names.prefix}{topic}": each for topic, each in (await growth.all()).items()}
 
-    division = PartitionCounts(load_growth, names.name(Topic.REVIEW_CHANGES))
-    publisher = Publisher(settings.kafka_connection(), division=division)
+    partition_counts = PartitionCounts(load_growth, names.name(Topic.REVIEW_CHANGES))
+    publisher = Publisher(settings.kafka_connection(), partition_counts=partition_counts)
     try:
         yield database, publisher
     finally:
@@ -117,7 +117,7 @@ async def run_process(
 
             async def prepare_and_work() -> None:
                 await prepare_servers(settings, database)
-                await patiently("MongoDB", publisher.division.load)
+                await patiently("MongoDB", publisher.partition_counts.load)
                 await work(database, publisher, probes)
 
             await run_unless_stopped(prepare_and_work(), stop, again_s=_AGAIN_S)

@@ -11,7 +11,7 @@ from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import LetterPlace, header, text_of
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
-from messaging.kafka.reading import TopicReader
+from messaging.kafka.topic_reader import TopicReader
 from messaging.topics import CONSUMED, DEAD_LETTER_SUFFIX, Topic, TopicNames
 from plaudit.config import Settings
 from plaudit.errors import CommandError, UsageError

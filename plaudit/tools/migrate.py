@@ -25,7 +25,7 @@ from domain.schema import (
     refusal,
 )
 from messaging.kafka.administration import admin_client, partitions_of
-from messaging.kafka.reading import TopicReader
+from messaging.kafka.topic_reader import TopicReader
 from messaging.reviews_state import review_of_state
 from messaging.topics import Topic
 from plaudit.config import Settings

@@ -4,7 +4,7 @@ from importlib.metadata import version
 from typing import Any
 
 from api.app import ROUTERS as FACADE
-from api.web.documents import openapi_document
+from api.web.openapi import openapi_document
 from storefront.app import ROUTERS as STOREFRONT
 
 

@@ -12,7 +12,7 @@ from consumers.reviews_relay import ReviewRelay
 from domain.quantities import quantity
 from domain.timestamps import milliseconds, timestamp
 from messaging.kafka.administration import admin_client, partitions_of
-from messaging.kafka.reading import TopicReader
+from messaging.kafka.topic_reader import TopicReader
 from messaging.reviews_state import review_id_of, review_state
 from messaging.topics import Topic
 from plaudit.config import Settings

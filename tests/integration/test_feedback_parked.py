@@ -65,7 +65,7 @@ async def test_feedback_parked_after_its_review_is_applied(desk: Desk) -> None:
     review, other = desk.review(), new_id("review")
     await desk.submit(desk.records(review))
     await desk.services.parked_feedback.park([*votes(review["id"], [True] * 3), *votes(other, [True] * 2)])
-    assert await desk.parked.report_overdue(datetime.now(UTC)) == 2
+    assert await desk.parked.give_up_overdue(datetime.now(UTC)) == 2
     assert await counts(desk, review["id"]) == (3, 0, 0)
     letters = [message for message in desk.kafka.published if message.topic == "test.review-feedback.dlq"]
     assert [message.key for message in letters] == [other.encode()] * 2
@@ -75,7 +75,7 @@ async def test_overdue_feedback_expires_in_batches(desk: Desk, monkeypatch: pyte
     """Other parked work is done in between."""
     monkeypatch.setattr("consumers.feedback.MOST_OVERDUE", 10)
     await desk.services.parked_feedback.park(votes(new_id("review"), [True] * 25))
-    assert [await desk.parked.report_overdue(datetime.now(UTC)) for _ in range(4)] == [10, 10, 5, 0]
+    assert [await desk.parked.give_up_overdue(datetime.now(UTC)) for _ in range(4)] == [10, 10, 5, 0]
 
 
 async def test_feedback_of_damaged_review_blocks_no_other(desk: Desk) -> None:
@@ -84,10 +84,10 @@ async def test_feedback_of_damaged_review_blocks_no_other(desk: Desk) -> None:
     await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": {"repliedAt": "x"}})
     await desk.services.parked_feedback.park([*votes(review["id"], [True]), *votes(other, [True])])
     for expired in (1, 0):
-        assert await desk.parked.report_overdue(datetime.now(UTC)) == expired
+        assert await desk.parked.give_up_overdue(datetime.now(UTC)) == expired
     assert await counts(desk, review["id"]) == (0, 0, 1)
     await desk.database["reviews"].update_one({"_id": review["id"]}, {"$unset": {"repliedAt": ""}})
-    assert await desk.parked.report_overdue(datetime.now(UTC)) == 0
+    assert await desk.parked.give_up_overdue(datetime.now(UTC)) == 0
     assert await counts(desk, review["id"]) == (1, 0, 0)
 
 

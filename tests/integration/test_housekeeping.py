@@ -284,7 +284,7 @@ async def test_overdue_parked_commands_are_given_up_by_one_worker(
         vote = {"action": "vote", "reviewId": id, "userId": "zoe", "helpful": True, "commandId": "two"}
         votes, _ = decode_records(desk.records(vote), FEEDBACK_COMMAND.validate_json)
         await workers[0].feedback(votes)
-        counts = await asyncio.gather(*(worker.report_overdue(datetime.now(UTC)) for worker in workers))
+        counts = await asyncio.gather(*(worker.give_up_overdue(datetime.now(UTC)) for worker in workers))
         assert sum(counts) == 3
         topics = (Topic.MODERATION_COMMANDS, Topic.MODERATION_VERDICTS, Topic.REVIEW_FEEDBACK)
         assert sorted(letter.topic for letter in desk.kafka.published) == [
@@ -308,9 +308,9 @@ async def test_parked_command_of_existing_review_is_forwarded_once_per_parking_l
         desk.kafka.published.clear()
         desk.kafka.failures.append(BrokerAwayError("Kafka is away"))
         with pytest.raises(BrokerAwayError):
-            await parked.report_overdue(now - PARKING_LIMIT)
+            await parked.give_up_overdue(now - PARKING_LIMIT)
         for passed, later in ((1, timedelta()), (1, timedelta()), (1, PARKING_LIMIT / 2), (2, PARKING_LIMIT * 1.1)):
-            assert await parked.report_overdue(now + later - PARKING_LIMIT) == 0
+            assert await parked.give_up_overdue(now + later - PARKING_LIMIT) == 0
             assert [each.topic for each in desk.kafka.published] == [TOPICS.name(Topic.REVIEW_CHANGES)] * passed
         assert await desk.database["parkedCommands"].count_documents({}) == 1
 

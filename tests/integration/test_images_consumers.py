@@ -459,7 +459,7 @@ async def test_commands_without_review_are_given_up(desk: Desk) -> None:
     await desk.command_images(desk.records(command("hide", review, image, "first")))
     parked, now = desk.parked, datetime.now(UTC)
     assert [await parked.are_overdue(now - timedelta(hours=1)), await parked.are_overdue(now)] == [False, True]
-    assert await parked.report_overdue(now) == 1
+    assert await parked.give_up_overdue(now) == 1
     assert await outcomes(desk, image, "first") == [Outcome.NOT_FOUND]
     (letter,) = desk.kafka.published
     assert (letter.topic, letter.key) == ("test.image-commands.dlq", image.encode())
@@ -473,7 +473,7 @@ async def test_command_parked_beside_earlier_worker_version_is_applied(desk: Des
     (hide,) = desk.records(command("hide", review, image, "hide"))
     waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
     await desk.services.parked_image_commands.park([waiting])
-    assert await desk.parked.report_overdue(datetime.now(UTC)) == 0
+    assert await desk.parked.give_up_overdue(datetime.now(UTC)) == 0
     assert await outcomes(desk, image, "hide") == [Outcome.APPLIED]
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True]
 
@@ -490,7 +490,7 @@ async def test_damaged_review_does_not_block_giving_up_other_commands(
     )
     waiting = await desk.database["parkedCommands"].find_one({"reviewId": damaged["id"]})
     await desk.database["reviews"].update_one({"_id": damaged["id"]}, {"$set": {"images": "none"}})
-    assert await desk.parked.report_overdue(datetime.now(UTC)) == 1
+    assert await desk.parked.give_up_overdue(datetime.now(UTC)) == 1
     assert [await outcomes(desk, id, key) for id, key in ((image, "one"), (missing, "two"))] == [
         [],
         [Outcome.NOT_FOUND],
@@ -509,7 +509,7 @@ async def test_damaged_image_does_not_block_giving_up_other_commands(desk: Desk)
     waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
     await desk.services.parked_image_commands.park([waiting])
     await desk.command_images(desk.records(command("hide", desk.review(), missing, "two")))
-    assert await desk.parked.report_overdue(datetime.now(UTC)) == 1
+    assert await desk.parked.give_up_overdue(datetime.now(UTC)) == 1
     assert await outcomes(desk, image, "one") == []
     assert await outcomes(desk, missing, "two") == [Outcome.NOT_FOUND]
     await desk.command_images(desk.records(command("hide", review, image, "three")))

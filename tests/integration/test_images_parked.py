@@ -108,7 +108,7 @@ async def test_giving_up_costs_the_same_however_many_wait(recorded: Desk, sent: 
     needed = set[int]()
     for number in (120, 480):
         await recorded.command_images(recorded.records(*(command("hide", "undefined") for _ in range(number))))
-        given_up = recorded.parked.images.report_overdue(datetime.now(UTC))
+        given_up = recorded.parked.images.give_up_overdue(datetime.now(UTC))
         before = sent.number
         assert await given_up == number
         needed.add(sent.number - before)
@@ -166,7 +166,7 @@ async def test_command_given_up_meanwhile_is_not_applied(desk: Desk, monkeypatch
     await desk.command_images(desk.records(command("hide", review["id"], image, "hide")))
     parking = desk.services.parked_image_commands
     early = await parking.about([review["id"]])
-    assert await desk.parked.images.report_overdue(datetime.now(UTC)) == 1
+    assert await desk.parked.images.give_up_overdue(datetime.now(UTC)) == 1
     monkeypatch.setattr(parking, "about", AsyncMock(return_value=early))
     await desk.submit(desk.records({**review, "images": [image]}))
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [False]

@@ -24,8 +24,8 @@ from messaging.kafka.administration import admin_client
 from messaging.kafka.aiokafka_internals import find_brokers_again, recover_lost_connections
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
-from messaging.kafka.reading import TopicReader
 from messaging.kafka.tail import Tail
+from messaging.kafka.topic_reader import TopicReader
 from messaging.topics import Topic, TopicNames
 from storage.topics_growth import GrowthRepository
 from tests.support.facade import new_id

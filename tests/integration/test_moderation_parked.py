@@ -104,7 +104,7 @@ async def test_command_whose_review_comes_while_it_is_given_up_is_not_given_up(
         return await give_up(*given, **options)
 
     monkeypatch.setattr(routing, "give_up", arrived_before)
-    assert await desk.parked.moderation.report_overdue(datetime.now(UTC)) == 1
+    assert await desk.parked.moderation.give_up_overdue(datetime.now(UTC)) == 1
     assert [message.key for message in letters(desk)] == [other.encode()]
     assert [each["reviewId"] for each in desk.changes()] == [review["id"]]
     assert await waiting(desk, review["id"]) == 1
@@ -151,5 +151,5 @@ async def test_new_command_about_a_refused_review_postpones_no_parked_one(desk: 
     await desk.submit(desk.records(desk.review(id=id, storeId=store)))
     parked_until = datetime.now(UTC)
     await desk.route(desk.records({"action": "reject", "ids": [id], "commandId": "later"}))
-    await desk.parked.moderation.report_overdue(parked_until)
+    await desk.parked.moderation.give_up_overdue(parked_until)
     assert await waiting(desk, id) == 0

@@ -17,7 +17,7 @@ from consumers.inbox import Handler, Inbox, retry
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names_known import KnownNames
 from consumers.orders import OrderConsumer
-from consumers.parked import ParkedCommands
+from consumers.parked_commands import ParkedCommands
 from consumers.ratings import Recounter
 from consumers.returns import ReturnConsumer
 from consumers.reviews import SubmissionConsumer

@@ -18,7 +18,7 @@ import api
 from api.templates import Fields
 from api.web.bodies import JsonBody
 from api.web.concurrency import QUERIES
-from api.web.documents import openapi_document
+from api.web.openapi import openapi_document
 from api.web.problems import ItemError, ProblemError, ProblemKind, problem_response
 from messaging.asyncapi import asyncapi_document
 from messaging.topics import TopicNames

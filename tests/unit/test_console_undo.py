@@ -7,7 +7,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from console.seen import mark_for_decision
+from console.content_hashes import hash_for_decision
 from console.undo import COOKIE
 from domain.moderation_rules_text import text_hash
 from domain.permissions import Permission
@@ -56,7 +56,7 @@ async def test_cookie_with_lone_surrogates_offers_no_undo(name: str) -> None:
 
 async def test_undone_reset_restores_the_reason_code() -> None:
     """A colleague's rejection that the visitor has reset with the console's script."""
-    undo = {"id": "r", "action": "reject", "expected": "New", "seen": mark_for_decision(ROW), "reasonCode": "fake"}
+    undo = {"id": "r", "action": "reject", "expected": "New", "seen": hash_for_decision(ROW), "reasonCode": "fake"}
     asked: list[Asked] = []
     async with console(asked) as http:
         page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(json.dumps(undo))}"})
@@ -97,7 +97,7 @@ async def test_equal_decision_of_another_moderator_is_not_undone(
     asked: list[Asked] = []
     row = {**ROW, "reviewStatus": "Approved", "moderator": moderator}
     found = {"customerReviews/search": (200, {"results": [row]}), "customerReviews/reset": DONE}
-    form = {"ids": "r", "action": "reset", "expected": expected, "seen-r": mark_for_decision(row), "undoing": "1"}
+    form = {"ids": "r", "action": "reset", "expected": expected, "seen-r": hash_for_decision(row), "undoing": "1"}
     async with client_of(faked([each.value for each in Permission], found, asked)) as http:
         by_page = await http.post(DECIDE, data={**form, "seen": form["seen-r"]})
         by_script = (await http.post("/console/queue/decisions", data=form)).json()
@@ -122,7 +122,7 @@ async def test_decision_carries_the_hash_of_the_shown_text() -> None:
     asked: list[Asked] = []
     away = {"customerReviews/search": (503, {"detail": "MongoDB is away"})}
     found = {**away, "customerReviews/approve": DONE, "customerReviews": DONE}
-    form = {"ids": "r", "action": "approve", "expected": "New", "seen": mark_for_decision(ROW)}
+    form = {"ids": "r", "action": "approve", "expected": "New", "seen": hash_for_decision(ROW)}
     async with client_of(faked([each.value for each in Permission], found, asked)) as http:
         forms = {**form, "seen-r": form["seen"]}
         for path in (DECIDE, "/console/queue/decisions", "/console/queue/bulk", "/console/reviews/r/delete"):

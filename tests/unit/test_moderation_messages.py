@@ -21,14 +21,14 @@ from domain.timestamps import from_milliseconds
 from messaging.decoding import Received
 from messaging.moderation import (
     MODERATION_COMMAND,
+    direct_position,
+    direct_value,
+    forwarded_value,
     moderation_command_value,
     moderation_fields,
     moderation_from,
     moderation_in,
-    moderation_of_review_value,
     parked_value,
-    straight_position,
-    straight_value,
 )
 from messaging.reading import Reader
 from messaging.reading_errors import InvalidContentError
@@ -78,7 +78,7 @@ def moderations(draw: st.DrawFn) -> Moderation:
 @given(moderations())
 @pytest.mark.long
 def test_forwarded_command_round_trips(command: Moderation) -> None:
-    change = REVIEW_CHANGE.validate_json(json.dumps(moderation_of_review_value(command)))
+    change = REVIEW_CHANGE.validate_json(json.dumps(forwarded_value(command)))
     assert change.kind == "moderation"
     assert change.moderation(RecordPosition(9, 9, 9), command.at, command.trace, None) == command
 
@@ -86,7 +86,7 @@ def test_forwarded_command_round_trips(command: Moderation) -> None:
 @given(moderations(), positions)
 @pytest.mark.long
 def test_direct_command_keeps_its_own_position(command: Moderation, position: RecordPosition) -> None:
-    value = straight_value(moderation_fields(command), command.review_id, command.text_hash)
+    value = direct_value(moderation_fields(command), command.review_id, command.text_hash)
     change = REVIEW_CHANGE.validate_json(json.dumps(value))
     assert change.kind == "moderation"
     assert change.moderation(position, command.at, command.trace, command.mark) == command._replace(position=position)
@@ -95,15 +95,15 @@ def test_direct_command_keeps_its_own_position(command: Moderation, position: Re
 def test_positions_of_direct_commands_are_distinguishable() -> None:
     mark = CommandMark(3, "0a", "ff")
     headers = [("ce_commandmark", str(mark).encode())]
-    value = json.dumps(straight_value({"action": "approve"}, "r", None)).encode()
+    value = json.dumps(direct_value({"action": "approve"}, "r", None)).encode()
     record = ConsumerRecord("changes", 7, 4, 3_000, 0, b"r", value, None, 0, 0, headers)
     change = REVIEW_CHANGE.validate_json(value)
     assert change.kind == "moderation"
     command = moderation_in(Received(record, change))
     assert (command.mark, command.at, command.arrived) == (mark, from_milliseconds(3_000), RecordPosition(7, 4, 3_000))
     assert command.position.partition > 7
-    assert straight_position(command.position) == RecordPosition(7, 4, 3_000)
-    assert straight_position(RecordPosition(7, 4, 3_000)) is None
+    assert direct_position(command.position) == RecordPosition(7, 4, 3_000)
+    assert direct_position(RecordPosition(7, 4, 3_000)) is None
 
 
 @given(moderations())

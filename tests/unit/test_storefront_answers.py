@@ -16,7 +16,8 @@ from api.web.concurrency import PIECE, SMALL, ConcurrencyLimit
 from api.web.hygiene import HostNames, WebRules
 from messaging.metrics import REGISTRY
 from storefront.answers import AGE_S, Answer, Answers
-from storefront.door import KeptResponse, StorefrontDoor, request_target
+from storefront.middleware import StorefrontMiddleware
+from storefront.responses import CachedResponse, request_target
 from tests.support.waiting import eventually
 
 PAGE = b"/page"
@@ -68,8 +69,8 @@ async def test_cached_responses_have_one_route_in_the_metrics() -> None:
 
     answers, path, before = Answers(clock=Clock()), "/storefront/v1/s/summaries", count()
     await answers.of(path.encode(), Source().load)
-    door = StorefrontDoor(Mock(), Mock(), answers, ANY_NAME)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url="http://test") as http:
+    middleware = StorefrontMiddleware(Mock(), Mock(), answers, ANY_NAME)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(middleware), base_url="http://test") as http:
         assert (await http.get(path)).text == "1"
     assert count() - before == 1
 
@@ -79,10 +80,10 @@ async def test_unread_cached_responses_stay_within_the_budget() -> None:
     answers, unread = Answers(clock=Clock()), Budget(2_000_000, "answers to")
 
     async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
-        await KeptResponse(await answers.of(request_target(scope), load_large))(scope, receive, send)
+        await CachedResponse(await answers.of(request_target(scope), load_large))(scope, receive, send)
 
     limited_app = ConcurrencyLimit(endpoint, 100, Budget(0, "bodies of"), unread, 0)
-    door = StorefrontDoor(limited_app, Mock(), answers, ANY_NAME)
+    middleware = StorefrontMiddleware(limited_app, Mock(), answers, ANY_NAME)
     stalled, sent = asyncio.Event(), list[int]()
 
     async def send(message: Message) -> None:
@@ -94,7 +95,7 @@ async def test_unread_cached_responses_stay_within_the_budget() -> None:
         for number in range(3):
             path = f"/storefront/v1/s/Product/{number}/reviews"
             await answers.of(path.encode(), load_large)
-            group.create_task(door(request(path), Mock(), send))
+            group.create_task(middleware(request(path), Mock(), send))
         await eventually(lambda: len(sent) == 3)
         assert unread.held == 3 * LARGE
         assert max(sent) <= PIECE
@@ -120,7 +121,7 @@ async def test_large_cached_responses_are_passed_on(
 
     async def others(scope: Scope, receive: Receive, send: Send) -> None:
         passed.append(scope)
-        await KeptResponse(await answers.of(request_target(scope), load))(scope, receive, send)
+        await CachedResponse(await answers.of(request_target(scope), load))(scope, receive, send)
 
     passed, sent = list[Scope](), list[Message]()
 
@@ -129,7 +130,7 @@ async def test_large_cached_responses_are_passed_on(
 
     answers, path = Answers(clock=Clock()), "/storefront/v1/s/Product/1/reviews"
     await answers.of(path.encode(), load)
-    await StorefrontDoor(others, Mock(), answers, ANY_NAME)(request(path, method, headers), Mock(), send)
+    await StorefrontMiddleware(others, Mock(), answers, ANY_NAME)(request(path, method, headers), Mock(), send)
     assert bool(passed) == passes
     assert len(sent) == 2
 

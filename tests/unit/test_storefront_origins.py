@@ -16,7 +16,7 @@ from api.web.problems import ProblemKind
 from domain.stores import Store, StoreSettings
 from storefront.answers import Answer, Answers
 from storefront.app import add_storefront
-from storefront.door import StorefrontDoor
+from storefront.middleware import StorefrontMiddleware
 from tests.support.app import app_without_servers, client_of, problem_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -66,8 +66,8 @@ async def test_documented_statuses_are_those_that_any_origin_may_read() -> None:
     (named,) = re.findall(r"Any page may\s+read a ([\d, or]+) from before", (DOCS / "http.md").read_text())
     documented, readable = {int(status) for status in re.findall(r"\d+", named)}, set[int]()
     for status in range(400, 600):
-        door = StorefrontDoor(Response(status_code=status), Mock(), Answers(), HostNames(WebRules()))
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url="http://plaudit.test") as http:
+        middleware = StorefrontMiddleware(Response(status_code=status), Mock(), Answers(), HostNames(WebRules()))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(middleware), base_url="http://plaudit.test") as http:
             answer = await http.get(SUMMARY, headers={"origin": SHOP})
         if "access-control-allow-origin" in answer.headers:
             readable.add(status)

@@ -16,25 +16,24 @@ from api.web.hygiene import HostNames, with_headers
 from api.web.middleware import LastResort
 from api.web.problems import ProblemError, problem_response
 from messaging.metrics import HTTP_REQUESTS
-from storefront.answers import Answer, Answers, Load
+from storefront.answers import Answers
+from storefront.responses import CachedResponse, request_target
 
 PREFIX: Final = "/storefront/v1/"
 OF_OBJECT: Final = PREFIX + "{storeId}/{entityType}/{entityId}"
 _ORIGINS: Final = "plaudit.storefront_origins"
-_CACHE: Final = b"public, max-age=60, stale-while-revalidate=600"
-_VARY: Final = b"Origin, Accept-Encoding"
 _HITS: Final = {status: HTTP_REQUESTS.labels("GET", "storefront-cache", f"{status // 100}xx") for status in (200, 304)}
 _PREFLIGHT_S: Final = "600"
 _STATUSES_BEFORE_STORE: Final = frozenset({413, 429, 503})
 """Statuses that pages of any origin may read before the store is looked up: they disclose nothing about it."""
 
 
-class StorefrontDoor:
+class StorefrontMiddleware:
     """Answers requests for the storefront from the cache, else passes them on, and sets the CORS headers.
 
     It comes before all other middleware: cached answers are the same for everybody, and small ones cost next to
-    nothing. Requests for large ones are passed on, too, and answered from the cache by `kept`: their bytes count until
-    the client has read them. So are requests under names that aren't the service's, which are refused inside.
+    nothing. Requests for large ones are passed on, too, and answered from the cache by `cached`: their bytes count
+    until the client has read them. So are requests under names that aren't the service's, which are refused inside.
     """
 
     def __init__(self, app: ASGIApp, services: Services, answers: Answers, names: HostNames) -> None:
@@ -53,7 +52,7 @@ class StorefrontDoor:
         method = scope["method"]
         if method == "GET" or method == "HEAD":
             answer = self._answers.fresh(request_target(scope))
-            if answer is not None and (response := KeptResponse(answer)).size_for(scope) <= SMALL:
+            if answer is not None and (response := CachedResponse(answer)).size_for(scope) <= SMALL:
                 await response(scope, receive, with_headers(scope, send))
                 _HITS[response.status_of(scope)].inc()
                 return
@@ -92,13 +91,6 @@ class StorefrontDoor:
         )
 
 
-def request_target(scope: Scope) -> bytes:
-    """The path and the query as they were sent: the cache key of an answer."""
-    path: bytes = scope.get("raw_path") or scope["path"].encode()
-    query: bytes = scope["query_string"]
-    return path + b"?" + query if query else path
-
-
 def allow(request: Request, origins: Collection[str]) -> None:
     """Let pages of these origins read the response, also if it is a problem."""
     request.scope[_ORIGINS] = origins
@@ -120,87 +112,3 @@ def _with_cors(scope: Scope, origin: str, send: Send) -> Send:
         await send(message)
 
     return with_origin
-
-
-class KeptResponse(Response):
-    """A cacheable answer, or 304 if the client has it."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-        super().__init__()
-
-    def status_of(self, scope: Scope) -> int:
-        """The status for this request: 200 or 304."""
-        return 304 if has_it(_header(scope, b"if-none-match"), self.answer.digest) else 200
-
-    def size_for(self, scope: Scope) -> int:
-        """The bytes of the body that this request gets."""
-        return len(self._sent_body(scope, self._form_for(scope)[0]))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response, gzipped if the client accepts that."""
-        answer = self.answer
-        body, suffix, encoding = self._form_for(scope)
-        headers = [
-            (b"etag", f'"{answer.digest}{suffix}"'.encode()),
-            (b"cache-control", _CACHE),
-            (b"vary", _VARY),
-            (b"x-content-type-options", b"nosniff"),
-            (b"cross-origin-resource-policy", b"cross-origin"),
-        ]
-        origin = _header(scope, b"origin")
-        if origin and origin in answer.origins:
-            headers.append((b"access-control-allow-origin", origin.encode("latin-1")))
-        status = self.status_of(scope)
-        if status == 200:
-            headers += [
-                (b"content-type", answer.media_type.encode()),
-                (b"content-length", str(len(body)).encode()),
-                *encoding,
-            ]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": self._sent_body(scope, body)})
-
-    def _form_for(self, scope: Scope) -> tuple[bytes, str, list[tuple[bytes, bytes]]]:
-        """The body in the encoding for this request, with the suffix of its tag and the header for it."""
-        answer = self.answer
-        if answer.compressed is not None and takes_gzip(_header(scope, b"accept-encoding")):
-            return answer.compressed, "-gzip", [(b"content-encoding", b"gzip")]
-        return answer.body, "", []
-
-    def _sent_body(self, scope: Scope, body: bytes) -> bytes:
-        return body if scope["method"] != "HEAD" and self.status_of(scope) == 200 else b""
-
-
-async def kept(request: Request, load: Load) -> KeptResponse:
-    """The response to this request: from the cache, else by `load`. Raises what that raises."""
-    answers: Answers = request.app.state.storefront_answers
-    return KeptResponse(await answers.of(request_target(request.scope), load))
-
-
-def has_it(if_none_match: str, tag: str) -> bool:
-    """True if `If-None-Match` has this tag, also weak, with a suffix or among others, or is `*`: RFC 9110, section
-    13.1.2."""
-    return tag in if_none_match or if_none_match.strip() == "*"
-
-
-def takes_gzip(accept_encoding: str) -> bool:
-    """True if `Accept-Encoding` names gzip, with a weight other than 0: RFC 9110, section 12.5.3."""
-    for part in accept_encoding.lower().split(","):
-        name, *parameters = (each.strip() for each in part.split(";"))
-        if name == "gzip":
-            return not any(_is_zero(each) for each in parameters)
-    return False
-
-
-def _is_zero(parameter: str) -> bool:
-    name, _, weight = parameter.partition("=")
-    return name.strip() == "q" and weight.strip().rstrip("0").rstrip(".") in ("", "0")
-
-
-def _header(scope: Scope, wanted: bytes) -> str:
-    for name, value in scope["headers"]:
-        if name == wanted:
-            text: str = value.decode("latin-1")
-            return text
-    return ""

@@ -3,7 +3,7 @@
 import pytest
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError, NodeNotReadyError
 
-from api.moderation_ways import ModerationWays
+from api.moderation_route import ModerationRoute
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.partition_counts import PartitionCounts, never_grew
@@ -27,8 +27,8 @@ class FixedLag(ConsumerLag):
     "answer", [False, TimeoutError(), NodeNotReadyError(), ConsumerStoppedError(), IllegalStateError(), KeyError(1)]
 )
 async def test_commands_go_through_the_router_if_in_doubt(answer: bool | Exception) -> None:
-    assert not await ModerationWays(FixedLag(answer), PartitionCounts(never_grew, "review-changes")).is_straight()
+    assert not await ModerationRoute(FixedLag(answer), PartitionCounts(never_grew, "review-changes")).is_direct()
 
 
 async def test_commands_go_straight_while_the_router_is_idle() -> None:
-    assert await ModerationWays(FixedLag(True), PartitionCounts(never_grew, "review-changes")).is_straight()
+    assert await ModerationRoute(FixedLag(True), PartitionCounts(never_grew, "review-changes")).is_direct()

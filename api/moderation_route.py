@@ -1,4 +1,4 @@
-"""The route of moderation commands: straight to the owner of a review's place, or by the router, which forwards
+"""The route of moderation commands: directly to the owner of a review's place, or by the router, which forwards
 them."""
 
 import logging
@@ -18,23 +18,23 @@ log = structlog.get_logger()
 _ROUTED: Final = Topic.MODERATION_COMMANDS
 
 
-class ModerationWays:
+class ModerationRoute:
     """Chooses the route of moderation commands, so that those about one review take effect in the order in which they
     were acknowledged, wherever they came from.
 
-    The straight route is shorter, but overtakes commands of upstream systems that the router has yet to forward. So it
+    The direct route is shorter, but overtakes commands of upstream systems that the router has yet to forward. So it
     is taken only while there are none: one query to Kafka, which concurrent requests share. In doubt the router is
-    right, also while the topic of changes grows, as its commands come after all that went straight.
+    right, also while the topic of changes grows, as its commands come after all that went directly.
     """
 
-    def __init__(self, lag: ConsumerLag | None, division: PartitionCounts) -> None:
+    def __init__(self, lag: ConsumerLag | None, partition_counts: PartitionCounts) -> None:
         self._lag = lag
-        self._division = division
+        self._partition_counts = partition_counts
         self._queries = SharedQueries(self._query_router)
 
-    async def is_straight(self) -> bool:
+    async def is_direct(self) -> bool:
         """True if every command that was acknowledged before this call has been forwarded."""
-        if not await self._division.is_settled():
+        if not await self._partition_counts.is_settled():
             return False
         try:
             return (await self._queries.of([_ROUTED]))[_ROUTED]
