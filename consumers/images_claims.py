@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -96,14 +97,14 @@ async def claimable_images(
     return ClaimableImages(await work.repositories.images.of_ids(ids, work.session) if ids else {}, uploaded, at)
 
 
-def with_images(review: Review, images: ClaimableImages) -> Refusal | None:
-    """Leave a new review the images that it can have, with their readiness. Returns the refusal if it can't do without
-    one of the others."""
+def with_claimed_images(review: Review, images: ClaimableImages) -> Review | Refusal:
+    """A new review with the images that it can have, and their readiness; the refusal if it can't do without one of the
+    others."""
     named = [image.id for image in review.images]
     ids = without_lost(images.stored, images.uploaded, named, review.id, review.user_id, review.facts.source)
     kept = (image for image in review.images if image.id in ids)
-    review.images = with_readiness(kept, ready_among(images.stored))
-    return images.refusal(ids, review.id, review.user_id)
+    refusal = images.refusal(ids, review.id, review.user_id)
+    return refusal or replace(review, images=with_readiness(kept, ready_among(images.stored)))
 
 
 async def save_images(before: Mapping[str, Review], after: Mapping[str, Review], work: UnitOfWork) -> None:

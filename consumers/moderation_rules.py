@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -111,14 +112,17 @@ async def languages_of_strangers(
     }
 
 
-def apply_ruling(ruling: Ruling, review: Review) -> None:
-    """Apply a ruling to a review that is about to be stored."""
+def with_ruling(review: Review, ruling: Ruling) -> Review:
+    """A review that is about to be stored, with a ruling applied."""
     approval = ruling.approval
-    review.status = ruling.status
-    review.moderator = approval.subject if approval else None
-    review.flags = ruling.flags
-    review.is_held = ruling.is_held
-    review.is_announced = True
+    return replace(
+        review,
+        status=ruling.status,
+        moderator=approval.subject if approval else None,
+        flags=ruling.flags,
+        is_held=ruling.is_held,
+        is_announced=True,
+    )
 
 
 async def write_consequences(services: Services, stored: Collection[Ruled], work: UnitOfWork) -> None:

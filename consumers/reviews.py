@@ -13,7 +13,7 @@ from itertools import chain, repeat
 from typing import Final
 
 from consumers.languages import detect_languages
-from consumers.moderation_rules import Ruled, apply_ruling, count_rulings, rulings_about
+from consumers.moderation_rules import Ruled, count_rulings, rulings_about, with_ruling
 from consumers.names_known import KnownNames
 from consumers.parked_commands import ParkedCommands
 from consumers.purchases import verify_submissions
@@ -135,7 +135,7 @@ class SubmissionConsumer:
         for submission in submissions:
             waiting.setdefault(submission.id, []).append(submission)
         while waiting:
-            # A submission that lost a claim leaves its edits nothing to edit.
+            # A submission that lost a unique key leaves its edits nothing to edit.
             orphans = with_nothing_to_edit(chain(*waiting.values()), decisions.rules.reasons)
             decisions.refuse({each.key: Refusal.INCOMPLETE for each in orphans})
             firsts = {id: first_to_store(each, decisions.rules) for id, each in waiting.items()}
@@ -170,12 +170,12 @@ class SubmissionConsumer:
                 accepted[submission.id] = submission
         reviews, ruled = await self._judge(accepted, rules)
         unruled = {accepted[id].key: review for id, review in reviews.items() if id not in ruled}
-        claims = {id: rules.claims[s.key] for id, s in accepted.items() if s.key in rules.claims}
-        whole = claims.keys() | ruled.keys()
+        keys = {id: rules.unique_keys[s.key] for id, s in accepted.items() if s.key in rules.unique_keys}
+        whole = keys.keys() | ruled.keys() | {id for id, review in reviews.items() if review.images}
         taken = await self.services.reviews.insert([r for id, r in reviews.items() if id not in whole], refused)
         if not whole:
             return Inserted(taken, unruled)
-        attached = StoredWith(claims, ruled, rules.uploaded)
+        attached = StoredWith(keys, ruled, rules.uploaded)
         insert = partial(insert_whole, self.services, [reviews[id] for id in accepted if id in whole], attached)
         taken_too, lost = await self.services.transactions.run(insert)
         announced = ruled.keys() - taken_too - lost.keys()
@@ -191,8 +191,8 @@ class SubmissionConsumer:
         reviews = {id: self.names.named(submission.accepted()) for id, submission in accepted.items()}
         ruled = {}
         for id, ruling in (await rulings_about(self.services, reviews.values(), rules.stores)).items():
-            review, submission = reviews[id], accepted[id]
-            apply_ruling(ruling, review)
+            submission = accepted[id]
+            review = reviews[id] = with_ruling(reviews[id], ruling)
             event = self._events.submitted(submission, review)
             trace = cause_of(submission.positions[0])
             ruled[id] = Ruled(review, ruling, event, submission.review.command_id, trace)
@@ -241,16 +241,18 @@ class SubmissionConsumer:
         self, before: RefusedSubmission, after: RefusedSubmission | None, fresh: Submission, rules: BatchRules
     ) -> Decision | Refusal | None:
         """Replace a refused submission by a later refusal, or else by the review with all that belongs to it. Returns
-        the decision; a refusal if another review has a claim; None if the submission has changed meanwhile."""
+        the decision; a refusal if another review has its unique key or image; None if the submission has changed
+        meanwhile."""
         if after:
             is_done = await self.services.reviews.replace_refused(before, after)
             return Decision(Outcome.REFUSED, after.reason, is_repeat=True) if is_done else None
         reviews, ruled = await self._judge({fresh.id: fresh}, rules)
-        review, claims, lost = reviews[fresh.id], rules.claims.get(fresh.key), None
-        if claims is None and not ruled:
+        review, lost = reviews[fresh.id], None
+        keys = {fresh.id: rules.unique_keys[fresh.key]} if fresh.key in rules.unique_keys else {}
+        if not (keys or ruled or review.images):
             is_done = await self.services.reviews.replace_refused(before, review)
         else:
-            attached = StoredWith({fresh.id: claims or ()}, ruled, rules.uploaded)
+            attached = StoredWith(keys, ruled, rules.uploaded)
             swap = partial(replace_whole, self.services, before, review, attached)
             is_done, lost = await self.services.transactions.run(swap)
         if is_done:

@@ -36,14 +36,14 @@ class Inserted(NamedTuple):
     """The findings of storing the first submission of each id."""
 
     taken: Collection[str]
-    """Ids that are taken, and those of reviews that lost a claim."""
+    """Ids that are taken, and those of reviews that lost a unique key."""
     reviews: Mapping[Key, Review]
     """New reviews for which no moderation rule fired."""
     announced: Collection[str] = ()
     """Ids of reviews that were stored with their events."""
     lost: Mapping[Key, Refusal] = MappingProxyType({})
-    """Refusals of submissions that the rules allow, but whose claim turned out to belong to another review, or that
-    turned out to have nothing to edit."""
+    """Refusals of submissions that the rules allow, but whose unique key turned out to belong to another review, or
+    that turned out to have nothing to edit."""
 
 
 class Decided(NamedTuple):
@@ -54,7 +54,7 @@ class Decided(NamedTuple):
     lost: Mapping[Key, Refusal] = MappingProxyType({})
     """As in `Inserted`."""
     is_complete: bool = True
-    """False if the id has to be looked up again: its holder has changed, or a claim was lost."""
+    """False if the id has to be looked up again: its holder has changed, or a unique key was lost."""
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class SubmissionDecisions:
     """The decisions about a batch so far, and the submissions that are edits, in order."""
 
     rules: BatchRules
-    """The rules, with the refusals of submissions that lost a claim, or turned out to have nothing to edit."""
+    """The rules, with the refusals of submissions that lost a unique key, or turned out to have nothing to edit."""
     decided: dict[Key, Decision] = field(default_factory=dict)
     edits: list[Submission] = field(default_factory=list)
     reviews: dict[Key, Review] = field(default_factory=dict)

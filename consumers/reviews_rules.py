@@ -5,14 +5,12 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
 from typing import NamedTuple
 
-from consumers.images_claims import WantedImages, claimable_images, image_refusals, uploaded_among, with_images
+from consumers.images_claims import WantedImages, claimable_images, image_refusals, uploaded_among, with_claimed_images
 from consumers.moderation_rules import Ruled, write_consequences
 from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
-from domain.claims import Claim, lost_claim, only_review
 from domain.moderation_rules import RuleKind
 from domain.objects import ObjectKey, is_closed, object_name
 from domain.orders import Purchase
@@ -20,6 +18,7 @@ from domain.review_tokens import ReviewToken
 from domain.reviews import Review
 from domain.reviews_refusals import Refusal
 from domain.stores import Store, is_open_to_customers, refusal
+from domain.unique_keys import only_review_key
 from storage.review_tokens import UsedToken
 from storage.reviews_ids import IdHolder, RefusedSubmission
 from storage.unit_of_work import UnitOfWork
@@ -35,8 +34,8 @@ class BatchRules:
 
     reasons: Mapping[Key, Refusal] = field(default_factory=dict)
     """Refusals."""
-    claims: Mapping[Key, Sequence[Claim]] = field(default_factory=dict)
-    """Claims that the reviews need; a review with images has an entry, perhaps an empty one."""
+    unique_keys: Mapping[Key, str] = field(default_factory=dict)
+    """Unique keys that the reviews need."""
     names: Mapping[Key, str] = field(default_factory=dict)
     """Names of the objects."""
     used: Mapping[Key, UsedToken] = field(default_factory=dict)
@@ -58,7 +57,7 @@ class BatchRules:
 class StoredWith(NamedTuple):
     """The data that is stored together with reviews, by review id."""
 
-    claims: Mapping[str, Sequence[Claim]]
+    unique_keys: Mapping[str, str]
     ruled: Mapping[str, Ruled]
     uploaded: Collection[str]
     """Ids of images that are uploaded but not rebuilt yet."""
@@ -105,7 +104,7 @@ def with_nothing_to_edit(submissions: Iterable[Submission], refused: Container[K
 
 def decidable(submissions: Mapping[Key, Submission], contested: Collection[Key]) -> Mapping[Key, Submission]:
     """The submissions that can be decided now: contested ones wait, and with them the later ones with their ids. Others
-    that want the same claim or image go first. If all would wait, all of them."""
+    that want the same unique key or image go first. If all would wait, all of them."""
     ids: set[str] = set()
     found = {}
     for key, each in submissions.items():
@@ -117,7 +116,7 @@ def decidable(submissions: Mapping[Key, Submission], contested: Collection[Key])
 
 
 async def _with_images(services: Services, submissions: Collection[Submission], rules: BatchRules) -> BatchRules:
-    """The rules with refusals because of images. Reviews with images get an entry in `claims`, and so a transaction."""
+    """The rules with refusals because of images."""
     if not submissions:
         return rules
     wanted = [WantedImages(s.id, s.review.user_id, s.review.facts().source, s.review.images or ()) for s in submissions]
@@ -125,8 +124,7 @@ async def _with_images(services: Services, submissions: Collection[Submission], 
     reasons = await image_refusals(services, wanted, uploaded)
     refused = {s.key: reason for s, reason in zip(submissions, reasons, strict=True) if reason}
     # The findings of the steps before stay.
-    claims = {**dict.fromkeys((s.key for s in submissions), ()), **rules.claims}
-    return replace(rules, reasons={**refused, **rules.reasons}, claims=claims, uploaded=uploaded)
+    return replace(rules, reasons={**refused, **rules.reasons}, uploaded=uploaded)
 
 
 async def release_tokens(services: Services, rules: BatchRules, refused: Collection[Key]) -> None:
@@ -175,10 +173,10 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
         for s, store in known
         if store.id in asking and s.key not in proofs and s.key.identity.user_id is not None
     }
-    claims = {s.key: [only_review(s.key.identity)] for s, store in known if _wants_claim(s, store)}
+    unique_keys = {s.key: only_review_key(s.key.identity) for s, store in known if _is_only_review(s, store)}
     made = await services.purchases.existing(set(purchases.values()))
     bought = {key for key, purchase in purchases.items() if purchase in made}
-    written = await services.reviews.written_by({key.identity for key in claims})
+    written = await services.reviews.written_by({key.identity for key in unique_keys})
     has_purchased = (proofs.keys() | bought).__contains__
     reasons = {}
     open_to_customers = {id for id, store in stores.items() if is_open_to_customers(store)}
@@ -195,7 +193,7 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
         )
         if reason:
             reasons[key] = reason
-    return BatchRules(reasons, claims, bought=bought, stores=stores)
+    return BatchRules(reasons, unique_keys, bought=bought, stores=stores)
 
 
 def _asks_for_purchase(store: Store) -> bool:
@@ -204,7 +202,7 @@ def _asks_for_purchase(store: Store) -> bool:
     return settings.purchase_required or any(rule.kind is RuleKind.VERIFIED for rule in settings.moderation_rules)
 
 
-def _wants_claim(submission: Submission, store: Store) -> bool:
+def _is_only_review(submission: Submission, store: Store) -> bool:
     return store.settings.one_review_per_customer and submission.key.identity.user_id is not None
 
 
@@ -215,15 +213,14 @@ def _is_another(id: str, ids: Collection[str]) -> bool:
 async def insert_whole(
     services: Services, reviews: Sequence[Review], stored_with: StoredWith, work: UnitOfWork
 ) -> tuple[set[str], dict[str, Refusal]]:
-    """Store reviews with their claims, their images and the consequences of rulings, in one transaction.
+    """Store reviews with their unique keys, their images and the consequences of rulings, in one transaction.
 
-    Returns the ids that were taken, and, by id, the refusals of reviews that couldn't get a claim or an image.
+    Returns the ids that were taken, and, by id, the refusals of reviews that couldn't get a unique key or an image.
     """
     repositories = work.repositories
     taken = set(await repositories.reviews.holders([review.id for review in reviews], work.session))
     free = [review for review in reviews if review.id not in taken]
-    refused = await _claim(free, stored_with, work)
-    stored = [review for review in free if review.id not in refused]
+    stored, refused = await _claim(free, stored_with, work)
     await repositories.reviews.insert_free(stored, work.session)
     await write_consequences(
         services, [stored_with.ruled[review.id] for review in stored if review.id in stored_with.ruled], work
@@ -235,38 +232,47 @@ async def replace_whole(
     services: Services, before: RefusedSubmission, review: Review, stored_with: StoredWith, work: UnitOfWork
 ) -> tuple[bool, Refusal | None]:
     """Replace a refused submission by a review with all that belongs to it, in one transaction. Returns True if it was
-    replaced, and the refusal if the review couldn't get a claim or an image."""
+    replaced, and the refusal if the review couldn't get its unique key or an image."""
     repositories = work.repositories
     holder = (await repositories.reviews.holders([before.id], work.session)).get(before.id)
     if holder is None or holder.refused is None or holder.refused.seen != before.seen:
         return False, None
-    if reason := (await _claim([review], stored_with, work)).get(review.id):
-        return False, reason
-    if not await repositories.reviews.replace_refused(before, review, work.session):
+    stored, refused = await _claim([review], stored_with, work)
+    if refused:
+        return False, refused[review.id]
+    if not await repositories.reviews.replace_refused(before, stored[0], work.session):
         return False, None
     await write_consequences(services, list(stored_with.ruled.values()), work)
     return True, None
 
 
-async def _claim(reviews: Sequence[Review], stored_with: StoredWith, work: UnitOfWork) -> dict[str, Refusal]:
-    """Give new reviews their claims and images, one review after the other, so that a refused one takes nothing from
-    the next. Returns the refusals, by id, of reviews that can't have all."""
+async def _claim(
+    reviews: Sequence[Review], stored_with: StoredWith, work: UnitOfWork
+) -> tuple[list[Review], dict[str, Refusal]]:
+    """Give new reviews their unique keys and images, one review after the other, so that a refused one takes nothing
+    from the next. Returns the reviews that have all, and, by id, the refusals of the others."""
     repositories, now = work.repositories, datetime.now(UTC)
-    claims = {review.id: stored_with.claims.get(review.id, ()) for review in reviews}
-    holders = await repositories.claims.holders(chain(*claims.values()), work.session)
+    keys = {review.id: stored_with.unique_keys[review.id] for review in reviews if review.id in stored_with.unique_keys}
+    holders = await repositories.unique_keys.holders([*keys.values()], work.session)
     named = {image.id for review in reviews for image in review.images}
     images = await claimable_images(named, stored_with.uploaded, now, work)
-    refused, given, given_images = dict[str, Refusal](), dict[str, str](), dict[str, str]()
+    stored, refused, given_images = list[Review](), dict[str, Refusal](), dict[str, str]()
+    given = dict[str, str]()
     for review in reviews:
-        if reason := lost_claim(claims[review.id], review.id, holders) or with_images(review, images):
-            refused[review.id] = reason
+        key = keys.get(review.id)
+        if key is not None and holders.get(key, review.id) != review.id:
+            refused[review.id] = Refusal.DUPLICATE_REVIEW
             continue
-        own = dict.fromkeys((claim.id for claim in claims[review.id]), review.id)
-        own_images = dict.fromkeys((image.id for image in review.images), review.id)
-        holders |= own
-        given |= own
+        claimed = with_claimed_images(review, images)
+        if isinstance(claimed, Refusal):
+            refused[review.id] = claimed
+            continue
+        stored.append(claimed)
+        if key is not None:
+            holders[key] = given[key] = review.id
+        own_images = dict.fromkeys((image.id for image in claimed.images), review.id)
         given_images |= own_images
         images = images.claimed(own_images, review.id)
-    await repositories.claims.give(given, work.session)
+    await repositories.unique_keys.give(given, work.session)
     await repositories.images.give(given_images, now, work.session)
-    return refused
+    return stored, refused

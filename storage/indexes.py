@@ -10,7 +10,6 @@ from pymongo.errors import OperationFailure
 from domain.schema import SchemaMark
 from storage import (
     audit,
-    claims,
     dead_letters_replays,
     feedback_reports,
     feedback_votes,
@@ -33,6 +32,7 @@ from storage import (
     reviews_queue,
     sessions,
     templates,
+    unique_keys,
 )
 from storage.database import Database, Document, is_database_away
 from storage.schema import SchemaMarks
@@ -196,7 +196,7 @@ def all_indexes(remember_days: int) -> dict[str, list[IndexModel]]:
         sessions.COLLECTION: sessions.INDEXES,
         templates.COLLECTION: templates.indexes(remember_days),
         audit.COLLECTION: audit.INDEXES,
-        claims.COLLECTION: claims.INDEXES,
+        unique_keys.COLLECTION: unique_keys.INDEXES,
         feedback_reports.COLLECTION: feedback_reports.INDEXES,
         feedback_votes.COLLECTION: feedback_votes.indexes(remember_days),
         images.COLLECTION: images.INDEXES,

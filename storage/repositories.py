@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from storage.audit import AuditLog
-from storage.claims import ClaimRepository
 from storage.database import Database
 from storage.dead_letters_replays import ReplayRepository
 from storage.feedback import FeedbackRepository
@@ -33,6 +32,7 @@ from storage.reviews_edits import ReviewEditRepository
 from storage.sessions import SessionRepository
 from storage.stores import StoreRepository
 from storage.templates import TemplateRepository
+from storage.unique_keys import UniqueKeyRepository
 
 
 class Repositories:
@@ -47,7 +47,7 @@ class Repositories:
         erasure_keys: Sequence[bytes] = (),
     ) -> None:
         self.audit = AuditLog(database)
-        self.claims = ClaimRepository(database)
+        self.unique_keys = UniqueKeyRepository(database)
         self.images = ImageRepository(database)
         self.keys = ApiKeyRepository(database)
         self.objects = ObjectRepository(database)

@@ -22,7 +22,6 @@ from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
 from storage import reviews_late, reviews_queue
 from storage.batch_size import ONE_ANSWER
-from storage.claims import ClaimRepository
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values, write_all
 from storage.feedback_reports import reported_reviews
 from storage.images import ImageRepository
@@ -43,6 +42,7 @@ from storage.reviews_search import ReviewPage, ReviewSearch, criteria, order, so
 from storage.reviews_shape import APPROVED, IS_REVIEW
 from storage.reviews_types import with_types
 from storage.seen import seen_document
+from storage.unique_keys import UniqueKeyRepository
 
 COLLECTION: Final = "reviews"
 
@@ -87,7 +87,7 @@ class ReviewRepository:
         self._database = database
         self._reviews = database[COLLECTION]
         self._queue = reviews_queue.Queue(database)
-        self._claims = ClaimRepository(database)
+        self._unique_keys = UniqueKeyRepository(database)
         self._texts = TextRepository(database)
         self._images = ImageRepository(database)
 
@@ -157,7 +157,7 @@ class ReviewRepository:
                 [{"$replaceWith": {"_id": "$_id", "submittedAt": _SUBMITTED, "told": "$told", "goneAt": "$$NOW"}}],
                 session=session,
             )
-            await self._claims.free(deleted, session)
+            await self._unique_keys.free(deleted, session)
             await self._texts.forget(deleted, session)
             await self._images.give_up_of_reviews(deleted, session)
 

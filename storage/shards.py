@@ -11,7 +11,6 @@ from pymongo import ASCENDING, HASHED
 
 from storage import (
     audit,
-    claims,
     feedback_reports,
     feedback_votes,
     images,
@@ -26,6 +25,7 @@ from storage import (
     review_tokens,
     reviews,
     stores,
+    unique_keys,
 )
 from storage.database import Database
 from storage.durability import is_router
@@ -42,7 +42,7 @@ SHARD_KEYS: Final[Mapping[str, Mapping[str, int | str]]] = {
     audit.COLLECTION: _BY_ID,
     feedback_votes.COLLECTION: _BY_RANGE,
     feedback_reports.COLLECTION: _BY_ID,
-    claims.COLLECTION: _BY_ID,
+    unique_keys.COLLECTION: _BY_ID,
     moderation_rules.TEXTS: _BY_ID,
     planned_approvals.COLLECTION: _BY_ID,
     images.COLLECTION: _BY_ID,

@@ -29,7 +29,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "reviews.ReviewRepository.fill_names",
     ),
     "Cleanup after a deleted review, once.": (
-        "claims.ClaimRepository.free",
+        "unique_keys.UniqueKeyRepository.free",
         "feedback_reports.ReportRepository.remove_of",
         "images.ImageRepository.give_up_of_reviews",
         "moderation_rules.TextRepository.forget",

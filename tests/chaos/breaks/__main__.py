@@ -34,7 +34,7 @@ RUNS = {
     "forward-after-an-error": ["--faults=4", "--commands=2000", "--kinds=bad-records"],
     "token-before-publish": ["--faults=8", "--commands=2000", "--kinds=worker-killed"],
     "edits-in-any-order": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
-    "claims-that-nobody-holds": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
+    "unique-keys-without-holders": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "orders-that-verify-nothing": [*_FEW_CLIENTS, "--seconds=150"],
     "restored-over-a-decision": [*_FEW_CLIENTS, "--seconds=60"],
     "approvals-that-nobody-plans": [*_FEW_CLIENTS, "--seconds=60"],

@@ -1,21 +1,20 @@
-"""Ids of claims are stored, and so must stay stable."""
+"""Unique keys are stored, and so must stay stable."""
 
 from typing import Any, cast
 
 import pytest
 
-from domain.claims import Claim, only_review
 from domain.ratings import Entity
 from domain.reviews import ReviewIdentity
-from domain.reviews_refusals import Refusal
-from storage.claims import COLLECTION, ClaimRepository
+from domain.unique_keys import only_review_key
+from storage.unique_keys import COLLECTION, UniqueKeyRepository
 
 ANNAS = ReviewIdentity(Entity("Product", "camera"), "shop", "anna")
 
 
-def test_claim_id_of_an_only_review_is_stable() -> None:
+def test_key_of_an_only_review_is_stable() -> None:
     digest = "ca13c6b6a9c1510c966a90f264c3e74f6c1d913a5edfb88f2b14016cba01bd17"
-    assert only_review(ANNAS) == Claim(f"only-review/{digest}", Refusal.DUPLICATE_REVIEW)
+    assert only_review_key(ANNAS) == f"only-review/{digest}"
 
 
 @pytest.mark.parametrize(
@@ -29,10 +28,10 @@ def test_claim_id_of_an_only_review_is_stable() -> None:
     ],
     ids=["customer", "store", "type", "object", "order of the parts"],
 )
-def test_different_reviews_have_different_claims(other: ReviewIdentity) -> None:
-    assert only_review(other).id != only_review(ANNAS).id
+def test_different_reviews_have_different_keys(other: ReviewIdentity) -> None:
+    assert only_review_key(other) != only_review_key(ANNAS)
 
 
-async def test_no_query_without_claims() -> None:
+async def test_no_query_without_keys() -> None:
     database = cast(Any, {COLLECTION: None})
-    assert await ClaimRepository(database).holders((), cast(Any, None)) == {}
+    assert await UniqueKeyRepository(database).holders((), cast(Any, None)) == {}

@@ -1,0 +1,39 @@
+"""Unique keys of reviews: one review holds each, by the `_id`, so that two reviews that want it conflict."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from pymongo import ASCENDING, IndexModel, UpdateOne
+
+from storage.database import Database, Session, write_all
+
+COLLECTION: Final = "claims"
+
+INDEXES: Final = [IndexModel([("reviewId", ASCENDING)], name="review")]
+
+
+class UniqueKeyRepository:
+    """Gives unique keys to reviews, in the transaction that stores the reviews."""
+
+    def __init__(self, database: Database) -> None:
+        self._keys = database[COLLECTION]
+
+    async def holders(self, keys: Collection[str], session: Session) -> dict[str, str]:
+        """The id of the review that holds each of these keys; free keys are left out."""
+        if not keys:
+            return {}
+        found = self._keys.find({"_id": {"$in": list(keys)}}, session=session)
+        return {document["_id"]: document["reviewId"] async for document in found}
+
+    async def give(self, holders: Mapping[str, str], session: Session) -> None:
+        """Give keys to reviews: the id of the review by the key."""
+        writes = [
+            # The previous version frees only those with `isKept` false.
+            UpdateOne({"_id": key}, {"$set": {"reviewId": review_id, "isKept": False}}, upsert=True)
+            for key, review_id in holders.items()
+        ]
+        await write_all(self._keys, writes, session)
+
+    async def free(self, review_ids: Collection[str], session: Session) -> None:
+        """Free the keys of deleted reviews."""
+        await self._keys.delete_many({"reviewId": {"$in": list(review_ids)}}, session=session)
