@@ -1,40 +1,25 @@
 """Look-ups of ratings, stores and general settings; concurrent requests share one query."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from itertools import repeat
-from time import monotonic
 from typing import Final
 
 from api.ratings.rows import RatingRow, rating_rows
 from api.web.problems import unavailable
 from api.web.shared_queries import CachedQueries, SharedQueries
-from domain.feed import MOST_BYTES, MOST_REVIEWS, feed_bytes
 from domain.objects import ObjectKey, is_closed
-from domain.policy import Decisions
 from domain.ratings import Entity, RatingTally, ids_by_type
-from domain.reviews import ReviewStatus
 from domain.stores import GeneralSettings, Store
-from storage.database import SOON_S, is_too_slow, result_or_default, short_time_limit, time_limit
+from storage.database import result_or_default, short_time_limit
 from storage.objects import ObjectRepository
-from storage.policy import DecisionCounts
 from storage.ratings import RatingRepository
 from storage.reviews import ReviewRepository
-from storage.reviews_extents import Extent, Extents
 from storage.reviews_ids import IdHolder
-from storage.reviews_search import ReviewSearch
 from storage.shapes import StoredDocumentError
 from storage.stores import StoreRepository
 
 _AGE_S: Final = 1.0
-_AGE_OF_COUNTS_S: Final = 600.0
-"""Maximum age in seconds of counts of decisions, which scan all reviews of a store."""
-_AGE_OF_EXTENTS_S: Final = 60.0
-"""The same of extents of feeds, which anyone may request."""
-_EXTENTS_TIMEOUT_S: Final = 5.0
-"""Seconds for the extents of all feeds that are requested together."""
-_TOO_LARGE: Final = Extent(MOST_REVIEWS, MOST_BYTES)
 
 
 class Lookups:
@@ -47,19 +32,14 @@ class Lookups:
         stores: StoreRepository,
         objects: ObjectRepository,
         reviews: ReviewRepository,
-        decisions: DecisionCounts,
-        extents: Extents,
     ) -> None:
         self._rating_repository, self._store_repository = ratings, stores
-        self._objects, self._reviews, self._decision_counts = objects, reviews, decisions
-        self._extents = extents
+        self._objects, self._reviews = objects, reviews
         self._ratings = SharedQueries(self._rows_of)
         self._tallies = SharedQueries(self._tallies_of)
         self._holders = SharedQueries(self._holders_soon)
-        self._decisions = CachedQueries(self._decisions_of, _AGE_OF_COUNTS_S)
         self._histograms = SharedQueries(partial(self._rows_of, with_histogram=True))
         self._is_any_closed = CachedQueries(self._any_closed, _AGE_S)
-        self._feeds = CachedQueries(self._extents_of, _AGE_OF_EXTENTS_S)
         self._stores = CachedQueries(stores.of_ids, _AGE_S)
         self._general = CachedQueries(self._settings, _AGE_S)
 
@@ -100,15 +80,6 @@ class Lookups:
             # The damaged one may be of another request.
             return await self._reviews.holders(ids)
 
-    async def decisions(self, store_ids: Collection[str]) -> dict[str, tuple[Decisions, datetime]]:
-        """The decisions about the reviews of each store, and the time when they were counted."""
-        return await self._decisions.of(store_ids)
-
-    async def extent_of_feed(self, store_id: str) -> Extent:
-        """The size of a store's approved reviews, counted up to the limits of a feed in one file; beyond these if
-        counting takes too long."""
-        return (await self._feeds.of([store_id]))[store_id]
-
     async def closed(self, keys: Collection[ObjectKey]) -> set[ObjectKey]:
         """The closed ones of these objects, which take no reviews. Queried only while some object is closed."""
         if not (await self._is_any_closed.of([None]))[None]:
@@ -125,27 +96,6 @@ class Lookups:
         self._stores.forget()
         self._general.forget()
         self._is_any_closed.forget()
-
-    async def _extents_of(self, store_ids: Collection[str]) -> Mapping[str, Extent]:
-        """The extents of feeds, one after the other, within _EXTENTS_TIMEOUT_S in total."""
-        extents, deadline = {}, monotonic() + _EXTENTS_TIMEOUT_S
-        for id in store_ids:
-            try:
-                # Later ones get at least SOON_S each.
-                with time_limit(max(SOON_S, deadline - monotonic())):
-                    extents[id] = await self._extent(id)
-            except Exception as error:
-                if not is_too_slow(error):
-                    raise
-                extents[id] = _TOO_LARGE
-        return extents
-
-    async def _extent(self, store_id: str) -> Extent:
-        search = ReviewSearch(statuses=[ReviewStatus.APPROVED], store_id=store_id, take=MOST_REVIEWS)
-        extent = await self._extents.extent(search)
-        if feed_bytes(*extent) > MOST_BYTES:
-            return extent
-        return extent._replace(object_bytes=await self._extents.object_bytes(search))
 
     async def _holders_soon(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
         """The holders, within SOON_S: callers wait no longer, and a query that hangs must not block the next one."""
@@ -178,7 +128,3 @@ class Lookups:
 
     async def _any_closed(self, _: Collection[None]) -> Mapping[None, bool]:
         return {None: await self._objects.is_any_closed()}
-
-    async def _decisions_of(self, ids: Collection[str]) -> Mapping[str, tuple[Decisions, datetime]]:
-        now = datetime.now(UTC)
-        return {id: (each, now) for id, each in (await self._decision_counts.of_stores(ids)).items()}

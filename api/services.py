@@ -12,6 +12,7 @@ from api.images_mark import ImageStoreCheck
 from api.lookups import Lookups
 from api.moderation_route import ModerationRoute
 from api.recent_commands import RecentCommands
+from api.store_counts import StoreCounts
 from api.waits import Waits
 from api.web.limits import Slots
 from api.web.pages import PageBudget
@@ -26,9 +27,7 @@ from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
 from storage.images_files import ImageFiles
-from storage.policy import DecisionCounts
 from storage.repositories import Repositories
-from storage.reviews_extents import Extents
 
 _OPEN: Final = Nobody()
 _LIMITS: Final = Limits()
@@ -58,9 +57,8 @@ class Services(Repositories):
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_keys)
         self.database = database
-        self.lookups = Lookups(
-            self.ratings, self.stores, self.objects, self.reviews, DecisionCounts(database), Extents(database)
-        )
+        self.lookups = Lookups(self.ratings, self.stores, self.objects, self.reviews)
+        self.store_counts = StoreCounts(database)
         self.waits = Waits(self.outcomes.answers, most=limits.max_waits, most_per_client=limits.max_waits_per_client)
         self.pages = PageBudget(limits.max_pages_bytes)
         self.feeds = Slots(most=limits.max_feeds, most_per_client=limits.max_feeds_per_client)

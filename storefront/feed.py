@@ -51,7 +51,7 @@ def _response_schema(media_type: str) -> dict[int | str, dict[str, Any]]:
 async def read_feed(request: Request, store: Visited, services: Injected) -> Response:
     """Google's feed of product reviews: all approved ones of the store in one file, or a redirect to the zip if that
     would be larger than 100 MB."""
-    extent = await services.lookups.extent_of_feed(store.id)
+    extent = await services.store_counts.extent_of_feed(store.id)
     if feed_bytes(*extent) > MOST_BYTES:
         return RedirectResponse(_ZIP)
     return await _stream_feed(request, store, services, one_file, "application/xml")

@@ -75,7 +75,7 @@ async def read_policy(
     store = (await services.lookups.stores([store_id])).get(store_id)
     if store is None:
         raise not_found("store")
-    counted = (await services.lookups.decisions([store_id]))[store_id]
+    counted = await services.store_counts.decisions(store_id)
     return JsonResponse(shown_policy(store, policy_of(store.settings), *counted))
 
 

@@ -13,9 +13,7 @@ import pytest
 
 from api.lookups import Lookups
 from domain.permissions import Permission
-from storage.policy import DecisionCounts
 from storage.repositories import Repositories
-from storage.reviews_extents import Extents
 from storage.shapes import StoredDocumentError
 from tests.support.decisions import status_of
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
@@ -352,7 +350,7 @@ async def test_unregistered_store_is_refused(facade: Facade, service: Service, p
 async def test_damaged_review_does_not_affect_lookups_of_others(servers: Servers) -> None:
     async with own_database(servers) as database:
         of = Repositories(database)
-        lookups = Lookups(of.ratings, of.stores, of.objects, of.reviews, DecisionCounts(database), Extents(database))
+        lookups = Lookups(of.ratings, of.stores, of.objects, of.reviews)
         await database["reviews"].insert_one({"_id": "damaged", "writtenAt": 5})
         requests = [lookups.holders(["free"]), lookups.holders(["damaged"])]
         free, damaged = await asyncio.gather(*requests, return_exceptions=True)

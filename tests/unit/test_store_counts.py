@@ -1,4 +1,4 @@
-"""Batched look-ups of concurrent requests."""
+"""Counts over all reviews of a store."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ async def test_slow_feed_count_does_not_fail_others(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Extents, "extent", extent)
     monkeypatch.setattr(Extents, "object_bytes", object_bytes)
     async with client:
-        extents = map(services.lookups.extent_of_feed, ("small", "slow", "other"))
+        extents = map(services.store_counts.extent_of_feed, ("small", "slow", "other"))
         small, slow, other = await asyncio.gather(*extents, return_exceptions=True)
     if type(error) is AutoReconnect:
         assert [small, slow, other] == [error] * 3
