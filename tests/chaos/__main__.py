@@ -23,7 +23,12 @@ ACTORS = {"reviewers": 16, "importers": 3, "buyers": 4, "audiences": 4, "decider
 def main() -> None:
     """Run the fault suite, write its results to a file, and fail if anything was lost, duplicated or wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=main.__doc__)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=random.SystemRandom().randrange(10**6),
+        help="the same commands and order of faults as in the run that printed it, at different moments",
+    )
     parser.add_argument("--faults", type=int, default=200, help="minimum number of faults")
     parser.add_argument(
         "--commands", type=int, default=500_000, help="number of acknowledged commands, unless --seconds is over first"
@@ -32,7 +37,7 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS), help="kinds of faults, separated by commas")
     parser.add_argument("--before", help="the version before: a revision, or the folder of its source tree")
     for actor, count in ACTORS.items():
-        parser.add_argument(f"--{actor}", type=int, default=count)
+        parser.add_argument(f"--{actor}", type=int, default=count, help=f"number of {actor} that send commands")
     parser.add_argument("--batch", type=int, default=60, help="maximum number of reviews in one message")
     parser.add_argument(
         "--keep", type=Path, help="folder in which logs and data are kept; by default they are deleted at the end"
