@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
-from tests.support.patience import decided, served
+from tests.support.final_responses import retry_until_decided, retry_until_served
 from tests.support.service import Json, Service
 from tests.support.sockets import connection, post_request
 from tests.support.waiting import eventually
@@ -34,7 +34,7 @@ async def test_commands_are_accepted(http: httpx.AsyncClient) -> None:
 async def test_wait_until_applied(http: httpx.AsyncClient, facade: Facade) -> None:
     product, unknown, key = new_id(), new_id("review"), {"Idempotency-Key": new_id("key")}
     waiting = {**key, "Prefer": "respond-async, wait=20"}
-    response = await decided(partial(http.post, REVIEWS, json=[submission(product, 3)], headers=waiting))
+    response = await retry_until_decided(partial(http.post, REVIEWS, json=[submission(product, 3)], headers=waiting))
     assert response.headers["preference-applied"] == "wait=20"
     answer = body_of(response, dict)
     (id,) = answer["ids"]
@@ -43,7 +43,9 @@ async def test_wait_until_applied(http: httpx.AsyncClient, facade: Facade) -> No
     assert await facade.listed(entityIds=[product]) == [id]
 
     waiting = {**key, "Prefer": "wait=5"}
-    approved = await decided(partial(http.post, f"{REVIEWS}/approve", json=[id, unknown, id], headers=waiting))
+    approved = await retry_until_decided(
+        partial(http.post, f"{REVIEWS}/approve", json=[id, unknown, id], headers=waiting)
+    )
     assert approved.headers["preference-applied"] == "wait=5"
     answer = body_of(approved, dict)
     assert answer["outcome"] == "partial"
@@ -85,15 +87,15 @@ async def test_repeated_approval_after_rejection_changes_nothing(http: httpx.Asy
     product, key = new_id(), once()
     (id,) = await facade.submit(submission(product))
     approve = partial(http.post, f"{REVIEWS}/approve", json=[id], headers=key)
-    first = await decided(approve)
+    first = await retry_until_decided(approve)
     assert first.json()["results"] == [{"id": id, "outcome": "applied"}]
     assert await facade.moderate("reject", id) == ["applied"]
-    assert (await decided(approve)).json() == first.json()
+    assert (await retry_until_decided(approve)).json() == first.json()
     assert await facade.moderate("reject", id) == ["unchanged"]
     assert await facade.ratings(product) == []
     assert await facade.listed("reviewStatus", entityIds=[product]) == ["Rejected"]
     # A key is scoped to one endpoint: used at another one it makes another command.
-    reset = await decided(partial(http.post, f"{REVIEWS}/reset", json=[id], headers=key))
+    reset = await retry_until_decided(partial(http.post, f"{REVIEWS}/reset", json=[id], headers=key))
     assert reset.json()["results"] == [{"id": id, "outcome": "applied"}]
     assert reset.json()["commandId"] != first.json()["commandId"]
 
@@ -190,7 +192,7 @@ async def test_store_refuses_each_review_with_its_code(http: httpx.AsyncClient, 
     stores = [None, closed, named, named, new_id("store"), buyers]
     reviews = [submission(product, storeId=store) for store in stores]
     reviews[2]["userId"] = ""
-    assert errors_of(await served(partial(http.post, REVIEWS, json=reviews)), 403) == [
+    assert errors_of(await retry_until_served(partial(http.post, REVIEWS, json=reviews)), 403) == [
         ("/1", "reviews-disabled"),
         ("/2", "anonymous-not-allowed"),
         ("/4", "unknown-store"),

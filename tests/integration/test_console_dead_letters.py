@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.support.facade import Facade, new_id, submission
+from tests.support.final_responses import resend_until_settled
 from tests.support.messages import Message
-from tests.support.patience import settled
 from tests.support.service import Service
 from tests.support.waiting import eventually
 
@@ -40,7 +40,7 @@ async def send_form(http: httpx.AsyncClient, path: str, status: int, **fields: s
     """Send a form; returns the page that answers it, after following a redirect."""
     send = partial(http.post, path, data={"key": new_id("key"), **fields})
     # The page of a single letter refuses what was replayed before, even with the same key.
-    response = await (settled(send) if path == PATH else send())
+    response = await (resend_until_settled(send) if path == PATH else send())
     assert response.status_code == status, response.text
     return unescape(response.text) if status != 303 else await page_of(http, response.headers["location"])
 

@@ -10,8 +10,8 @@ import pytest
 from tests.support.console import page_of, send_form
 from tests.support.console_pages import Console, forms
 from tests.support.facade import new_id
+from tests.support.final_responses import resend_until_settled
 from tests.support.orders import Returns, an_order
-from tests.support.patience import settled
 
 SCREEN = "/console/returns"
 
@@ -192,7 +192,7 @@ async def test_newest_returns_of_an_order_are_shown(returns: Returns, http: http
 async def test_repeated_form_creates_one_return(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 3})
     form = {"orderId": order, "line": "a", "own": "", "quantity": "1", "reason": "", "key": new_id("key")}
-    answers = [await settled(partial(http.post, f"{SCREEN}/new", data=form)) for _ in range(2)]
+    answers = [await resend_until_settled(partial(http.post, f"{SCREEN}/new", data=form)) for _ in range(2)]
     assert len({answer.headers["location"] for answer in answers}) == 1
     assert await returns.available(order) == {"a": 2}
 
@@ -236,7 +236,7 @@ async def test_lines_beyond_the_page_are_kept(returns: Returns, http: httpx.Asyn
     own = re.findall(r'name="own" value="([^"]+)"', page)
     typed = {"line": shown, "own": own, "quantity": ["2", "0"] + ["1"] * 298, "reason": ["Torn", *[""] * 299]}
     for _ in range(2):
-        answer = await settled(partial(http.post, f"{place}/lines", data={**form, **typed}))
+        answer = await resend_until_settled(partial(http.post, f"{place}/lines", data={**form, **typed}))
         assert (answer.status_code, answer.headers.get("location")) == (303, f"{place}?done=saved"), answer.text
     lines = {line["orderLineItemId"]: line["quantity"] for line in (await returns.existing(id))["lineItems"]}
     assert lines == {shown[0]: 2, **{each: 1 for each in ids if each not in shown[:2]}}

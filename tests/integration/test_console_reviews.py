@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.console_pages import forms
 from tests.support.facade import Facade, new_id, submission
+from tests.support.final_responses import resend_until_settled
 from tests.support.images import Images
 from tests.support.orders import Returns
-from tests.support.patience import settled
 from tests.support.service import Service
 from tests.support.waiting import eventually
 
@@ -23,7 +23,7 @@ TO_COME: Final = "take effect in a moment"
 
 async def send(http: httpx.AsyncClient, path: str, **form: Any) -> httpx.Response:
     """Send a form until its command has been decided; returns the answer."""
-    return await settled(partial(http.post, path, data={"key": new_id("key"), **form}, headers=SAME))
+    return await resend_until_settled(partial(http.post, path, data={"key": new_id("key"), **form}, headers=SAME))
 
 
 async def test_review_is_shown_with_its_context(returns: Returns, http: httpx.AsyncClient, facade: Facade) -> None:

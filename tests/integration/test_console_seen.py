@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.console_pages import forms, text_of
 from tests.support.facade import Facade, new_id, submission
+from tests.support.final_responses import resend_until_settled
 from tests.support.orders import Returns
-from tests.support.patience import settled
 from tests.support.service import Service
 from tests.support.waiting import eventually
 
@@ -28,7 +28,7 @@ async def form_of(http: httpx.AsyncClient, page: str, action: str, last: bool = 
 
 async def send(http: httpx.AsyncClient, path: str, form: dict[str, Any]) -> httpx.Response:
     """Send a form until its command has been decided; returns the answer."""
-    return await settled(partial(http.post, path, data=form))
+    return await resend_until_settled(partial(http.post, path, data=form))
 
 
 async def send_and_follow(http: httpx.AsyncClient, path: str, form: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ from markupsafe import escape
 from tests.support.browser import Browser
 from tests.support.console_pages import Console, forms, text_of
 from tests.support.facade import Facade, new_id, submission
-from tests.support.patience import settled
+from tests.support.final_responses import resend_until_settled
 from tests.support.service import Json, Servers, Service
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
@@ -105,7 +105,7 @@ async def test_repeated_registration_is_no_conflict(http: httpx.AsyncClient, fac
     send = partial(http.post, "/console/stores", headers={"sec-fetch-site": "same-origin"})
     for name in ("Garden", ""):
         form = {"id": new_id("store"), "name": name, "key": new_id("key")}
-        first, second = [await settled(partial(send, data=form)) for _ in range(2)]
+        first, second = [await resend_until_settled(partial(send, data=form)) for _ in range(2)]
         assert (first.status_code, second.status_code) == (303, 303)
         assert second.headers["location"].startswith(f"/console/stores/{form['id']}?")
         other = await send(data={**form, "name": "Kitchen", "key": new_id("key")})

@@ -8,8 +8,8 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from tests.support.decisions import followed
 from tests.support.facade import WAIT, Facade, body_of, errors_of, new_id, once, problem_of, submission
+from tests.support.final_responses import follow
 from tests.support.messages import Message
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually, free_port
@@ -151,7 +151,7 @@ async def test_letters_with_unusual_values(service: Service, http: httpx.AsyncCl
         too_large: ("refused", "too-large", "too-large"),
     }
     sent = await http.post(f"{LETTERS}/replay", json={"places": [empty, too_large]}, headers=WAIT)
-    answer = await followed(http, sent)
+    answer = await follow(http, sent)
     assert answer["outcome"] == "refused"
     assert [result["reason"] for result in answer["results"]] == ["empty", "too-large"]
 
@@ -163,7 +163,7 @@ async def test_places_without_letter_are_not_found(http: httpx.AsyncClient, faca
     for place in nowhere:
         assert await dry_run(http, place) == {"outcome": "not-found"}
     sent = await http.post(f"{LETTERS}/replay", json={"places": nowhere}, headers=WAIT)
-    answer = await followed(http, sent)
+    answer = await follow(http, sent)
     assert answer["outcome"] == "refused"
     assert [result["outcome"] for result in answer["results"]] == ["not-found", "not-found"]
 

@@ -5,8 +5,8 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.console import page_of
-from tests.support.decisions import applied
 from tests.support.facade import REVIEWS, Facade, body_of, new_id, once, submission
+from tests.support.final_responses import follow_applied
 
 ORIGIN = "https://shop.example"
 
@@ -65,4 +65,4 @@ async def test_storefront_paths_with_slashes(facade: Facade, store: str) -> None
         await facade.submit_approved(submission(entity, 4, EntityType=type, storeId=store, userId="u"))
         (review,) = body_of(await facade.http.get(f"{here}/reviews"), dict)["results"]
         vote = {"reviewId": review["id"], "helpful": True, "voter": "v" * 16}
-        await applied(facade.http, await facade.http.post(f"{here}/votes", json=vote, headers=key))
+        await follow_applied(facade.http, await facade.http.post(f"{here}/votes", json=vote, headers=key))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
+from tests.support.final_responses import retry_until_decided
 from tests.support.messages import Message, message
-from tests.support.patience import decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -215,7 +215,7 @@ async def test_sorting_by_helpful_votes_across_pages(facade: Facade, product: st
 async def test_rejection_has_reason_code(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit(submission(product))
     path = f"{REVIEWS}/reject?reasonCode=Fake"
-    body_of(await decided(partial(facade.http.post, path, json=[id], headers=once())), dict)
+    body_of(await retry_until_decided(partial(facade.http.post, path, json=[id], headers=once())), dict)
     assert (await facade.review(id))["reasonCode"] == "fake"
     (entry,) = (await facade.get("/api/audit", reviewId=id))["results"]
     assert entry["reasonCode"] == "fake"

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.console_pages import forms, text_of
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
+from tests.support.final_responses import resend_until_settled, retry_until_decided
 from tests.support.images import IMAGES, Images, opened, picture
 from tests.support.messages import Message, message
-from tests.support.patience import decided, settled
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -75,9 +75,9 @@ async def test_image_is_rebuilt_and_shown_with_its_review(
 async def test_forms_and_bad_uploads(images: Images, http: httpx.AsyncClient) -> None:
     png = picture()
     upload = partial(http.post, IMAGES, files={"file": ("a.exe", png, "text/html")}, headers=once())
-    assert await images.status(body_of(await decided(upload), dict)["id"]) == 200
+    assert await images.status(body_of(await retry_until_decided(upload), dict)["id"]) == 200
     # Sent again with its key, in a form with another boundary.
-    assert body_of(await decided(upload), dict) == body_of(await decided(upload), dict)
+    assert body_of(await retry_until_decided(upload), dict) == body_of(await retry_until_decided(upload), dict)
     for other in ({"files": {"file": ("a.exe", picture(colour="blue"))}}, {"params": {"userId": "anna"}}):
         problem = problem_of(await upload(**other), 422)
         assert problem["type"].endswith("idempotency-key-reused")
@@ -188,7 +188,7 @@ async def test_image_pending_at_approval_stays_hidden(
     (form, *_) = [each.fields for each in forms(page) if each.action == f"{here}/decide"]
     assert form["seen"] != before["seen"]
     if is_by_form:
-        await settled(partial(http.post, f"{here}/decide", data={**form, "action": "approve"}))
+        await resend_until_settled(partial(http.post, f"{here}/decide", data={**form, "action": "approve"}))
     else:
         await facade.moderate("approve", review)
     await service.publish("image-uploads", upload)

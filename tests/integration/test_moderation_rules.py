@@ -11,8 +11,8 @@ import pytest
 
 from domain.delivery import Seen
 from storage.seen import seen_document
-from tests.support import patience
 from tests.support.facade import REVIEWS, Facade, new_id, once, submission
+from tests.support.final_responses import retry_until_decided
 from tests.support.messages import Message, message, review_message
 from tests.support.orders import Returns
 from tests.support.service import Json, Service, kind_of
@@ -172,7 +172,7 @@ async def test_low_rated_review_is_published_after_delay(
     ids = await facade.submit(low, linked, decided, edited, again, old, left, kept)
     # A decision that is refused has no effect.
     path = f"{REVIEWS}/reject?expectedStatus=Approved"
-    refused = await patience.decided(partial(facade.http.post, path, json=[low["id"]], headers=once()))
+    refused = await retry_until_decided(partial(facade.http.post, path, json=[low["id"]], headers=once()))
     assert refused.status_code == 409
     await facade.moderate("approve", decided["id"], again["id"])
     await facade.moderate("reset", decided["id"])

@@ -29,8 +29,8 @@ from messaging.kafka.lag import ConsumerLag, Unread
 from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.topics import Topic, TopicNames
 from storage.pymongo_internals import cancel_and_wait
-from tests.support.decisions import status_of
 from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
+from tests.support.final_responses import final_status
 from tests.support.messages import Message, review_message
 from tests.support.service import PARTITIONS, Servers, Service
 from tests.support.topics import delete_topic
@@ -415,7 +415,7 @@ async def test_too_large_event_waits_until_topic_accepts_it(own_service: Service
 
     async def reply() -> int:
         path, text = f"{REVIEWS}/{id}/reply", {"text": "x" * 3_000}
-        return await status_of(own_facade.http, await own_facade.http.post(path, json=text, headers=WAIT))
+        return await final_status(own_facade.http, await own_facade.http.post(path, json=text, headers=WAIT))
 
     async def has_event(kind: str) -> bool:
         return kind in [each for each, _ in await own_service.events(f"Product:{product}")]

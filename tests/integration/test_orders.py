@@ -18,9 +18,9 @@ from storage.orders import OrderRepository, document_of
 from storage.purchases import PurchaseRepository
 from tests.support.domain_orders import order_of
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, submission
+from tests.support.final_responses import retry_until_served
 from tests.support.messages import Message, message, review_message
 from tests.support.orders import Returns, an_order, order_event
-from tests.support.patience import served
 from tests.support.service import Json, Servers, Service, own_database
 from tests.support.waiting import eventually
 
@@ -117,7 +117,7 @@ async def may_review(http: httpx.AsyncClient, **author: Any) -> Json:
 
 
 async def refused(http: httpx.AsyncClient, review: Json) -> bool:
-    response = await served(partial(http.post, REVIEWS, json=[review]))
+    response = await retry_until_served(partial(http.post, REVIEWS, json=[review]))
     if response.status_code == 202:
         return False
     assert errors_of(response, 403) == [("/0", "purchase-required")]
@@ -150,7 +150,7 @@ async def test_only_buyers_may_review(
     assert not await refused(http, review)
     await facade.submit(review, review)
     reviews = [review, {**review, "EntityId": new_id()}, submission(product)]
-    response = await served(partial(http.post, REVIEWS, json=reviews))
+    response = await retry_until_served(partial(http.post, REVIEWS, json=reviews))
     assert errors_of(response, 403) == [("/1", "purchase-required")]
 
     cancelled = an_order(order, {product: 1}, **bought, status="Canceled", modifiedDate="2022-03-15T10:00:00Z")

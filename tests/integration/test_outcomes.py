@@ -14,8 +14,8 @@ import pytest
 
 from domain.commands import CommandMark
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
+from tests.support.final_responses import retry_until_decided, retry_until_served
 from tests.support.messages import message, moderation
-from tests.support.patience import decided, served
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -46,7 +46,9 @@ async def test_partial_and_refused_outcomes(http: httpx.AsyncClient, facade: Fac
     (id,) = await facade.submit(submission(product))
     unknown = new_id("review")
     approve = partial(http.post, f"{REVIEWS}/approve")
-    answer = body_of(await decided(partial(approve, json=[id, unknown], headers=once() | {"Prefer": "wait=3"})), dict)
+    answer = body_of(
+        await retry_until_decided(partial(approve, json=[id, unknown], headers=once() | {"Prefer": "wait=3"})), dict
+    )
     assert answer["outcome"] == "partial"
     not_found = {"id": unknown, "outcome": "not-found"}
     assert answer["results"] == [{"id": id, "outcome": "applied"}, not_found]
@@ -54,7 +56,7 @@ async def test_partial_and_refused_outcomes(http: httpx.AsyncClient, facade: Fac
     state = await state_of(http, answer["commandId"])
     assert state == {"commandId": answer["commandId"], "outcome": "accepted", "results": answer["results"]}
 
-    response = await decided(partial(approve, json=[unknown], headers=once() | {"Prefer": "wait=2"}))
+    response = await retry_until_decided(partial(approve, json=[unknown], headers=once() | {"Prefer": "wait=2"}))
     assert response.headers["preference-applied"] == "wait=2"
     problem = problem_of(response, 409)
     assert problem["type"] == "/problems/not-applied"
@@ -71,7 +73,7 @@ async def test_outcome_of_every_command_can_be_queried(http: httpx.AsyncClient, 
     store = await facade.open_store()
     reviews = [submission(new_id(), storeId=store) for _ in range(3)]
     accepted = [
-        body_of(await served(partial(http.request, method, path, json=body)), dict, 202)
+        body_of(await retry_until_served(partial(http.request, method, path, json=body)), dict, 202)
         for method, path, body in (
             ("POST", REVIEWS, reviews),
             ("PUT", f"/api/stores/{store}", {"name": "Cameras"}),
@@ -95,7 +97,7 @@ async def test_idempotency_key_identifies_one_request(
     headers = once() if is_waited_for else {"Idempotency-Key": new_id("key")}
     (id, other) = await facade.submit(submission(new_id()), submission(new_id()))
     send = partial(http.post, f"{REVIEWS}/approve", json=[id], headers=headers)
-    first = await (decided(send) if is_waited_for else send())
+    first = await (retry_until_decided(send) if is_waited_for else send())
     assert first.is_success
     for path, body in ((f"{REVIEWS}/approve", [other]), (f"{REVIEWS}/approve?reason=Good", [id])):
         problem = problem_of(await http.post(path, json=body, headers=headers), 422)
@@ -107,7 +109,7 @@ async def test_idempotency_key_identifies_one_request(
 
 async def test_one_of_two_requests_with_same_key_is_accepted(http: httpx.AsyncClient, product: str) -> None:
     key, bodies = once(), [[submission(product, rating)] for rating in (1, 5)]
-    sent = (decided(partial(http.post, REVIEWS, json=body, headers=key)) for body in bodies * 3)
+    sent = (retry_until_decided(partial(http.post, REVIEWS, json=body, headers=key)) for body in bodies * 3)
     answers = await asyncio.gather(*sent)
     taken = {answer.status_code for answer in answers[::2]}, {answer.status_code for answer in answers[1::2]}
     assert taken in (({200}, {422}), ({422}, {200}))
@@ -143,7 +145,9 @@ async def test_expected_status(http: httpx.AsyncClient, facade: Facade, product:
     ids = await facade.submit(submission(product), submission(product))
     assert await facade.moderate("reject", ids[0]) == ["applied"]
     query = f"?expectedStatus={word}"
-    answer = body_of(await decided(partial(http.post, f"{REVIEWS}/approve{query}", json=ids, headers=once())), dict)
+    answer = body_of(
+        await retry_until_decided(partial(http.post, f"{REVIEWS}/approve{query}", json=ids, headers=once())), dict
+    )
     refused = {"id": ids[0], "outcome": "refused", "reason": "status-changed", "status": "Rejected", "moderator": None}
     assert (answer["outcome"], answer["results"]) == ("partial", [refused, {"id": ids[1], "outcome": "applied"}])
     assert (await state_of(http, answer["commandId"]))["outcome"] == "partial"
@@ -151,10 +155,10 @@ async def test_expected_status(http: httpx.AsyncClient, facade: Facade, product:
     for method, path in (("POST", "/reset"), ("DELETE", "")):
         body = ids if path else {"ids": ids}
         send = partial(http.request, method, REVIEWS + path + query, json=body, headers=once())
-        problem = problem_of(await decided(send), 409)
+        problem = problem_of(await retry_until_decided(send), 409)
         assert [result["status"] for result in problem["results"]] == ["Rejected", "Approved"]
     delete = partial(http.delete, f"{REVIEWS}?ids={ids[0]}&expectedStatus=rejected", headers=once())
-    assert body_of(await decided(delete), dict)["outcome"] == "applied"
+    assert body_of(await retry_until_decided(delete), dict)["outcome"] == "applied"
 
 
 async def test_expected_text_hash(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
@@ -164,11 +168,13 @@ async def test_expected_text_hash(http: httpx.AsyncClient, facade: Facade, produ
     refused = {"id": ids[0], "outcome": "refused", "reason": "text-changed"}
     for method, path in (("POST", "/approve"), ("POST", "/reject"), ("POST", "/reset"), ("DELETE", "")):
         send = partial(http.request, method, REVIEWS + path, json=body, headers=once())
-        answer = body_of(await decided(send), dict)
+        answer = body_of(await retry_until_decided(send), dict)
         assert answer["results"] == [refused, {"id": ids[1], "outcome": "applied"}], path
     assert (await facade.review(ids[0]))["reviewStatus"] == "New"
     right = {"ids": ids[:1], "textHashes": {ids[0]: sha256(b"\nGood").hexdigest().upper()}}
-    answer = body_of(await decided(partial(http.post, f"{REVIEWS}/approve", json=right, headers=once())), dict)
+    answer = body_of(
+        await retry_until_decided(partial(http.post, f"{REVIEWS}/approve", json=right, headers=once())), dict
+    )
     assert answer["outcome"] == "applied"
 
 

@@ -22,8 +22,8 @@ from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.topics import Topic, TopicNames
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, facade_of, new_id, once, submission
+from tests.support.final_responses import retry_until_decided
 from tests.support.messages import message, review_message
-from tests.support.patience import decided
 from tests.support.service import Json, Servers, Service
 from tests.support.topics import delete_topic
 from tests.support.waiting import eventually
@@ -114,7 +114,7 @@ async def test_older_database_gets_places_while_service_runs(servers: Servers, t
             await service.restart(process)
         await service.until_ready()
         # Earlier submissions are recognised, whatever their ids would be under the new scheme.
-        repeat = await decided(partial(facade.http.post, REVIEWS, json=[review], headers={**WAIT, **key}))
+        repeat = await retry_until_decided(partial(facade.http.post, REVIEWS, json=[review], headers={**WAIT, **key}))
         assert body_of(repeat, dict)["ids"] == [former]
         await service.publish("review-submissions", unnamed)
         (fresh,) = await facade.submit(submission(product, rating=5))

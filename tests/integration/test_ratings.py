@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, new_id, once, problem_of, submission
-from tests.support.patience import decided
+from tests.support.final_responses import retry_until_decided
 from tests.support.ratings import average, histogram, wilson
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
@@ -218,7 +218,7 @@ async def test_calculation_of_a_store_can_be_awaited(facade: Facade) -> None:
     assert await facade.rating(product) == (3.0, 1)
     query, headers = {"storeId": new_id("store")}, once()
     calculate = partial(facade.http.post, "/api/rating/calculateStore", params=query, headers=headers)
-    unheard_of = await decided(calculate)
+    unheard_of = await retry_until_decided(calculate)
     assert [each["outcome"] for each in problem_of(unheard_of, 409)["results"]] == ["not-found"]
 
 

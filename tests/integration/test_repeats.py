@@ -12,14 +12,14 @@ import pytest
 from domain.review_tokens import ReviewToken, sign_token
 from storage.review_tokens import ReviewTokenRepository
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
+from tests.support.final_responses import retry_until_decided
 from tests.support.images import Images
-from tests.support.patience import decided
 from tests.support.service import Json, Service
 
 
 async def applied(http: httpx.AsyncClient, path: str, body: Any, headers: dict[str, str]) -> Json:
     """Return the response to a command that must have been applied."""
-    answer = body_of(await decided(partial(http.post, path, json=body, headers=headers)), dict)
+    answer = body_of(await retry_until_decided(partial(http.post, path, json=body, headers=headers)), dict)
     assert answer["outcome"] == "applied"
     return answer
 

@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from tests.support.facade import WAIT, Facade, body_of, errors_of, new_id, once, problem_of
+from tests.support.final_responses import retry_until_decided
 from tests.support.orders import RETURNS, Returns, an_order, lines_of, return_command, wanted_return
-from tests.support.patience import decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -91,7 +91,7 @@ async def test_quantities_follow_every_change(returns: Returns, http: httpx.Asyn
 
     async def refused(**changes: Any) -> None:
         before = await returns.get(two)
-        response = await decided(partial(http.put, RETURNS, json={"id": two, **changes}, headers=once()))
+        response = await retry_until_decided(partial(http.put, RETURNS, json={"id": two, **changes}, headers=once()))
         place = "/lineItems/0/quantity" if "lineItems" in changes else "/status"
         assert errors_of(response) == [(place, "quantity-not-available")]
         assert await returns.get(two) == before
@@ -117,7 +117,9 @@ async def test_change_without_difference_changes_nothing(returns: Returns, http:
     id = await returns.create(order, {"a": 2}, resolution="Refund")
     before = await returns.existing(id)
     for same in ({"status": "new"}, {"resolution": "Refund"}, {"lineItems": lines_of({"a": 2})}):
-        answer = body_of(await decided(partial(http.put, RETURNS, json={"id": id, **same}, headers=once())), dict)
+        answer = body_of(
+            await retry_until_decided(partial(http.put, RETURNS, json={"id": id, **same}, headers=once())), dict
+        )
         assert answer["results"] == [{"id": id, "outcome": "unchanged"}]
     assert await returns.existing(id) == before
     await returns.change(id, status="Approved")
@@ -239,7 +241,7 @@ async def test_repeated_request_changes_nothing(returns: Returns, http: httpx.As
     order = await returns.ordered({"a": 2})
     wanted, key = wanted_return(order, {"a": 1}), once()
     send = partial(http.post, RETURNS, json=wanted, headers=key)
-    first, second = [body_of(await decided(send), dict) for _ in range(2)]
+    first, second = [body_of(await retry_until_decided(send), dict) for _ in range(2)]
     assert first == second
     assert first["results"] == [{"id": first["ids"][0], "outcome": "applied"}]
     state = body_of(await http.get(f"/api/commands/{first['commandId']}"), dict)
@@ -247,7 +249,7 @@ async def test_repeated_request_changes_nothing(returns: Returns, http: httpx.As
 
     chosen = new_id("return")
     named = {**wanted, "id": chosen}
-    answers = [await decided(partial(http.post, RETURNS, json=named, headers=once())) for _ in range(2)]
+    answers = [await retry_until_decided(partial(http.post, RETURNS, json=named, headers=once())) for _ in range(2)]
     outcomes = [body_of(answer, dict)["results"][0]["outcome"] for answer in answers]
     assert outcomes == ["applied", "unchanged"]
     assert await returns.available(order) == {"a": 0}
@@ -256,10 +258,10 @@ async def test_repeated_request_changes_nothing(returns: Returns, http: httpx.As
     change: Json = {"id": chosen, "lineItems": lines_of({"a": 1}), "status": "Approved"}
     key = once()
     send = partial(http.put, RETURNS, json=change, headers=key)
-    assert (await decided(send)).status_code == 200
+    assert (await retry_until_decided(send)).status_code == 200
     await returns.change(chosen, status="Canceled")
     await returns.create(order, {"a": 1})
-    assert (await decided(send)).json()["results"][0]["outcome"] == "applied"
+    assert (await retry_until_decided(send)).json()["results"][0]["outcome"] == "applied"
     assert (await returns.existing(chosen))["status"] == "Canceled"
 
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from tests.support.facade import Facade, body_of, errors_of, new_id, once, problem_of
+from tests.support.final_responses import retry_until_decided
 from tests.support.orders import RETURNS, Returns, lines_of, return_command, wanted_return
-from tests.support.patience import decided
 from tests.support.service import Json
 from tests.support.waiting import eventually
 
@@ -22,7 +22,9 @@ async def test_deletion_restores_quantities_and_is_published(
     number = (await returns.existing(one))["number"]
     unknown, key = new_id("return"), once()
     for _ in range(2):
-        response = await decided(partial(http.delete, RETURNS, params={"ids": [one, unknown, one]}, headers=key))
+        response = await retry_until_decided(
+            partial(http.delete, RETURNS, params={"ids": [one, unknown, one]}, headers=key)
+        )
         results = [(result["id"], result["outcome"]) for result in body_of(response, dict)["results"]]
         assert results == [(one, "applied"), (unknown, "not-found")]
     assert await returns.get(one) is None
@@ -41,11 +43,11 @@ async def test_id_of_deleted_return_stays_taken(returns: Returns, http: httpx.As
     order, id = await returns.ordered({"a": 5}), new_id("return")
     wanted, key = wanted_return(order, {"a": 5}, id=id), once()
     create = partial(http.post, RETURNS, json=wanted, headers=key)
-    created = await decided(create)
+    created = await retry_until_decided(create)
     assert created.status_code == 200
-    await decided(partial(http.delete, RETURNS, params={"ids": id}, headers=once()))
+    await retry_until_decided(partial(http.delete, RETURNS, params={"ids": id}, headers=once()))
     assert await returns.available(order) == {"a": 5}
-    again = await decided(create)
+    again = await retry_until_decided(create)
     assert body_of(again, dict)["results"] == created.json()["results"]  # a repeat
     await returns.service.publish(
         "return-commands",
@@ -64,9 +66,9 @@ async def test_change_repeated_after_deletion(returns: Returns, http: httpx.Asyn
     id = await returns.create(await returns.ordered({"a": 1}), {"a": 1})
     change: Json = {"id": id, "status": "Approved"}
     send = partial(http.put, RETURNS, json=change, headers=once())
-    first = body_of(await decided(send), dict)
-    await decided(partial(http.delete, RETURNS, params={"ids": id}, headers=once()))
-    assert body_of(await decided(send), dict) == first
+    first = body_of(await retry_until_decided(send), dict)
+    await retry_until_decided(partial(http.delete, RETURNS, params={"ids": id}, headers=once()))
+    assert body_of(await retry_until_decided(send), dict) == first
     problem_of(await http.put(RETURNS, json=change, headers=once()), 404)
 
 
@@ -90,7 +92,7 @@ async def test_put_creates_or_changes_and_returns_the_id(returns: Returns, http:
     async def put(body: Json) -> Json:
         # PUT waits by default, but no longer than five seconds.
         headers = {"Idempotency-Key": new_id("key")}
-        response = await decided(partial(http.put, RETURNS, json=body, headers=headers))
+        response = await retry_until_decided(partial(http.put, RETURNS, json=body, headers=headers))
         assert "preference-applied" not in response.headers
         return body_of(response, dict)
 
@@ -112,7 +114,7 @@ async def test_put_creates_or_changes_and_returns_the_id(returns: Returns, http:
     assert body_of(posted, dict, 202)["id"] == posted.json()["ids"][0]
     key = once()
     wanted = wanted_return(await returns.ordered({"b": 1}, id=f"{order}-b"), {"b": 1})
-    first, second = [await decided(partial(http.put, RETURNS, json=wanted, headers=key)) for _ in range(2)]
+    first, second = [await retry_until_decided(partial(http.put, RETURNS, json=wanted, headers=key)) for _ in range(2)]
     assert first.json() == second.json()
 
 

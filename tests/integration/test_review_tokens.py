@@ -15,9 +15,9 @@ import pytest
 from domain.review_tokens import VALIDITY, ReviewToken, sign_token
 from storage.review_tokens import ReviewTokenRepository
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
+from tests.support.final_responses import retry_until_decided, retry_until_served
 from tests.support.images import Images
 from tests.support.messages import message
-from tests.support.patience import decided, served
 from tests.support.reminders import DAY, Shop, connected_job
 from tests.support.service import Json, Servers, Service, running_service
 from tests.support.waiting import eventually
@@ -80,12 +80,12 @@ def review(shop: Shop, product: str, token: str, **fields: Any) -> Json:
 
 
 async def refusal(http: httpx.AsyncClient, *reviews: Json) -> list[tuple[str, str]]:
-    return errors_of(await served(partial(http.post, REVIEWS, json=reviews)), 403)
+    return errors_of(await retry_until_served(partial(http.post, REVIEWS, json=reviews)), 403)
 
 
 async def submitted(http: httpx.AsyncClient, given: Json, headers: Mapping[str, str]) -> list[str]:
     """Submit a review that must be accepted; returns its ids."""
-    response = await decided(partial(http.post, REVIEWS, json=[given], headers=headers))
+    response = await retry_until_decided(partial(http.post, REVIEWS, json=[given], headers=headers))
     assert response.status_code == 200, response.text
     return list(response.json()["ids"])
 

@@ -15,8 +15,8 @@ from api.lookups import Lookups
 from domain.permissions import Permission
 from storage.repositories import Repositories
 from storage.shapes import StoredDocumentError
-from tests.support.decisions import status_of
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
+from tests.support.final_responses import final_status
 from tests.support.messages import Message, message, moderation, review_message
 from tests.support.secured import running_secured
 from tests.support.service import Json, Servers, Service, kind_of, own_database
@@ -201,7 +201,7 @@ async def test_permissions_to_edit(servers: Servers, tmp_path: Path, product: st
 
         async def sends(subject: str, permissions: Sequence[str], body: Json, **token: Any) -> int:
             async with secured.client({*permissions, READ}, sub=subject, **token) as http:
-                return await status_of(http, await http.post(REVIEWS, json=[body], headers=once()))
+                return await final_status(http, await http.post(REVIEWS, json=[body], headers=once()))
 
         def text(word: str, of: Json = review) -> Json:
             return {**of, "review": word}

@@ -22,8 +22,8 @@ from domain.objects import ObjectKey
 from domain.ratings import Entity
 from domain.review_tokens import ReviewToken, sign_token
 from storage.review_tokens import ReviewTokenRepository
-from tests.support.decisions import applied, status_of
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, errors_of, facade_of, new_id, problem_of, submission
+from tests.support.final_responses import final_status, follow_applied
 from tests.support.images import opened, picture
 from tests.support.service import Json, Servers, Service, running_service
 from tests.support.waiting import eventually
@@ -79,7 +79,7 @@ class Page:
 
     async def taken(self, response: httpx.Response) -> Json:
         """Return the answer to an accepted request, once it has taken effect."""
-        return await applied(self.facade.http, response)
+        return await follow_applied(self.facade.http, response)
 
     async def shown(self) -> list[Json]:
         return list(body_of(await self.facade.http.get(f"{self.path}/reviews"), dict)["results"])
@@ -188,7 +188,7 @@ async def test_reused_key_with_forgotten_outcome_edits_nothing(
     ways: list[Callable[[str, str], Awaitable[httpx.Response]]]
     ways = [by_page, partial(by_facade, None), partial(by_facade, "anna")]
     sent = [(way, new_id("key")) for way in ways for _ in range(2)]
-    first = [await applied(http, await way(key, text)) for way, key in sent]
+    first = [await follow_applied(http, await way(key, text)) for way, key in sent]
     ids = [answer["ids"][0] for answer in first]
     assert await own_facade.moderate("approve", *ids) == ["applied"] * len(ids)
     async with own_service.mongo() as database:
@@ -198,7 +198,7 @@ async def test_reused_key_with_forgotten_outcome_edits_nothing(
         (result,) = await own_facade.results(await way(key, "Buy it elsewhere."))
         assert result == {"id": id, "outcome": "refused", "reason": "id-taken"}
     for (way, key), id in zip(sent[1::2], ids[1::2], strict=True):
-        (result,) = (await applied(http, await way(key, text)))["results"]
+        (result,) = (await follow_applied(http, await way(key, text)))["results"]
         assert result == {"id": id, "outcome": "unchanged"}
     assert [each["text"] for each in await page.shown()] == [text] * len(ids)
 
@@ -345,7 +345,7 @@ async def test_report_reaches_moderators(page: Page) -> None:
     (listed,) = (await page.facade.get(f"{REVIEWS}/{id}/reports"))["results"]
     assert (listed["reason"], listed["email"], listed["userId"]) == ("personal-data", "b@example.org", None)
     http, again = page.facade.http, partial(page.send, "reports", {**report, "goodFaith": True})
-    statuses = [await status_of(http, await again()) for _ in range(5)]
+    statuses = [await final_status(http, await again()) for _ in range(5)]
     assert statuses == [200, 200, 200, 200, 429]
 
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, new_id, once, problem_of, submission
+from tests.support.final_responses import retry_until_decided
 from tests.support.messages import message
-from tests.support.patience import decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -208,9 +208,9 @@ async def test_store_is_updated_by_kafka(facade: Facade, http: httpx.AsyncClient
 async def test_repeated_update_does_not_undo_a_later_one(facade: Facade, http: httpx.AsyncClient) -> None:
     id, key = new_id("store"), once()
     send = partial(http.put, f"/api/stores/{id}", json={"name": "first"}, headers=key)
-    first = await decided(send)
+    first = await retry_until_decided(send)
     assert first.status_code == 200
     await facade.command("PUT", f"/api/stores/{id}", {"name": "second"})
-    again = await decided(send)
+    again = await retry_until_decided(send)
     assert again.json() == first.json()
     assert (await facade.get(f"/api/stores/{id}"))["name"] == "second"

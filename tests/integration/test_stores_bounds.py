@@ -18,9 +18,9 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.tail import Tail
 from messaging.topics import Topic
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, errors_of, new_id, once, problem_of, submission
+from tests.support.final_responses import retry_until_decided
 from tests.support.messages import message
 from tests.support.orders import RETURNS, Returns, an_order, order_event, wanted_return
-from tests.support.patience import decided
 from tests.support.secured import OWN_ALONE, Secured, running_secured
 from tests.support.service import Json, Servers
 from tests.support.waiting import eventually
@@ -422,7 +422,9 @@ async def test_templates_of_other_stores_are_protected(shops: Shops) -> None:
 async def test_idempotency_keys_are_scoped_to_callers(shops: Shops) -> None:
     key, review = once(), submission(new_id(), storeId=shops.mine)
     callers = (shops.bound, shops.all, shops.bound)
-    answers = [await decided(partial(caller.http.post, REVIEWS, json=[review], headers=key)) for caller in callers]
+    answers = [
+        await retry_until_decided(partial(caller.http.post, REVIEWS, json=[review], headers=key)) for caller in callers
+    ]
     mine, other, again = (body_of(answer, dict) for answer in answers)
     for name in ("commandId", "ids"):
         assert mine[name] == again[name] != other[name]
@@ -476,7 +478,9 @@ async def test_audit_log_records_subject_action_time_and_reason(shops: Shops, pr
 
 async def test_callers_see_only_their_own_commands(shops: Shops) -> None:
     review = submission(new_id(), storeId=shops.mine)
-    sent = body_of(await decided(partial(shops.bound.http.post, REVIEWS, json=[review], headers=once())), dict)
+    sent = body_of(
+        await retry_until_decided(partial(shops.bound.http.post, REVIEWS, json=[review], headers=once())), dict
+    )
     path = f"/api/commands/{sent['commandId']}"
     expected = {"commandId": sent["commandId"], "outcome": "applied", "results": sent["results"]}
     assert await shops.bound.get(path) == expected

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from messaging.metrics import FAMILIES, PREFIX
 from tests.support.facade import REVIEWS, WAIT, Facade, facade_of, new_id, submission
+from tests.support.final_responses import retry_until_served
 from tests.support.messages import Message, message, review_message
-from tests.support.patience import served
 from tests.support.secured import Secured
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually, free_port
@@ -139,7 +139,7 @@ async def test_events_are_counted(service: Service, facade: Facade, product: str
     _, before = await scraped(metrics_address(service, "worker"))
     store = await facade.open_store(reviewsEnabled=False)
     (id,) = await facade.submit_approved(submission(product, 4))
-    refused = await served(partial(facade.http.post, REVIEWS, json=[submission(product, storeId=store)]))
+    refused = await retry_until_served(partial(facade.http.post, REVIEWS, json=[submission(product, storeId=store)]))
     assert refused.status_code == 403
     repeated, edited = (review_message(submission(product, rating, id=id)) for rating in (4, 5))
     await service.publish("review-submissions", repeated, edited, Message(None, b"not a review"))

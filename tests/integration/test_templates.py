@@ -17,9 +17,9 @@ from storage.images_files import files_in_memory
 from storage.mails import StoredRecord
 from storage.templates import TemplateRepository
 from tests.support.facade import Facade, body_of, new_id, once, problem_of
+from tests.support.final_responses import retry_until_decided
 from tests.support.hostile_templates import HOSTILE
 from tests.support.messages import Message, message
-from tests.support.patience import decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -181,10 +181,10 @@ async def test_invalid_update_by_kafka_becomes_dead_letter(http: httpx.AsyncClie
 async def test_repeated_command_does_not_restore_template(facade: Facade, http: httpx.AsyncClient) -> None:
     store, key = new_id("store"), once()
     send = partial(http.put, PATH, params={"storeId": store}, json={"subject": "first"}, headers=key)
-    first = await decided(send)
+    first = await retry_until_decided(send)
     assert first.status_code == 200
     assert await delete(facade, storeId=store) == "applied"
-    assert (await decided(send)).json() == first.json()
+    assert (await retry_until_decided(send)).json() == first.json()
     assert (await effective(http, storeId=store))["source"] == "built-in"
 
 

@@ -17,9 +17,9 @@ from domain.places import murmur2
 from messaging.topics import Topic
 from storage.topics_growth import Growth, GrowthRepository
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
+from tests.support.final_responses import retry_until_served
 from tests.support.forks import ForkedCommand
 from tests.support.messages import Message, review_message
-from tests.support.patience import served
 from tests.support.service import PARTITIONS, Json, Servers, Service
 from tests.support.topics import delete_topic
 from tests.support.waiting import eventually
@@ -147,7 +147,9 @@ class Upstream:
     async def post(self, path: str, body: Sequence[str | Json], number: int) -> None:
         """Send a command to the API instances in turn, like a load balancer."""
         facade = self._facades[number % len(self._facades)]
-        answer = await served(partial(facade.http.post, path, json=body, headers={"Idempotency-Key": new_id("key")}))
+        answer = await retry_until_served(
+            partial(facade.http.post, path, json=body, headers={"Idempotency-Key": new_id("key")})
+        )
         assert answer.status_code == 202, answer.text
 
     async def edit(self, product: str, number: int) -> None:

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
+from tests.support.final_responses import retry_until_decided
 from tests.support.messages import Message, message
 from tests.support.orders import RETURNS, Returns, an_order, lines_of
-from tests.support.patience import decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -20,7 +20,7 @@ IMAGE = "0190b8a2-5c1e-7d3a-9b61-2f4d8e0c7a11"
 async def test_virto_list_row_is_a_submission(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
     row = {"ENTITYID": product, "entityType": "Product", "Review": "Good", "RATING": 4.0, "Title": None}
     sent = [{**row, "reviewStatusId": 0, "createdDate": None, "store\nName": "x"}]
-    response = await decided(partial(http.post, REVIEWS, json=sent, headers=once()))
+    response = await retry_until_decided(partial(http.post, REVIEWS, json=sent, headers=once()))
     assert body_of(response, dict)["outcome"] == "applied"
     assert response.headers[IGNORED] == "reviewStatusId, createdDate, store%0AName"
     (shown,) = (await facade.page(EntityIDs=[product], STORTED=1, Take=5.0, skip=None, reviewStatus="nEW"))["results"]

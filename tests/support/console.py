@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from .patience import settled
+from .final_responses import resend_until_settled
 
 
 async def page_of(http: httpx.AsyncClient, path: str, **query: str) -> str:
@@ -26,4 +26,4 @@ async def send_form(http: httpx.AsyncClient, page: str, action: str, fields: Map
     forms = re.findall(rf'action="{re.escape(action)}">\s*<input type="hidden" name="key" value="([^"]+)">', text)
     assert forms, f"no form for {action} on {page}"
     own = {"own": re.findall(r'name="own" value="([^"]*)"', text)} if "line" in fields else {}
-    return await settled(partial(http.post, unescape(action), data={"key": forms[0], **own, **fields}))
+    return await resend_until_settled(partial(http.post, unescape(action), data={"key": forms[0], **own, **fields}))

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .patience import settled
+from .final_responses import resend_until_settled
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Console:
         form = next(each for each in forms(page) if urlsplit(each.action).path == action)
         given = {name: value for name, value in {**form.fields, **typed}.items() if value is not None}
         where = form.buttons.get(given.get("step", "")) or form.action
-        response = await settled(partial(self.http.request, form.method, where, data=given))
+        response = await resend_until_settled(partial(self.http.request, form.method, where, data=given))
         if response.status_code == 303:
             response = await self.http.get(response.headers["location"])
         return self._page(response, status)

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx
 
-from .patience import served
+from .final_responses import retry_until_served
 from .service import Json, Service
 from .waiting import eventually
 
@@ -84,7 +84,7 @@ class Facade:
     ) -> list[Json]:
         """Send a command, wait for its outcome, and return its results."""
         send = partial(self.http.request, method, path, json=body, headers={**WAIT, **(headers or {})})
-        return await self.results(await served(send))
+        return await self.results(await retry_until_served(send))
 
     async def results(self, response: httpx.Response) -> list[Json]:
         """The results of a command by its response, once it has its outcome."""
@@ -135,15 +135,15 @@ class Facade:
 
     async def get(self, path: str, **query: str) -> Any:
         """The JSON at a path."""
-        return body_of(await served(partial(self.http.get, path, params=query)), object)
+        return body_of(await retry_until_served(partial(self.http.get, path, params=query)), object)
 
     async def review(self, id: str) -> Json:
         """One review."""
-        return body_of(await served(partial(self.http.get, f"{REVIEWS}/{id}")), dict)
+        return body_of(await retry_until_served(partial(self.http.get, f"{REVIEWS}/{id}")), dict)
 
     async def page(self, **search: Any) -> Json:
         """A page of reviews."""
-        return body_of(await served(partial(self.http.post, f"{REVIEWS}/reviewList", json=search)), dict)
+        return body_of(await retry_until_served(partial(self.http.post, f"{REVIEWS}/reviewList", json=search)), dict)
 
     async def listed(self, field: str = "id", **search: Any) -> list[Any]:
         """One field of each review on a page."""
@@ -152,7 +152,7 @@ class Facade:
     async def ratings(self, *entity_ids: str) -> list[Json]:
         """Ratings of products."""
         wanted = {"entityIds": list(entity_ids), "entityType": "Product"}
-        return body_of(await served(partial(self.http.post, "/api/rating/entityRating", json=wanted)), list)
+        return body_of(await retry_until_served(partial(self.http.post, "/api/rating/entityRating", json=wanted)), list)
 
     async def rating(self, entity_id: str) -> tuple[float, int]:
         """Value and count of a product with reviews in one store or without a store; zeros without reviews."""

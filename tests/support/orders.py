@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 
 from .facade import Facade, body_of, new_id
+from .final_responses import retry_until_served
 from .messages import Message, message
-from .patience import served
 from .service import Json, Service, kind_of
 from .waiting import eventually
 
@@ -88,16 +88,16 @@ class Returns:
         return await self._known(f"{RETURNS}/{id}")
 
     async def _known(self, path: str) -> Json | None:
-        response = await served(partial(self.http.get, path))
+        response = await retry_until_served(partial(self.http.get, path))
         return None if response.status_code == 404 else body_of(response, dict)
 
     async def existing(self, id: str) -> Json:
         """One return that must exist."""
-        return body_of(await served(partial(self.http.get, f"{RETURNS}/{id}")), dict)
+        return body_of(await retry_until_served(partial(self.http.get, f"{RETURNS}/{id}")), dict)
 
     async def search(self, **search: Any) -> Json:
         """A page of returns."""
-        page = body_of(await served(partial(self.http.post, f"{RETURNS}/search", json=search)), dict)
+        page = body_of(await retry_until_served(partial(self.http.post, f"{RETURNS}/search", json=search)), dict)
         assert [name for name in page if name != "next"] == ["totalCount", "results"]
         return page
 
