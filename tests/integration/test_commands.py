@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
-from tests.support.final_responses import retry_until_decided, retry_until_served
+from tests.support.retries import retry_until_decided, retry_until_served
 from tests.support.service import Json, Service
 from tests.support.sockets import connection, post_request
 from tests.support.waiting import eventually

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.support.facade import Facade, new_id, submission
-from tests.support.final_responses import resend_until_settled
 from tests.support.messages import Message
+from tests.support.retries import resend_until_settled
 from tests.support.service import Service
 from tests.support.waiting import eventually
 

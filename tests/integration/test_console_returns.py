@@ -10,8 +10,8 @@ import pytest
 from tests.support.console import page_of, send_form
 from tests.support.console_pages import Console, forms
 from tests.support.facade import new_id
-from tests.support.final_responses import resend_until_settled
 from tests.support.orders import Returns, an_order
+from tests.support.retries import resend_until_settled
 
 SCREEN = "/console/returns"
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.support.console_pages import forms
 from tests.support.facade import Facade, new_id, submission
-from tests.support.final_responses import resend_until_settled
 from tests.support.images import Images
 from tests.support.orders import Returns
+from tests.support.retries import resend_until_settled
 from tests.support.service import Service
 from tests.support.waiting import eventually
 

@@ -18,7 +18,7 @@ from markupsafe import escape
 from tests.support.browser import Browser
 from tests.support.console_pages import Console, forms, text_of
 from tests.support.facade import Facade, new_id, submission
-from tests.support.final_responses import resend_until_settled
+from tests.support.retries import resend_until_settled
 from tests.support.service import Json, Servers, Service
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(1)>'

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
-from tests.support.final_responses import retry_until_decided
 from tests.support.messages import Message, message
+from tests.support.retries import retry_until_decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 

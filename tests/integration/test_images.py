@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.console_pages import forms, text_of
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
-from tests.support.final_responses import resend_until_settled, retry_until_decided
 from tests.support.images import IMAGES, Images, opened, picture
 from tests.support.messages import Message, message
+from tests.support.retries import resend_until_settled, retry_until_decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 

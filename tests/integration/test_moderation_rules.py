@@ -12,9 +12,9 @@ import pytest
 from domain.delivery import Seen
 from storage.seen import seen_document
 from tests.support.facade import REVIEWS, Facade, new_id, once, submission
-from tests.support.final_responses import retry_until_decided
 from tests.support.messages import Message, message, review_message
 from tests.support.orders import Returns
+from tests.support.retries import retry_until_decided
 from tests.support.service import Json, Service, kind_of
 from tests.support.waiting import eventually
 

@@ -18,9 +18,9 @@ from storage.orders import OrderRepository, document_of
 from storage.purchases import PurchaseRepository
 from tests.support.domain_orders import order_of
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, submission
-from tests.support.final_responses import retry_until_served
 from tests.support.messages import Message, message, review_message
 from tests.support.orders import Returns, an_order, order_event
+from tests.support.retries import retry_until_served
 from tests.support.service import Json, Servers, Service, own_database
 from tests.support.waiting import eventually
 

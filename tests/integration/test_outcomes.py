@@ -14,8 +14,8 @@ import pytest
 
 from domain.commands import CommandMark
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
-from tests.support.final_responses import retry_until_decided, retry_until_served
 from tests.support.messages import message, moderation
+from tests.support.retries import retry_until_decided, retry_until_served
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 

@@ -22,8 +22,8 @@ from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.topics import Topic, TopicNames
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, facade_of, new_id, once, submission
-from tests.support.final_responses import retry_until_decided
 from tests.support.messages import message, review_message
+from tests.support.retries import retry_until_decided
 from tests.support.service import Json, Servers, Service
 from tests.support.topics import delete_topic
 from tests.support.waiting import eventually

@@ -12,8 +12,8 @@ import pytest
 from domain.review_tokens import ReviewToken, sign_token
 from storage.review_tokens import ReviewTokenRepository
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
-from tests.support.final_responses import retry_until_decided
 from tests.support.images import Images
+from tests.support.retries import retry_until_decided
 from tests.support.service import Json, Service
 
 

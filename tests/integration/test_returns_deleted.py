@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from tests.support.facade import Facade, body_of, errors_of, new_id, once, problem_of
-from tests.support.final_responses import retry_until_decided
 from tests.support.orders import RETURNS, Returns, lines_of, return_command, wanted_return
+from tests.support.retries import retry_until_decided
 from tests.support.service import Json
 from tests.support.waiting import eventually
 

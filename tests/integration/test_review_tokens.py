@@ -15,10 +15,10 @@ import pytest
 from domain.review_tokens import VALIDITY, ReviewToken, sign_token
 from storage.review_tokens import ReviewTokenRepository
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
-from tests.support.final_responses import retry_until_decided, retry_until_served
 from tests.support.images import Images
 from tests.support.messages import message
 from tests.support.reminders import DAY, Shop, connected_job
+from tests.support.retries import retry_until_decided, retry_until_served
 from tests.support.service import Json, Servers, Service, running_service
 from tests.support.waiting import eventually
 

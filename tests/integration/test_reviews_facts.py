@@ -11,9 +11,9 @@ import pytest
 from domain.review_tokens import ReviewToken, sign_token
 from storage.review_tokens import ReviewTokenRepository
 from tests.support.facade import REVIEWS, Facade, body_of, new_id, once, submission
-from tests.support.final_responses import retry_until_decided
 from tests.support.messages import Message, review_message
 from tests.support.orders import Returns, an_order, order_event
+from tests.support.retries import retry_until_decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 

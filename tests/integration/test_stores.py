@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from tests.support.facade import REVIEWS, Facade, new_id, once, problem_of, submission
-from tests.support.final_responses import retry_until_decided
 from tests.support.messages import message
+from tests.support.retries import retry_until_decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 

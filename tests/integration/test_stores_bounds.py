@@ -18,9 +18,9 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.tail import Tail
 from messaging.topics import Topic
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, errors_of, new_id, once, problem_of, submission
-from tests.support.final_responses import retry_until_decided
 from tests.support.messages import message
 from tests.support.orders import RETURNS, Returns, an_order, order_event, wanted_return
+from tests.support.retries import retry_until_decided
 from tests.support.secured import OWN_ALONE, Secured, running_secured
 from tests.support.service import Json, Servers
 from tests.support.waiting import eventually

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from messaging.metrics import FAMILIES, PREFIX
 from tests.support.facade import REVIEWS, WAIT, Facade, facade_of, new_id, submission
-from tests.support.final_responses import retry_until_served
 from tests.support.messages import Message, message, review_message
+from tests.support.retries import retry_until_served
 from tests.support.secured import Secured
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually, free_port

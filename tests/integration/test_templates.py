@@ -17,9 +17,9 @@ from storage.images_files import files_in_memory
 from storage.mails import StoredRecord
 from storage.templates import TemplateRepository
 from tests.support.facade import Facade, body_of, new_id, once, problem_of
-from tests.support.final_responses import retry_until_decided
 from tests.support.hostile_templates import HOSTILE
 from tests.support.messages import Message, message
+from tests.support.retries import retry_until_decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 

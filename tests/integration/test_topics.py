@@ -17,9 +17,9 @@ from domain.places import murmur2
 from messaging.topics import Topic
 from storage.topics_growth import Growth, GrowthRepository
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
-from tests.support.final_responses import retry_until_served
 from tests.support.forks import ForkedCommand
 from tests.support.messages import Message, review_message
+from tests.support.retries import retry_until_served
 from tests.support.service import PARTITIONS, Json, Servers, Service
 from tests.support.topics import delete_topic
 from tests.support.waiting import eventually

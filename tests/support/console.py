@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from .final_responses import resend_until_settled
+from .retries import resend_until_settled
 
 
 async def page_of(http: httpx.AsyncClient, path: str, **query: str) -> str:

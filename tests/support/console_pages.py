@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from .final_responses import resend_until_settled
+from .retries import resend_until_settled
 
 
 @dataclass

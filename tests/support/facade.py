@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx
 
-from .final_responses import retry_until_served
+from .retries import retry_until_served
 from .service import Json, Service
 from .waiting import eventually
 

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 
 from .facade import Facade, body_of, new_id
-from .final_responses import retry_until_served
 from .messages import Message, message
+from .retries import retry_until_served
 from .service import Json, Service, kind_of
 from .waiting import eventually
 
