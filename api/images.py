@@ -119,6 +119,8 @@ async def read_image(
         return Response(status_code=304, headers=headers)
     file = await services.image_files.find(image_id, int(size))
     if file is None:
+        # It has been removed just now, or its volume isn't mounted.
+        await services.image_store_check.run()
         raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
     await take_room(request.scope, file.size)
     return Response(await file.read(), media_type="image/jpeg", headers=headers)

@@ -141,6 +141,19 @@ async def test_upload_refused_for_reused_key_leaves_no_file(http: httpx.AsyncCli
     assert await files.upload(id, upload_digest(other)) is None
 
 
+async def test_image_in_unmarked_store_is_unavailable(
+    database: Database, http: httpx.AsyncClient, files: ImageFiles
+) -> None:
+    """As with an unmounted volume: clients and caches must not take the image for gone."""
+    await store(database, ReviewStatus.APPROVED, ReviewImage(IMAGE))
+    await files.remove([IMAGE])
+    await ImageStoreMark(database).note_written()
+    missing = await http.get(f"/api/images/{IMAGE}")
+    assert (missing.status_code, missing.json()["detail"][:31]) == (503, "The image store can't be reache")
+    await files.mark()
+    assert (await http.get(f"/api/images/{IMAGE}")).status_code == 404
+
+
 async def test_unmarked_store_takes_no_upload(
     database: Database, http: httpx.AsyncClient, files: ImageFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
