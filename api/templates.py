@@ -3,6 +3,8 @@
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Depends, Path, Query, Request
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -53,11 +55,31 @@ async def _known_name(name: Annotated[str, Path()]) -> str:
     return name
 
 
+def _not_empty(meaning: str) -> BeforeValidator:
+    """Refuses an empty parameter: an unset variable of a script must not write what a missing one means."""
+
+    def check(value: object) -> object:
+        if value == "":
+            message = "Must not be empty; left out, it means {meaning}"
+            raise PydanticCustomError("empty", message, {"meaning": meaning})
+        return value
+
+    return BeforeValidator(check)
+
+
+_STORE: Final = Query(alias="storeId", description="Missing: all stores")
+_LANGUAGE: Final = Query(alias="languageCode", description="Missing: all languages without a template of their own")
+
+
 async def _scope(
-    store_id: Annotated[OptionalId, Query(alias="storeId", description="Missing: all stores")] = None,
-    language: Annotated[
-        Language, Query(alias="languageCode", description="Missing: all languages without a template of their own")
-    ] = None,
+    store_id: Annotated[OptionalId, _STORE] = None, language: Annotated[Language, _LANGUAGE] = None
+) -> TemplateScope:
+    return store_id, language
+
+
+async def _written_scope(
+    store_id: Annotated[OptionalId, _not_empty("all stores"), _STORE] = None,
+    language: Annotated[Language, _not_empty("all languages"), _LANGUAGE] = None,
 ) -> TemplateScope:
     return store_id, language
 
@@ -78,6 +100,7 @@ class Fields(JsonBody[TemplateFields]):
 
 Name = Annotated[str, Depends(_known_name)]
 At = Annotated[TemplateScope, Depends(_scope)]
+WrittenAt = Annotated[TemplateScope, Depends(_written_scope)]
 
 router: Final = routes(
     "/api/notificationTemplates", "Notification templates", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
@@ -110,7 +133,7 @@ async def read_template(caller: TemplateReader, name: Name, scope: At, services:
 async def change_template(
     caller: TemplateEditor,
     name: Name,
-    scope: At,
+    scope: WrittenAt,
     fields: Annotated[TemplateFields, Depends(Fields(required=True))],
     command: Commanded,
     services: Injected,
@@ -124,7 +147,7 @@ async def change_template(
 
 @router.delete("/{name}", **command_answers(ProblemKind.NOT_FOUND))
 async def delete_template(
-    caller: TemplateEditor, name: Name, scope: At, command: Commanded, services: Injected
+    caller: TemplateEditor, name: Name, scope: WrittenAt, command: Commanded, services: Injected
 ) -> Response:
     """Delete the template saved for exactly this store and language; the next in order of precedence takes its
     place."""

@@ -146,6 +146,28 @@ async def test_invalid_requests_are_refused(http: httpx.AsyncClient) -> None:
         problem_of(await http.get(PATH, params=query), 422)
 
 
+async def test_empty_parameters_write_nothing(facade: Facade, http: httpx.AsyncClient) -> None:
+    """An unset variable of a script must not mean all stores or all languages."""
+    before = await facade.get(TEMPLATES)
+    store = new_id("store")
+    for query, name in (
+        ("storeId=", "storeId"),
+        ("STOREID=&languageCode=de", "storeId"),
+        ("languageCode=", "languageCode"),
+        (f"storeId={store}&languageCode=", "languageCode"),
+    ):
+        for response in (
+            await http.put(f"{PATH}?{query}", json={"subject": "x"}, headers={"Prefer": "wait=10"}),
+            await http.delete(f"{PATH}?{query}", headers={"Prefer": "wait=10"}),
+        ):
+            (error,) = problem_of(response, 422)["errors"]
+            assert (error["pointer"], error["code"]) == (f"/{name}", "empty")
+            assert error["message"].startswith("Must not be empty; left out, it means all ")
+    assert await facade.get(TEMPLATES) == before
+    # Reading changes nothing, so that there the parameter may be empty.
+    assert body_of(await http.get(f"{PATH}?storeId=&languageCode="), dict)["storeId"] is None
+
+
 async def test_preview_has_sample_data_and_saves_nothing(facade: Facade, http: httpx.AsyncClient) -> None:
     store = new_id("store")
     await facade.command("PUT", f"/api/stores/{store}", {"name": "Foto <Müller>"})
