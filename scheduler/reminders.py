@@ -107,10 +107,11 @@ class ReminderJob:
     """Sends the due reminders, each once.
 
     A batch is one transaction: it reads the orders again, decides, and writes the reminder states of the orders, the
-    reminders of each customer, and the mails to the outbox. If the process is killed before the commit, nothing has
-    happened; after it, others publish the outbox, with the same ids. Two jobs at once conflict on the orders or on the
-    customers: one of them retries and finds nothing due. Orders that are damaged, or whose mail fails by an error of
-    ours, wait for a later run without blocking others.
+    reminders of each customer, and the mails to the outbox. Stores and reviews, which can take long, are looked up
+    before it; an order that has changed since then is looked up again by the next batch. If the process is killed
+    before the commit, nothing has happened; after it, others publish the outbox, with the same ids. Two jobs at once
+    conflict on the orders or on the customers: one of them retries and finds nothing due. Orders that are damaged, or
+    whose mail fails by an error of ours, wait for a later run without blocking others.
     """
 
     def __init__(
@@ -171,12 +172,18 @@ class ReminderJob:
         self, ids: Sequence[str], settings: ReminderSettings, writer: MailWriter, now: datetime
     ) -> _Batch:
         """Decide on these orders in a transaction, and write the results."""
+        known, _ = await self._decisions.reminders.readable(ids)
+        looked_up = await self._decisions.look_up(known)
+        before = {order.id: order for order in known}
 
         async def decide(work: UnitOfWork) -> _Batch:
-            orders, unreadable = await self._decisions.reminders.readable(ids, work.session)
-            before, deadline = {order.id: order.reminders for order in orders}, monotonic() + _WRITING_S
-            decided, damaged = await self._decisions.on(orders, settings, now, session=work.session)
+            found, unreadable = await self._decisions.reminders.readable(ids, work.session)
+            orders = [order for order in found if order == before.get(order.id)]
+            decided, damaged = await self._decisions.on(
+                orders, settings, now, looked_up=looked_up, session=work.session
+            )
             damaged |= {str(error.id): error for error in unreadable}
+            deadline = monotonic() + _WRITING_S
             batch, messages = _Batch(damaged=damaged), list[OutgoingMessage]()
             failed, written = set[str | None](), 0
             for each in decided:
@@ -192,7 +199,7 @@ class ReminderJob:
                     batch.decided.append(each)
                 except UnwritableMailError as error:
                     log.error("reminder failed; its order is skipped", order=each.order.id, error=str(error))
-                    batch.decided.append(without_mail(each, before[each.order.id]))
+                    batch.decided.append(without_mail(each, before[each.order.id].reminders))
                     failed.add(each.order.customer.id)
                 except StoredDocumentError as error:
                     about = {"order": each.order.id, "document": error.id, "collection": error.collection}

@@ -14,10 +14,11 @@ from domain.reminders import (
     ProductInStore,
     Reminder,
     ReviewableOrder,
+    ReviewedProduct,
     SentReminders,
     decide_in_turn,
 )
-from domain.stores import ReminderSettings
+from domain.stores import ReminderSettings, Store
 from storage.database import Database, Session
 from storage.objects import ObjectRepository
 from storage.reminders import MOST_LINES, ReminderRepository
@@ -37,6 +38,14 @@ class DecidedOrders(NamedTuple):
     """The errors of the documents of their customers, by order id."""
 
 
+class LookedUp(NamedTuple):
+    """What the decisions on some orders depend on, besides these and the reminders to their customers."""
+
+    stores: dict[str, Store]
+    reviewed: set[ReviewedProduct]
+    closed: set[ProductInStore]
+
+
 class ReminderDecisions:
     """Decides on batches of orders, with one query each for their stores, reviews and customers."""
 
@@ -51,6 +60,14 @@ class ReminderDecisions:
         """The stores for which reminders can be due: those that take reviews, and None for orders without a store."""
         return [None, *await self.stores.taking_reviews()]
 
+    async def look_up(self, orders: Sequence[ReviewableOrder]) -> LookedUp:
+        """Look up what `on` needs for these orders. Takes time in proportion to the reviews of their customers."""
+        stores = await self.stores.of_ids({order.store_id for order in orders if order.store_id})
+        reviewed = await self._reviews.reviewed({product for order in orders for product in order.products()})
+        reviewed |= await self._tokens.reviewed(orders)
+        products = {product for order in orders for product in order.products_in_stores()}
+        return LookedUp(stores, reviewed, await self._closed(products))
+
     async def on(
         self,
         orders: Sequence[ReviewableOrder],
@@ -58,9 +75,11 @@ class ReminderDecisions:
         now: datetime,
         *,
         unwritten: Mapping[str, int] = MappingProxyType({}),
+        looked_up: LookedUp | None = None,
         session: Session | None = None,
     ) -> DecidedOrders:
-        """Decide on orders. `unwritten` has reminders by customer that count although they aren't stored."""
+        """Decide on orders. `unwritten` has reminders by customer that count although they aren't stored; `looked_up`
+        is of at least these orders, None to look it up."""
         customers = {order.customer.id for order in orders if order.customer.id}
         sent, unknown = await self.reminders.sent_to(customers, session)
         damaged = {order.id: unknown[id] for order in orders if (id := order.customer.id or "") in unknown}
@@ -68,11 +87,7 @@ class ReminderDecisions:
         for id in customers & unwritten.keys():
             for _ in range(unwritten[id]):
                 sent[id] = sent.get(id, SentReminders()).after(now)
-        stores = await self.stores.of_ids({order.store_id for order in orders if order.store_id})
-        reviewed = await self._reviews.reviewed({product for order in orders for product in order.products()})
-        reviewed |= await self._tokens.reviewed(orders)
-        products = {product for order in orders for product in order.products_in_stores()}
-        closed = await self._closed(products)
+        stores, reviewed, closed = looked_up or await self.look_up(orders)
         return DecidedOrders(list(decide_in_turn(orders, settings, stores, reviewed, sent, now, closed)), damaged)
 
     async def on_some(

@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -13,13 +13,14 @@ import scheduler.reminders
 import storage.reminders
 import storage.reminders_decisions
 from domain.orders import Order, after_event
-from domain.reminders import ReviewableOrder, Skip
+from domain.reminders import ReviewableOrder, ReviewedProduct, Skip
 from messaging.orders import order_event
-from storage.database import Session, in_transaction
+from storage.database import Session, abort_abandoned, in_transaction
 from storage.orders import OrderRepository
 from storage.reminders import ReminderRepository
 from storage.reminders_decisions import ReminderDecisions, preview
 from storage.reminders_states import INDEX_KEYS
+from storage.reviews import ReviewRepository
 from storage.stores import StoreRepository
 from tests.support.facade import new_id
 from tests.support.reminders import DAY, NOON, Shop
@@ -129,6 +130,53 @@ async def test_large_mails_are_written_in_several_transactions(shop: Shop, monke
     assert await shop.run(10) == 5
     assert saved == [2, 2, 1]
     assert sorted(mail["orderId"] for mail in await shop.mails(*orders)) == sorted(orders)
+
+
+async def test_slow_look_up_of_reviews_leaves_time_to_write_mails(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs before the transaction, which would be aborted as idle, and its time doesn't count as writing."""
+    orders = [await shop.bought(f"fred-{number}", "camera") for number in range(3)]
+    looked_up, saved, time = list[int](), list[int](), [0.0]
+    reviewed, save = ReviewRepository.reviewed, ReminderRepository.save
+
+    async def slow(self: ReviewRepository, wanted: Collection[ReviewedProduct]) -> set[ReviewedProduct]:
+        looked_up.append(len(wanted))
+        time[0] += 60
+        if len(looked_up) < 3:  # else the transactions of a mistaken job would be aborted without end
+            await abort_abandoned(shop.database, timedelta())
+        return await reviewed(self, wanted)
+
+    async def recorded(self: ReminderRepository, completed: Sequence[ReviewableOrder], session: Session) -> None:
+        saved.append(len(completed))
+        await save(self, completed, session)
+
+    monkeypatch.setattr(scheduler.reminders, "monotonic", lambda: time[0])
+    monkeypatch.setattr(ReviewRepository, "reviewed", slow)
+    monkeypatch.setattr(ReminderRepository, "save", recorded)
+    assert await shop.run(10) == 3
+    assert (looked_up, saved) == ([3], [3])
+    assert sorted(mail["orderId"] for mail in await shop.mails(*orders)) == sorted(orders)
+
+
+async def test_order_that_changes_during_the_look_up_is_looked_up_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has looked up the reviews of its new product."""
+    await shop.reviewed("gina", "tripod")
+    changing, other = await shop.bought("gina", "camera"), await shop.bought("hans", "camera")
+    reviewed, changes = ReviewRepository.reviewed, list[str]()
+
+    async def changed(self: ReviewRepository, wanted: Collection[ReviewedProduct]) -> set[ReviewedProduct]:
+        found = await reviewed(self, wanted)
+        if not changes:
+            changes.append(changing)
+            tripod = {"lines.0.productId": "tripod"}
+            await shop.database["orders"].update_one({"_id": changing}, {"$set": tripod})
+        return found
+
+    monkeypatch.setattr(ReviewRepository, "reviewed", changed)
+    report = await shop.report(10)
+    assert (report.reminders, dict(report.skipped)) == (1, {Skip.EVERYTHING_REVIEWED: 1})
+    assert [mail["orderId"] for mail in await shop.mails(changing, other)] == [other]
 
 
 @pytest.mark.long
