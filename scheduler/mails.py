@@ -44,7 +44,7 @@ class UnwritableMailError(Exception):
 
 
 class SavedTemplates:
-    """Reads the templates of a run, once for each store and language while the cache has room.
+    """Reads the templates of a batch, once for each store and language while the cache has room.
 
     Their number is unbounded: stores may have any number, also in languages that nobody speaks.
     """
@@ -75,7 +75,6 @@ class MailWriter:
     A failing template is logged once, and the next best one takes its place.
     """
 
-    templates: SavedTemplates
     sender: str | None
     """Sender of mails if the store has no address; None: the mailer's."""
     token_key: bytes

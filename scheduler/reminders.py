@@ -135,7 +135,7 @@ class ReminderJob:
     async def run(self, now: datetime, may_go_on: Callable[[], bool] = lambda: True) -> RunReport:
         """Send the reminders due at that moment, in batches, until none is left or `may_go_on` returns False."""
         report, logged, aside = RunReport(), 0, set[str]()
-        writer = MailWriter(SavedTemplates(self._templates), self._sender, await self._tokens.signing_key(), now)
+        writer = MailWriter(self._sender, await self._tokens.signing_key(), now)
         while not report.is_cut and may_go_on():
             # Read for each batch, so that reminders can be switched off at any time.
             settings = (await self._decisions.stores.general()).reminder
@@ -175,6 +175,8 @@ class ReminderJob:
         known, _ = await self._decisions.reminders.readable(ids)
         looked_up = await self._decisions.look_up(known)
         before = {order.id: order for order in known}
+        # Read for each batch, so that a corrected one reaches a run in progress.
+        templates = SavedTemplates(self._templates)
 
         async def decide(work: UnitOfWork) -> _Batch:
             found, unreadable = await self._decisions.reminders.readable(ids, work.session)
@@ -192,7 +194,7 @@ class ReminderJob:
                     continue
                 try:
                     if isinstance(each.decision, Reminder):
-                        usable = await writer.templates.usable(each.order, each.store)
+                        usable = await templates.usable(each.order, each.store)
                         new = await in_template_thread(self._messages, each, each.decision, writer, usable, now)
                         messages += new
                         written += sum(len(message.value or b"") for message in new)

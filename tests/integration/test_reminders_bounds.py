@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 import scheduler.reminders
 import storage.reminders
 import storage.reminders_decisions
 from domain.orders import Order, after_event
 from domain.reminders import ReviewableOrder, ReviewedProduct, Skip
+from domain.templates import template_id
 from messaging.orders import order_event
 from storage.database import Session, abort_abandoned, in_transaction
 from storage.orders import OrderRepository
@@ -130,6 +132,33 @@ async def test_large_mails_are_written_in_several_transactions(shop: Shop, monke
     assert await shop.run(10) == 5
     assert saved == [2, 2, 1]
     assert sorted(mail["orderId"] for mail in await shop.mails(*orders)) == sorted(orders)
+
+
+async def test_corrected_template_reaches_a_run_in_progress(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch reads the templates; a failing one is logged once in a run."""
+    monkeypatch.setattr(scheduler.reminders, "BATCH", 1)
+    await shop.templates(
+        {"storeId": shop.id, "languageCode": "de", "subject": "{{"},
+        {"storeId": shop.id, "languageCode": None, "subject": "wrong"},
+    )
+    for age in (3, 2, 1):
+        await shop.bought(f"ida-{age}", at=NOON - age * DAY, languageCode="de")
+    save = ReminderRepository.save
+
+    async def corrected(self: ReminderRepository, completed: Sequence[ReviewableOrder], session: Session) -> None:
+        await save(self, completed, session)
+        scope = {"storeId": shop.id, "languageCode": None}
+        await shop.database["notificationTemplates"].update_one(scope, {"$set": {"subject": "corrected"}})
+
+    monkeypatch.setattr(ReminderRepository, "save", corrected)
+    with capture_logs() as logs:
+        assert await shop.run(10) == 3
+    mails = {
+        m["customerId"]: m["subject"] for m in await shop.service.values("mail-commands") if m["storeId"] == shop.id
+    }
+    assert mails == {"ida-3": "wrong", "ida-2": "corrected", "ida-1": "corrected"}
+    failures = [entry["template"] for entry in logs if entry["event"] == "template failed; using the next best one"]
+    assert failures == [template_id("OrderReviewRequest", shop.id, "de")]
 
 
 async def test_slow_look_up_of_reviews_leaves_time_to_write_mails(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The cache of templates of one reminder run."""
+"""The cache of templates of one batch of reminders."""
 
 from collections.abc import Mapping
 from typing import cast
