@@ -60,9 +60,10 @@ class StoreRepository:
             return {}
         return {document["_id"]: _store(document) async for document in self._stores.find({"_id": {"$in": list(ids)}})}
 
-    async def taking_reviews(self) -> list[str]:
-        """The ids of the stores with reviews enabled."""
-        return [document["_id"] async for document in self._stores.find({"settings.reviewsEnabled": True}, {"_id": 1})]
+    async def taking_reviews(self, *, with_email: bool = False) -> list[str]:
+        """The ids of the stores with reviews enabled; `with_email`: only those with an address."""
+        wanted: Document = {"settings.reviewsEnabled": True} | ({"email": {"$gt": ""}} if with_email else {})
+        return [document["_id"] async for document in self._stores.find(wanted, {"_id": 1})]
 
     async def general(self) -> GeneralSettings:
         """The settings that hold for all stores."""

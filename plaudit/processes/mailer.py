@@ -24,12 +24,13 @@ async def run_mailer(settings: Settings) -> None:
 
     Raises MissingAddressError or ConfigurationError.
     """
-    server = mail_server(settings)
+    server, sender = mail_server(settings), settings.smtp.checked_sender()
     plan = RetryPlan(first_pause=timedelta(seconds=settings.smtp.retry_pause))
 
     async def send_mails(database: Database, publisher: Publisher, probes: Probes) -> None:
-        await check_sender(settings, StoreRepository(database))
-        connection, topics, sender = settings.kafka_connection(), settings.topics, settings.smtp.sender
+        if missing := await missing_sender(settings, StoreRepository(database)):
+            log.warning("some mails have no sender", advice=missing)
+        connection, topics = settings.kafka_connection(), settings.topics
         keys = settings.privacy.keys()
         async with running_mailer(connection, topics, database, publisher, server, plan, sender, keys) as sending:
             probes.is_ready = True
@@ -39,15 +40,19 @@ async def run_mailer(settings: Settings) -> None:
     await run_process(settings, "mailer", send_mails)
 
 
-async def check_sender(settings: Settings, stores: StoreRepository) -> None:
-    """Raises ConfigurationError if mails could lack a sender: none is configured, and a store has no `email`."""
+async def missing_sender(settings: Settings, stores: StoreRepository) -> str | None:
+    """Advice if mails of stores that take reviews have no sender: none is configured, and a store has no `email`.
+
+    Else None. Raises ConfigurationError for an unusable sender.
+    """
     if settings.smtp.checked_sender() is not None:
-        return
-    registered = await stores.all()
-    without = [store.id for store in registered if not store.email]
-    if without or not registered:
-        stores_named = f", or give each store an `email` (missing: {', '.join(without[:5])})" if without else ""
-        raise ConfigurationError(f"Set PLAUDIT_SMTP__SENDER, the sender's address of mails{stores_named}.")
+        return None
+    with_address = set(await stores.taking_reviews(with_email=True))
+    without = [id for id in await stores.taking_reviews() if id not in with_address]
+    if with_address and not without:
+        return None
+    stores_named = f", or give each store an `email` (missing: {', '.join(without[:5])})" if without else ""
+    return f"Set PLAUDIT_SMTP__SENDER, the sender of mails{stores_named}."
 
 
 def mail_server(settings: Settings) -> SmtpServer:

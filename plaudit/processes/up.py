@@ -32,7 +32,7 @@ from plaudit.errors import CommandError
 from plaudit.processes.authentication import check_authentication
 from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
 from plaudit.processes.listening import port_to_listen_at
-from plaudit.processes.mailer import check_sender, mail_server
+from plaudit.processes.mailer import mail_server, missing_sender
 from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running, run_with
 from plaudit.processes.waiting import patiently
 from storage.database import Database
@@ -117,8 +117,8 @@ async def _start_service(
             await patiently("Kafka", partial(publisher.publish, [store]))
         # The store exists only once the worker consumes: then all is ready.
         await _wait_for_a_store(database)
-        if settings.smtp.host:
-            await check_sender(settings, StoreRepository(database))
+        if settings.smtp.host and (missing := await missing_sender(settings, StoreRepository(database))):
+            report(f"Some mails have no sender. {missing}")
     for process in processes:
         if process.name not in FIRST_PROCESSES:
             await process.start()

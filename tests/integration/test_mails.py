@@ -429,23 +429,38 @@ async def test_mail_without_sender(service: Service, mail_server: MailServer) ->
 
 
 @pytest.mark.long
-async def test_mailer_requires_sender(service: Service, tmp_path: Path) -> None:
-    mailer = Service(service.servers, tmp_path, environment={"PLAUDIT_SMTP__HOST": "127.0.0.1"})
-    assert "Set PLAUDIT_SMTP__SENDER, the sender's address of mails." in (await mailer.run("mailer", code=None)).stderr
-    async with mailer.mongo() as database:
-        await database["stores"].insert_many([{"_id": "photo", "email": "photo@shop.example"}, {"_id": "audio"}])
+async def test_mailer_without_sender_warns_and_sends_mails_of_stores_with_one(
+    service: Service, mail_server: MailServer, tmp_path: Path
+) -> None:
+    """One store without an address doesn't stop the mails of the others."""
+    settings = {"PLAUDIT_SMTP__HOST": "127.0.0.1", "PLAUDIT_SMTP__PORT": str(mail_server.port)}
+    mailer = Service(service.servers, tmp_path, environment={**settings, "PLAUDIT_SMTP__SENDER": "nobody"})
+    wrong = "PLAUDIT_SMTP__SENDER: must be exactly one mail address."
     ended = await mailer.run("mailer", code=None)
     assert ended.returncode != 0
-    missing = "PLAUDIT_SMTP__SENDER, the sender's address of mails, or give each store an `email` (missing: audio)."
-    assert missing in ended.stderr
-    assert f"fail mail server Set {missing}" in " ".join((await mailer.run("doctor", code=1)).stdout.split())
-    mailer.environment["PLAUDIT_SMTP__SENDER"] = "nobody"
-    assert "PLAUDIT_SMTP__SENDER: must be exactly one mail address." in (await mailer.run("mailer", code=None)).stderr
+    assert wrong in ended.stderr
+    assert f"fail mail server {wrong}" in " ".join((await mailer.run("doctor", code=1)).stdout.split())
     del mailer.environment["PLAUDIT_SMTP__SENDER"]
+    reviewed = {"settings": {"reviewsEnabled": True}}
+    async with mailer.mongo() as database:
+        photo = {"_id": "photo", "email": "photo@shop.example", **reviewed}
+        await database["stores"].insert_many([photo, {"_id": "audio", "email": None, **reviewed}, {"_id": "closed"}])
+    missing = "Set PLAUDIT_SMTP__SENDER, the sender of mails, or give each store an `email` (missing: audio)."
+    mailer.start("mailer")
+    await eventually(lambda: "mailer ready" in mailer.log("mailer"))
+    assert missing in mailer.log("mailer")
+    assert f"warn mail server {missing}" in " ".join((await mailer.run("doctor", code=None)).stdout.split())
+    command = mail_command(address_of(), storeId="photo")
+    del command["from"]
+    await request(mailer, command)
+    (mail,) = await until_arrived(mail_server, command["to"])
+    assert str(mail["From"]) == "photo@shop.example"
+    assert await mailer.stop("mailer") == 0
     async with mailer.mongo() as database:
         await database["stores"].delete_one({"_id": "audio"})
     mailer.start("mailer")
     await eventually(lambda: "mailer ready" in mailer.log("mailer"))
+    assert "PLAUDIT_SMTP__SENDER" not in mailer.log("mailer")
     assert await mailer.stop("mailer") == 0
 
 

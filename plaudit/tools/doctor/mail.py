@@ -5,14 +5,15 @@ from dataclasses import replace
 from typing import Final
 
 from consumers.mails.smtp import ServerAwayError, SmtpConnection
-from domain.findings import Finding, failed, ok
+from domain.findings import Finding, failed, ok, warn
 from plaudit.config import ConfigurationError, Settings
-from plaudit.processes.mailer import check_sender, mail_server
+from plaudit.processes.mailer import mail_server, missing_sender
 from plaudit.tools.doctor.mongo import ANSWER_S, answer_of
 from storage.stores import StoreRepository
 
 _CHECK: Final = "mail server"
 _NO_START: Final = "Correct the setting: `plaudit mailer` doesn't start until then."
+_NO_SENDER: Final = "Mails without a sender become dead letters (no-sender)."
 
 
 async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
@@ -42,7 +43,7 @@ async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
 async def _wrong_sender(settings: Settings) -> Finding | None:
     """The finding about the sender of mails; None if it is valid, or if that takes MongoDB and it can't be asked."""
     try:
-        await answer_of(settings, lambda database: check_sender(settings, StoreRepository(database)))
+        missing = await answer_of(settings, lambda database: missing_sender(settings, StoreRepository(database)))
     except ConfigurationError as error:
         return failed(_CHECK, str(error), _NO_START)
-    return None
+    return warn(_CHECK, missing, _NO_SENDER) if missing else None

@@ -33,7 +33,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- if not (kindIs "invalid" $value) }}{{ $value }}{{ end }}
 {{- end }}
 
-{{/* The number of mailers. They don't start on a new database without a sender: better to hear so before anything is changed. */}}
+{{/* The number of mailers. Without a sender, mails of stores without an address would become dead letters: better to hear so before anything is changed. */}}
 {{- define "plaudit.mailers" -}}
 {{- $host := include "plaudit.setting" (list . "PLAUDIT_SMTP__HOST") -}}
 {{- $replicas := .Values.mailer.replicas -}}
