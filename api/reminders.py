@@ -129,7 +129,8 @@ async def _decide(
     wanted: tuple[str | None, str | None],
     take: int,
 ) -> Sequence[Decided]:
-    decisions, (store_id, order_id) = ReminderDecisions(services.database), wanted
+    decisions = ReminderDecisions(services.database, needs_email=services.reminders_need_email)
+    store_id, order_id = wanted
     within = caller.stores if store_id is None else [store_id]
     if order_id is None:
         return await decisions.on_some(settings, now, take, within=within) if take else []

@@ -54,6 +54,7 @@ class Services(Repositories):
         letters: DeadLetterTopics | None = None,
         examination: KafkaExamination | None = None,
         erasure_keys: Sequence[bytes] = (),
+        reminders_need_email: bool = False,
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_keys)
         self.database = database
@@ -73,6 +74,7 @@ class Services(Repositories):
         self.lag = lag
         self.moderation_route = ModerationRoute(lag, publisher.partition_counts)
         self.letters = letters
+        self.reminders_need_email = reminders_need_email
         self.examination = examination
         self.authenticator = authenticator
         self.large_counts = LargeCounts()

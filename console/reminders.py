@@ -21,12 +21,13 @@ REASONS: Final = {
     "everything-reviewed": "everything has been reviewed",
     "products-disabled": "reviews are disabled for its products",
     "reviews-disabled": "reviews are disabled in the store",
+    "no-sender": "the store has no e-mail address, and no other sender is configured",
     "customer-limit": "the customer has received the maximum number of mails",
     "mail-failed": "the mail could not be written",
     "over": "decided by an earlier run, until the order changes",
 }
 
-_NEVER_DUE: Final = ("not-yet", "too-old", "reviews-disabled", "over")
+_NEVER_DUE: Final = ("not-yet", "too-old", "reviews-disabled", "no-sender", "over")
 
 screens = Screens()
 

@@ -116,6 +116,7 @@ class Skip(StrEnum):
     EVERYTHING_REVIEWED = "everything-reviewed"
     PRODUCTS_DISABLED = "products-disabled"
     REVIEWS_DISABLED = "reviews-disabled"
+    NO_SENDER = "no-sender"
     CUSTOMER_LIMIT = "customer-limit"
     MAIL_FAILED = "mail-failed"
     OVER = "over"
@@ -188,12 +189,14 @@ def decide(
     sent: SentReminders,
     now: datetime,
     closed: Collection[ProductInStore] = frozenset(),
+    *,
+    needs_email: bool = False,
 ) -> Reminder | Skip:
     """The reminder that is due for an order, or the reason for sending none.
 
     `store` is the order's, None if it isn't registered; `reviewed` includes all of the order's products that its
     customer has reviewed; `sent` are the customer's reminders over all orders; `closed` includes all of the order's
-    products that accept no reviews.
+    products that accept no reviews; `needs_email` is true if mails have no other sender than their store's address.
     """
     if status_key(order.status) != status_key(settings.order_status):
         return Skip.NOT_IN_STATUS
@@ -220,6 +223,8 @@ def decide(
         return Skip.PRODUCTS_DISABLED
     if not takes_reviews(order.store_id, store):
         return Skip.REVIEWS_DISABLED
+    if needs_email and not (store and store.email):
+        return Skip.NO_SENDER
     if sent.counted(settings, now) >= settings.max_emails_per_customer:
         return Skip.CUSTOMER_LIMIT
     if order.reminders.is_over:
@@ -249,6 +254,8 @@ def decide_in_turn(
     sent: MutableMapping[str, SentReminders],
     now: datetime,
     closed: Collection[ProductInStore] = frozenset(),
+    *,
+    needs_email: bool = False,
 ) -> Iterator[Decided]:
     """Decide on orders, those that have waited longest first.
 
@@ -259,7 +266,8 @@ def decide_in_turn(
     for order in sorted(orders, key=lambda order: (order.counted_from, order.id)):
         customer_id = order.customer.id or ""
         store = stores.get(order.store_id or "")
-        decision = decide(order, settings, store, reviewed, sent.get(customer_id, none), now, closed)
+        so_far = sent.get(customer_id, none)
+        decision = decide(order, settings, store, reviewed, so_far, now, closed, needs_email=needs_email)
         if isinstance(decision, Reminder):
             sent[customer_id] = sent.get(customer_id, none).after(now)
         after = state_after(order.reminders, decision, sent.get(customer_id, none), settings, now)

@@ -78,6 +78,12 @@ class SmtpSettings(BaseModel):
                 raise ConfigurationError("PLAUDIT_SMTP__SENDER: must be exactly one mail address.") from error
         return self.sender
 
+    @property
+    def needs_email(self) -> bool:
+        """True if mails have no other sender than the address of their store, as far as these settings say: without a
+        mail server they say nothing about the mailer, which may be another one than ours."""
+        return bool(self.host) and self.sender is None
+
 
 class SchedulerSettings(BaseModel):
     """The lease that makes one scheduler at a time the active one."""

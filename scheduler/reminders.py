@@ -121,12 +121,14 @@ class ReminderJob:
         topics: TopicNames,
         *,
         sender: str | None,
+        needs_email: bool = False,
         token_keys: Sequence[bytes] = (),
     ) -> None:
+        """`sender` is that of mails of stores without an address, None the mailer's; `needs_email`: there is none."""
         self._topics = topics
         self._sender = sender
         self._envelope = Envelope("/plaudit/scheduler")
-        self._decisions = ReminderDecisions(database)
+        self._decisions = ReminderDecisions(database, needs_email=needs_email)
         repositories = Repositories(database, token_keys=token_keys)
         self._templates = repositories.templates
         self._tokens = repositories.review_tokens

@@ -49,7 +49,9 @@ class LookedUp(NamedTuple):
 class ReminderDecisions:
     """Decides on batches of orders, with one query each for their stores, reviews and customers."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, needs_email: bool = False) -> None:
+        """`needs_email`: mails have no other sender than the address of their store."""
+        self._needs_email = needs_email
         self.reminders = ReminderRepository(database)
         self.stores = StoreRepository(database)
         self._objects = ObjectRepository(database)
@@ -57,7 +59,10 @@ class ReminderDecisions:
         self._tokens = ReviewTokenRepository(database)
 
     async def open_stores(self) -> list[str | None]:
-        """The stores for which reminders can be due: those that take reviews, and None for orders without a store."""
+        """The stores for which reminders can be due: those that take reviews, and None for orders without a store; only
+        those whose mails have a sender."""
+        if self._needs_email:
+            return [*await self.stores.taking_reviews(with_email=True)]
         return [None, *await self.stores.taking_reviews()]
 
     async def look_up(self, orders: Sequence[ReviewableOrder]) -> LookedUp:
@@ -88,7 +93,8 @@ class ReminderDecisions:
             for _ in range(unwritten[id]):
                 sent[id] = sent.get(id, SentReminders()).after(now)
         stores, reviewed, closed = looked_up or await self.look_up(orders)
-        return DecidedOrders(list(decide_in_turn(orders, settings, stores, reviewed, sent, now, closed)), damaged)
+        decided = decide_in_turn(orders, settings, stores, reviewed, sent, now, closed, needs_email=self._needs_email)
+        return DecidedOrders(list(decided), damaged)
 
     async def on_some(
         self, settings: ReminderSettings, now: datetime, most: int, *, within: Collection[str] | None = None
@@ -127,12 +133,14 @@ class ReminderDecisions:
         return {each for each, key in keys.items() if is_closed(objects, key)}
 
 
-async def preview(database: Database, settings: ReminderSettings, now: datetime) -> AsyncIterator[Decided]:
+async def preview(
+    database: Database, settings: ReminderSettings, now: datetime, *, needs_email: bool = False
+) -> AsyncIterator[Decided]:
     """The decision on each order in the status that reminders are for; due ones come first, damaged ones are left out.
 
     Writes and sends nothing. Takes time in proportion to the number of orders in the status.
     """
-    decisions = ReminderDecisions(database)
+    decisions = ReminderDecisions(database, needs_email=needs_email)
     orders = decisions.reminders.in_status(settings, await decisions.open_stores(), now)
     async for decided in decisions.in_turn(_in_batches(orders), settings, now):
         yield decided

@@ -2564,7 +2564,7 @@ export interface components {
          * @description The reason for sending no reminder.
          * @enum {string}
          */
-        Skip: "not-in-status" | "not-yet" | "too-old" | "request-viewed" | "order-cancelled" | "no-customer" | "no-address" | "nothing-to-review" | "everything-reviewed" | "products-disabled" | "reviews-disabled" | "customer-limit" | "mail-failed" | "over";
+        Skip: "not-in-status" | "not-yet" | "too-old" | "request-viewed" | "order-cancelled" | "no-customer" | "no-address" | "nothing-to-review" | "everything-reviewed" | "products-disabled" | "reviews-disabled" | "no-sender" | "customer-limit" | "mail-failed" | "over";
         /**
          * @description The order of reviews on a page; ties are sorted newest first, with `lowest` oldest first.
          * @enum {string}

@@ -125,6 +125,7 @@ def _services(settings: Settings, database: Database, publisher: Publisher, lag:
         examination=KafkaExamination(connection, expected),
         erasure_keys=settings.privacy.keys(),
         token_keys=settings.review_tokens.keys(),
+        reminders_need_email=settings.smtp.needs_email,
         image_files=opened_images(settings),
         authenticator=authenticator(settings, database),
         limits=settings.http,

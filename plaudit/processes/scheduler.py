@@ -21,6 +21,8 @@ async def run_scheduler(settings: Settings) -> None:
     Raises ConfigurationError for an unusable sender: each mail would have it, and count towards the limits.
     """
     sender = settings.smtp.checked_sender()
+    if settings.smtp.needs_email:
+        log.info("no PLAUDIT_SMTP__SENDER: no reminders for stores without `email` and for orders without a store")
 
     async def keep_time(database: Database, publisher: Publisher, probes: Probes) -> None:
         clock = ReminderClock(
@@ -29,6 +31,7 @@ async def run_scheduler(settings: Settings) -> None:
                 publisher,
                 settings.topics,
                 sender=sender,
+                needs_email=settings.smtp.needs_email,
                 token_keys=settings.review_tokens.keys(),
             ),
             StoreRepository(database),

@@ -26,7 +26,7 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
         out.print(shown(f"At {timestamp(moment)}: {_rule(reminder)}"))
         counts: Counter[str] = Counter()
         rows: list[dict[str, object]] = []
-        async for decided in preview(database, reminder, moment):
+        async for decided in preview(database, reminder, moment, needs_email=settings.smtp.needs_email):
             counts["reminded" if isinstance(decided.decision, Reminder) else decided.decision.value] += 1
             if out.quiet:  # there may be millions of orders
                 rows.append(_row(decided))
@@ -47,8 +47,14 @@ async def run_once(settings: Settings, out: Terminal, progress: Terminal, now: d
             out.set_result({"enabled": False, "sent": 0, "skipped": {}, "failed": 0, "damaged": 0})
             out.print("Reminders are disabled: set `reminder.enabled`. Nothing was sent.")
             return
-        keys = settings.review_tokens.keys()
-        job = ReminderJob(database, publisher, settings.topics, sender=sender, token_keys=keys)
+        job = ReminderJob(
+            database,
+            publisher,
+            settings.topics,
+            sender=sender,
+            needs_email=settings.smtp.needs_email,
+            token_keys=settings.review_tokens.keys(),
+        )
         with progress.status("Sending reminders"):
             leases = LeaseRepository(database)
             at = now or await leases.now()

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from scheduler.reminders import ReminderJob
 from tests.support.facade import new_id
 from tests.support.hostile_templates import HOSTILE
 from tests.support.reminders import DAY, NOON, SENDER, Shop, connection, named
-from tests.support.service import Json
+from tests.support.service import Json, Service
 from tests.support.waiting import eventually, free_port
 
 SECOND = timedelta(seconds=1) / DAY
@@ -285,6 +286,33 @@ async def test_failed_mail_does_not_count_towards_limit(shop: Shop) -> None:
     report = await shop.report(20)
     assert (report.reminders, report.skipped) == (1, {Skip.MAIL_FAILED: 1, Skip.CUSTOMER_LIMIT: 1})
     assert [mail["orderId"] for mail in await shop.mails(*others)] == others[:1]
+
+
+async def test_order_without_sender_stays_due_until_there_is_one(shop: Shop, tmp_path: Path) -> None:
+    """With a mail server and no sender, mails come only from stores with an address."""
+    service, now = shop.service, (NOON + 10 * DAY).isoformat()
+    scheduler = Service(service.servers, tmp_path, prefix=service.prefix, environment={"PLAUDIT_SMTP__HOST": "mail"})
+    anonymous = shop.order("jana", storeId=None)
+    orders = [*await shop.orders(anonymous), await shop.bought("jana", "tripod")]
+    preview = (await scheduler.run("reminders", "preview", "--now", now)).stdout.splitlines()
+    assert [line for line in preview if "customer jana" in line and line.endswith(": no-sender")] == [
+        line for line in preview if any(id in line for id in orders)
+    ]
+    assert "0 would be reminded. 2 would not: 2 no-sender." in preview
+    untouched = await shop.database["orders"].find({"_id": {"$in": orders}}).sort("_id").to_list()
+
+    async def sent() -> str:
+        return (await scheduler.run("reminders", "run", "--now", now)).stdout.strip()
+
+    assert await sent() == "Sent 0 reminders."
+    assert await shop.database["orders"].find({"_id": {"$in": orders}}).sort("_id").to_list() == untouched
+    assert await shop.database["reminderCustomers"].find_one({"_id": "jana"}) is None
+    await shop.database["stores"].update_one({"_id": shop.id}, {"$set": {"email": "shop@example.com"}})
+    assert await sent() == "Sent 1 reminder."
+    scheduler.environment["PLAUDIT_SMTP__SENDER"] = SENDER
+    assert await sent() == "Sent 1 reminder."
+    mails = {mail["orderId"]: mail["from"] for mail in await shop.mails(*orders)}
+    assert mails == {orders[0]: SENDER, orders[1]: "shop@example.com"}
 
 
 async def test_outbox_of_dead_process_is_published(shop: Shop) -> None:

@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from api.app import create_app
 from domain.orders import after_event
 from messaging.cron import next_times
+from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.publisher import Publisher
 from messaging.orders import order_event as order_event_in
 from storage.database import in_transaction
 from storage.orders import OrderRepository
-from tests.support.facade import Facade, new_id, submission
+from tests.support.app import NOWHERE, client_of, facade_services
+from tests.support.facade import Facade, body_of, new_id, submission
 from tests.support.orders import order_event
 from tests.support.reminders import DAY, Shop, connected_job, order_with_products
 from tests.support.service import Json, Service
@@ -88,3 +92,16 @@ async def test_preview_shows_orders_that_runs_no_longer_consider(own_service: Se
         assert await decision() == "over"
         await shop.orders({**shop.order("anna", at=now - 11 * DAY), "id": order, "note": "News"})
         assert await decision() == "remind"
+
+
+async def test_preview_names_missing_sender(shop: Shop) -> None:
+    order = await shop.bought("kim", at=datetime.now(UTC) - 11 * DAY)
+
+    async def decisions(**options: Any) -> list[str]:
+        services = facade_services(shop.database, Publisher(KafkaConnection(NOWHERE)), **options)
+        async with client_of(create_app(services)) as http:
+            found = body_of(await http.get("/api/reminders/preview", params={"orderId": order}), dict)
+        return [row["decision"] for row in found["results"]]
+
+    assert await decisions() == ["remind"]
+    assert await decisions(reminders_need_email=True) == ["no-sender"]

@@ -218,7 +218,7 @@ PREVIEWED: dict[str, Any] = {
         ("", ["remind"] * 50, "50 orders or more are due.", "latest orders"),
         ("", ["remind"] * 2 + ["customer-limit"] * 48, "2 orders or more are due.", "This order"),
         ("", ["remind"] * 2 + ["not-yet"] * 50, "2 orders are due", "or more"),
-        ("", ["remind"] * 2 + ["reviews-disabled", "over"] * 25, "2 orders are due", "or more"),
+        ("", ["remind"] * 2 + ["reviews-disabled", "no-sender", "over"] * 20, "2 orders are due", "or more"),
     ],
 )
 async def test_reminders_give_a_lower_bound_of_due_orders(

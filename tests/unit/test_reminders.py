@@ -53,11 +53,11 @@ def outcome(
     sent: int = 0,
     after: timedelta = 10 * DAY,
     closed: tuple[str, ...] = (),
+    needs_email: bool = False,
 ) -> Reminder | Skip:
     products = {ReviewedProduct("shop", "anna", product) for product in reviewed}
-    return decide(
-        order, settings, store, products, sent_at(sent), NOON + after, {ProductInStore("shop", each) for each in closed}
-    )
+    shut = {ProductInStore("shop", each) for each in closed}
+    return decide(order, settings, store, products, sent_at(sent), NOON + after, shut, needs_email=needs_email)
 
 
 def named_items(decision: Reminder | Skip) -> tuple[Item, ...]:
@@ -233,7 +233,7 @@ def test_days_count_from_the_later_of_status_and_reminder() -> None:
 
 def test_final_and_temporary_reasons() -> None:
     kinds = Counter(reason.is_final for reason in Skip)
-    assert kinds == {True: 10, False: 4}
+    assert kinds == {True: 10, False: 5}
 
 
 @pytest.mark.parametrize(("days", "before"), [(10, 10 * DAY), (1, DAY), (0, timedelta(microseconds=1))])
@@ -302,6 +302,18 @@ def test_decisions_respect_reviewed_and_closed_products() -> None:
     first, second, third = (each.decision for each in decisions)
     assert (first, second) == (Skip.PRODUCTS_DISABLED, Skip.EVERYTHING_REVIEWED)
     assert named_items(third) == (CAMERA,)
+
+
+def test_order_waits_for_a_sender() -> None:
+    with_email, closed = replace(OPEN, email="shop@example.com"), Store("shop", email="shop@example.com")
+    assert outcome(needs_email=True) is outcome(store=replace(OPEN, email=""), needs_email=True) is Skip.NO_SENDER
+    assert outcome(replace(ORDER, store_id=None), store=None, needs_email=True) is Skip.NO_SENDER
+    assert isinstance(outcome(store=with_email, needs_email=True), Reminder)
+    assert outcome(store=closed, needs_email=True) is Skip.REVIEWS_DISABLED
+    assert outcome(sent=2, needs_email=True) is Skip.NO_SENDER
+    now, sent = NOON + 10 * DAY, dict[str, SentReminders]()
+    (waiting,) = decide_in_turn([ORDER], SETTINGS, {"shop": OPEN}, set(), sent, now, needs_email=True)
+    assert (waiting.decision, waiting.order, waiting.is_changed, sent) == (Skip.NO_SENDER, ORDER, False, {})
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2])

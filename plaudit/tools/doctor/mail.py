@@ -13,7 +13,7 @@ from storage.stores import StoreRepository
 
 _CHECK: Final = "mail server"
 _NO_START: Final = "Correct the setting: `plaudit mailer` doesn't start until then."
-_NO_SENDER: Final = "Mails without a sender become dead letters (no-sender)."
+_NO_SENDER: Final = "Such orders get no reminders; mails requested all the same become dead letters (no-sender)."
 
 
 async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
