@@ -94,6 +94,10 @@ class Mender:
     def _write(self, document: Document, values: Document, mended: Mended) -> UpdateOne | None:
         shape = self._shape
         wanting = [name for name in shape.fields if is_field_damaged(shape, document, name)]
+        if "_id" in wanting:
+            # Whatever else is filled in, it can't be shown.
+            mended.lost[str(document["_id"])] = ("_id",)
+            return None
         found = {name: values[name] for name in wanting if name in values}
         defaults = {
             name: shape.fields[name].stand_in(document)

@@ -9,7 +9,7 @@ Indexes are kept few, and none is changed by an approval (`reviews_queue`).
 """
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -39,9 +39,10 @@ from storage.reviews_ids import (
 )
 from storage.reviews_ranked import HELPFUL, RATED, ranked, ranks_by_votes
 from storage.reviews_search import ReviewPage, ReviewSearch, criteria, order, sorts_everything
-from storage.reviews_shape import APPROVED, IS_REVIEW
+from storage.reviews_shape import APPROVED, IS_REVIEW, REVIEW
 from storage.reviews_types import with_types
 from storage.seen import seen_document
+from storage.shapes import is_field_damaged
 from storage.unique_keys import UniqueKeyRepository
 
 COLLECTION: Final = "reviews"
@@ -237,7 +238,8 @@ class ReviewRepository:
         return [review_from(document) async for document in self._reviews.find({"userId": user_id}).sort("_id")]
 
     async def search(self, search: ReviewSearch) -> ReviewPage:
-        """One page without its long texts, sorted as requested, newest first by default; ties are broken by id."""
+        """One page without its long texts, sorted as requested, newest first by default; ties are broken by id.
+        Reviews whose ids aren't texts are left out."""
         if search.take == 0:
             return ReviewPage([], {})
         search = await with_types(self._reviews, search)
@@ -250,7 +252,9 @@ class ReviewRepository:
                 found = found.hint([("$natural", ASCENDING)])  # it would fetch review by review along an index
             documents = await found.skip(search.skip).limit(wanted).to_list()
         is_last = len(documents) <= search.take
-        documents = documents[: search.take]
+        documents = [each for each in documents if not is_field_damaged(REVIEW, each, "_id")][: search.take]
+        if not documents and not is_last:
+            return await self.search(replace(search, skip=search.skip + wanted))
         long_texts: dict[str, int] = {}
         for document in documents:
             if isinstance(length := document.get("review"), int):

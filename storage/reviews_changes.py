@@ -213,7 +213,9 @@ class ReviewChanges:
                     break
                 if change["operationType"] in _ENDING_OPERATIONS:
                     raise HistoryLostError(f"the collection of reviews was changed as a whole: {change}")
-                ids.add(change["documentKey"]["_id"])
+                # Ids of other types are of documents that somebody inserted by hand.
+                if isinstance(id := change["documentKey"]["_id"], str):
+                    ids.add(id)
                 last = change["clusterTime"]
         except PyMongoError as error:
             raise stream_error(error) from error

@@ -41,6 +41,8 @@ def _modified(document: Document) -> datetime:
 REVIEW: Final = Shape(
     "reviews",
     {
+        # A review that somebody copied may have another id: no command names it, and no topic can have it.
+        "_id": irrecoverable_field(STRING, "?"),
         "entityType": irrecoverable_field(STRING, "?"),
         "entityId": irrecoverable_field(STRING, "?"),
         **dict.fromkeys(("entityName", "storeId", "userId", "userName", "title"), default_field(TEXT_OR_NULL)),

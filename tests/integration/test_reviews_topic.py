@@ -11,7 +11,7 @@ from time import time_ns
 from typing import Any
 
 import pytest
-from bson import encode
+from bson import ObjectId, encode
 from uuid_utils import uuid7
 
 from tests.support.facade import Facade, facade_of, new_id, submission
@@ -91,6 +91,36 @@ async def test_erasure_publishes_tombstones(facade: Facade, service: Service) ->
     await until_equal(service)
     newest = {record.key.decode(): record.value for record in await service.records("reviews")}
     assert {id: newest[id] for id in ids} == dict.fromkeys(ids)
+
+
+@pytest.mark.long
+async def test_documents_with_foreign_ids_do_not_stop_the_relay(facade: Facade, service: Service) -> None:
+    """Somebody inserts documents by hand, without ids of ours, and removes one of them."""
+    product = new_id()
+    async with service.mongo() as database:
+        await database["reviews"].insert_one({"_id": (foreign := ObjectId()), "x": 1})
+        await database["reviews"].delete_one({"_id": foreign})
+        (id,) = await facade.submit(submission(product))
+        await until_equal(service)
+        copied = {**(await database["reviews"].find_one({"_id": id}) or {}), "_id": ObjectId()}
+        await database["reviews"].insert_one(copied)
+        (other,) = await facade.submit(submission(product))
+        await until_equal(service)
+        assert {id, other} <= (await latest(service)).keys()
+        # Lists begin with the copy: they leave it out, and continue after it.
+        await database["reviews"].update_one({"_id": copied["_id"]}, {"$set": {"createdDate": datetime.now(UTC)}})
+        assert await facade.listed(entityIds=[product]) == [other, id]
+        first = await facade.page(entityIds=[product], take=1)
+        second = await facade.page(entityIds=[product], take=1, after=first["next"])
+        assert [row["id"] for page in (first, second) for row in page["results"]] == [other, id]
+    await service.run("reviews", "republish")
+    assert await latest(service) == await stored(service)
+    findings = json.loads((await service.run("doctor", "--json", code=None)).stdout)
+    assert "fields are missing or damaged: reviews 1" in str(findings)
+    report = json.loads((await service.run("migrate", "--json")).stdout)
+    (reviews,) = [each for each in report["documents"] if each["collection"] == "reviews"]
+    assert reviews["lost"] == [{"id": str(copied["_id"]), "fields": ["_id"]}]
+    assert "failed; restarting it" not in "".join(service.log(name) for name in ("worker-1", "worker-2"))
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ async def latest(service: Service) -> dict[str, Json]:
 async def stored(service: Service) -> dict[str, Json]:
     """The expected content of the topic: every field of every review in MongoDB, by id."""
     async with service.mongo() as database:
-        found = database["reviews"].find({"createdDate": {"$type": "date"}})
+        found = database["reviews"].find({"_id": {"$type": "string"}, "createdDate": {"$type": "date"}})
         return {document["_id"]: _expected_value(document) async for document in found}
 
 
