@@ -182,7 +182,7 @@ class _Flow:
         async with TopicReader.open(self.connection) as reader:
             async for records in reader.batches(partitions):
                 ids = {id for record in records if record.value is not None and (id := review_id_of(record.key))}
-                states = await self.changes.states(ids)
+                states = await self.changes.states(ids, are_published=True)
                 await self._publish(States([], states.gone, []))
                 yield step
 

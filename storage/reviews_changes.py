@@ -62,11 +62,12 @@ class HistoryLostError(Exception):
 
 
 class States(NamedTuple):
-    """The current states of reviews. Ids of refused submissions are in none of the lists."""
+    """The current states of reviews."""
 
     present: list[Review]
     gone: list[str]
-    """The ids of deleted reviews."""
+    """The ids of deleted reviews. Those of refused submissions were never published, unless it is known that they
+    were."""
     leaving: list[str]
     """The ids of approved reviews that are still in the queue."""
 
@@ -222,8 +223,9 @@ class ReviewChanges:
         token = self._stream.resume_token
         return Changes(ids, encode(token) if token else None, last.as_datetime() if last else None)
 
-    async def states(self, ids: Collection[str]) -> States:
-        """The current states of these reviews."""
+    async def states(self, ids: Collection[str], *, are_published: bool = False) -> States:
+        """The current states of these reviews. With `are_published`, those of refused submissions are gone, too: after
+        a restore, the present rules may refuse a review that was published before."""
         if not ids:
             return States([], [], [])
         present = []
@@ -235,7 +237,7 @@ class ReviewChanges:
             # A damaged review keeps its state in the topic, from which it is mended.
             if is_whole(REVIEW, document):
                 present.append(review_from(document))
-            if "goneAt" not in document or "refused" in document:
+            if "goneAt" not in document or ("refused" in document and not are_published):
                 gone.discard(document["_id"])
             if has_to_leave(document):
                 leaving.append(document["_id"])

@@ -15,7 +15,7 @@ from bson import ObjectId, encode
 from uuid_utils import uuid7
 
 from tests.support.facade import Facade, facade_of, new_id, submission
-from tests.support.messages import message
+from tests.support.messages import message, review_message
 from tests.support.reviews_topic import latest, stored, until_equal
 from tests.support.service import Servers, Service, kind_of
 from tests.support.waiting import eventually
@@ -232,6 +232,21 @@ async def test_republication(facade: Facade, service: Service, is_running: bool)
     done = await service.run("reviews", "republish")
     assert "The topic has the current state of all reviews." in done.stdout
     assert await latest(service) == before == await stored(service)
+
+
+@pytest.mark.long
+async def test_republication_removes_reviews_that_were_refused_since(facade: Facade, service: Service) -> None:
+    """As after a restore: the topic has a review that the present rules refuse."""
+    (kept,) = await facade.submit(submission(new_id()))
+    closed, id = await facade.open_store(reviewsEnabled=False), new_id("review")
+    await service.publish("review-submissions", review_message(submission(new_id(), id=id, storeId=closed)))
+    async with service.mongo() as database:
+        await eventually(partial(database["reviews"].find_one, {"_id": id, "refused": {"$exists": True}}))
+    await service.publish("reviews", message({"id": id}, id))
+    assert await state(service, id) == {"id": id}
+    await service.run("reviews", "republish")
+    assert (await latest(service)).keys() == {kept}
+    assert [record.value is None for record in await service.keyed("reviews", id)] == [False, True]
 
 
 @pytest.mark.long
