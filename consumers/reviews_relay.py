@@ -143,17 +143,20 @@ class _Flow:
     relayed_at: float = float("-inf")
     noted_at: float = float("-inf")
 
-    async def relay(self) -> None:
-        """Publish all changes since the last call; without any, wait a moment for one."""
+    async def relay(self) -> bool:
+        """Publish a batch of the changes since the last call; without any, wait a moment for one. Returns True if more
+        changes are likely to wait."""
         began = datetime.now(UTC)
         found = await self.changes.next()
         await self._publish(await self.changes.states(found.ids))
         self.progress = replace(self.progress, token=found.token or self.progress.token)
         self.relayed_at = monotonic()
         await self._note(found.at or began, every=_NOTE_S if found.ids else _IDLE_NOTE_S)
+        return found.is_full
 
     async def republish(self, wanted: str | None) -> AsyncGenerator[None, None]:
-        """Publish all reviews if that is under way or requested, and changes in between; one step is one batch."""
+        """Publish all reviews if that is under way or requested, and all changes in between: a stream that falls behind
+        loses its place once the oplog is overwritten. One step is one batch."""
         # Requests are ordered by time: a later one that is done covers those before it.
         if self.progress.republication is None and wanted and wanted > (self.progress.done or ""):
             self.progress = replace(self.progress, republication=Republication(wanted))
@@ -163,8 +166,10 @@ class _Flow:
         async with aclosing(self._steps(step)) as steps:
             async for step in steps:
                 self.progress = replace(self.progress, republication=step)
-                if monotonic() > self.relayed_at + _POLL_S:
-                    await self.relay()
+                is_relaying = monotonic() > self.relayed_at + _POLL_S
+                while is_relaying:
+                    is_relaying = await self.relay()
+                    yield
                 yield
         log.info("all reviews are published", published=step.published)
         self.progress = replace(self.progress, republication=None, done=step.request)

@@ -85,6 +85,8 @@ class Changes(NamedTuple):
     ids: set[str]
     token: bytes | None
     at: datetime | None
+    is_full: bool
+    """True if there were at least BATCH changes, so that more are likely to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +208,16 @@ class ReviewChanges:
         """The next changes, at most BATCH; none if none come within a moment. Raises HistoryLostError."""
         ids: set[str] = set()
         last: Timestamp | None = None
+        count, end = 0, float("inf")
         try:
-            end = monotonic() + _GATHER_S
-            while len(ids) < BATCH and (monotonic() < end or not ids):
+            while len(ids) < BATCH and monotonic() < end:
                 change = await self._stream.try_next()
                 if change is None:
                     break
+                if not count:
+                    # From the first change on: a slow server may take longer than this for a batch of its answer.
+                    end = monotonic() + _GATHER_S
+                count += 1
                 if change["operationType"] in _ENDING_OPERATIONS:
                     raise HistoryLostError(f"the collection of reviews was changed as a whole: {change}")
                 # Ids of other types are of documents that somebody inserted by hand.
@@ -221,7 +227,8 @@ class ReviewChanges:
         except PyMongoError as error:
             raise stream_error(error) from error
         token = self._stream.resume_token
-        return Changes(ids, encode(token) if token else None, last.as_datetime() if last else None)
+        at = last.as_datetime() if last else None
+        return Changes(ids, encode(token) if token else None, at, is_full=count >= BATCH)
 
     async def states(self, ids: Collection[str], *, are_published: bool = False) -> States:
         """The current states of these reviews. With `are_published`, those of refused submissions are gone, too: after
