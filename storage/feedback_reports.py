@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
-from operator import itemgetter
+from operator import attrgetter
 from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
@@ -10,8 +10,21 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
 from domain.feedback_reports import Report, ReportReason, Settlement
 from domain.moderation import Moderation
 from domain.reviews import ModerationAction
+from domain.timestamps import EPOCH
 from storage.database import Database, Document, Session
 from storage.id_ranges import TEXTS, found_in_ranges, update_in_ranges
+from storage.shapes import (
+    DATE,
+    STRING,
+    TEXT_OR_NULL,
+    RequiredField,
+    Shape,
+    check_whole,
+    default_field,
+    irrecoverable_field,
+    read_for_display,
+    with_stand_ins,
+)
 
 COLLECTION: Final = "reports"
 
@@ -29,6 +42,28 @@ INDEXES: Final = [
 ]
 
 
+def _received(document: Document) -> datetime:
+    """The time of the decision that settled it, else EPOCH."""
+    match document.get("settled"):
+        case {"at": datetime() as at}:
+            return at
+        case _:
+            return EPOCH
+
+
+REPORT: Final = Shape(
+    COLLECTION,
+    {
+        "reviewId": irrecoverable_field(STRING, "?"),
+        "reason": irrecoverable_field(STRING, ReportReason.OTHER.value, [reason.value for reason in ReportReason]),
+        "explanation": irrecoverable_field(STRING, ""),
+        "at": RequiredField(DATE, _received),
+        **dict.fromkeys(("name", "email", "userId"), default_field(TEXT_OR_NULL)),
+    },
+    {},
+)
+
+
 class ReportRepository:
     """Reads and writes reports."""
 
@@ -40,7 +75,7 @@ class ReportRepository:
         if not ids:
             return {}
         found = self._reports.find({"_id": {"$in": list(ids)}}, {"reviewId": 1}, session=session)
-        return {document["_id"]: document["reviewId"] async for document in found}
+        return {document["_id"]: with_stand_ins(REPORT, document)["reviewId"] async for document in found}
 
     async def add(self, reports: Iterable[Report], session: Session) -> None:
         """Store new reports."""
@@ -89,8 +124,8 @@ class ReportRepository:
         """The reports of a person, by their id or one of their mail addresses in any letter case, newest first. MongoDB
         scans all reports, for few callers."""
         theirs = _person_filter(user_id, addresses)
-        found = [each async for each in found_in_ranges(self._reports, TEXTS, theirs)]
-        return [report_from(each) for each in sorted(found, key=itemgetter("at", "_id"), reverse=True)]
+        found = [report_from(each) async for each in found_in_ranges(self._reports, TEXTS, theirs)]
+        return sorted(found, key=attrgetter("at", "id"), reverse=True)
 
     async def forget_person(self, user_id: str, addresses: Collection[str]) -> int:
         """Remove a person and their words from their reports, which keep reason and time; returns their number."""
@@ -129,7 +164,12 @@ def _settlement_fields(decision: Moderation | Settlement) -> Document:
 
 
 def report_from(document: Document) -> Report:
-    """The report in a document."""
+    """The report in a document, with stand-ins for lost fields; a damaged one may seem open."""
+    return read_for_display(REPORT, _report, document)
+
+
+def _report(document: Document) -> Report:
+    check_whole(REPORT, document)
     settled = document.get("settled")
     return Report(
         document["_id"],

@@ -10,8 +10,16 @@ from pymongo import ASCENDING, IndexModel, ReplaceOne
 from domain.delivery import RecordPosition
 from domain.feedback import Vote, VoteKey
 from storage.database import Database, Document, Session, expiry_index, write_all
+from storage.shapes import ARRAY, BOOL_OR_NULL, Shape, check_whole, default_field, irrecoverable_field, read_for_display
 
 COLLECTION: Final = "votes"
+
+VOTE: Final = Shape(
+    COLLECTION,
+    {"helpful": irrecoverable_field(BOOL_OR_NULL, None), "at": default_field(ARRAY, list(RecordPosition.of_time(0)))},
+    {},
+)
+"""A vote without its value counts as withdrawn, one without its record as older than any."""
 
 
 def indexes(remember_days: int) -> list[IndexModel]:
@@ -33,7 +41,7 @@ class VoteRepository:
         if not keys:
             return {}
         found = self._votes.find({"_id": {"$in": [_id(key) for key in keys]}}, session=session)
-        return {_key(document): _vote(document) async for document in found}
+        return {_key(document): vote_from(document) async for document in found}
 
     async def save(self, votes: Mapping[VoteKey, Vote], session: Session) -> None:
         """Write votes; the expiry of withdrawn ones starts now."""
@@ -53,7 +61,7 @@ class VoteRepository:
     ) -> list[tuple[VoteKey, Vote]]:
         """The votes of a voter, including withdrawn ones; at most `limit`, 0 for all."""
         found = self._votes.find({"_id.userId": user_id}, session=session).limit(limit)
-        return [(_key(document), _vote(document)) async for document in found]
+        return [(_key(document), vote_from(document)) async for document in found]
 
     async def remove(self, keys: Collection[VoteKey], session: Session) -> None:
         """Remove votes and their marks."""
@@ -68,7 +76,13 @@ def _key(document: Document) -> VoteKey:
     return VoteKey(document["_id"]["reviewId"], document["_id"]["userId"])
 
 
+def vote_from(document: Document) -> Vote:
+    """The vote in a document, with stand-ins for lost fields."""
+    return read_for_display(VOTE, _vote, document)
+
+
 def _vote(document: Document) -> Vote:
+    check_whole(VOTE, document)
     return Vote(document["helpful"], RecordPosition(*document["at"]))
 
 

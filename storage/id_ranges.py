@@ -11,6 +11,7 @@ from storage.database import Document
 
 TEXTS: Final[Document] = {"$gte": ""}
 OBJECT_IDS: Final[Document] = {"$gte": ObjectId(bytes(12))}
+OBJECTS: Final[Document] = {"$gte": {}}
 """The conditions on `_id` that every id of a type meets."""
 
 SIZE: Final = 5_000

@@ -4,14 +4,15 @@ from collections.abc import AsyncIterator, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from bson import ObjectId
 from pymongo import ASCENDING, UpdateOne
 from pymongo.errors import ExecutionTimeout
 
 from domain.ratings import Entity
 from domain.reviews import Review
 from storage.database import Database, Document, Session, write_all
-from storage.id_ranges import SIZE, id_ranges
+from storage.feedback_reports import REPORT
+from storage.feedback_votes import VOTE
+from storage.id_ranges import OBJECT_IDS, OBJECTS, SIZE, TEXTS, id_ranges
 from storage.images import IMAGE
 from storage.orders_shape import ORDER, returned_by
 from storage.ratings import TALLY, key_from
@@ -23,12 +24,16 @@ from storage.reviews_shape import REVIEW, TALLIED, is_uncertain
 from storage.shapes import Shape, StoredDocumentError, damaged, is_field_damaged
 from storage.templates import TEMPLATE
 
-_SHAPES: Final = (REVIEW, TALLY, RETURN, ORDER, IMAGE, TEMPLATE, REMINDED)
+_SHAPES: Final = (REVIEW, TALLY, RETURN, ORDER, IMAGE, TEMPLATE, REMINDED, REPORT, VOTE)
 SHAPES: Final[Mapping[str, Shape]] = {shape.collection: shape for shape in _SHAPES}
 """The shapes by collection. Returns come before orders: the returned quantities of an order are computed from them."""
 
-Id = Hashable
-"""An id as MongoDB has it: a string, for tallies an ObjectId, and anything for a document that was inserted by hand."""
+_IDS: Final[Mapping[str, Document]] = {TALLY.collection: OBJECT_IDS, VOTE.collection: OBJECTS}
+"""The conditions on the ids of collections whose ids aren't texts."""
+
+Id = Hashable | Mapping[str, str]
+"""An id as MongoDB has it: a string, for tallies an ObjectId, for votes a document with the ids of review and voter,
+and anything for a document that was inserted by hand."""
 
 
 @dataclass(slots=True)
@@ -68,7 +73,7 @@ class Mender:
     async def slices(self, size: int = SIZE) -> AsyncIterator[list[Id]]:
         """The ids of damaged documents, in order, for `size` documents at a time, often none. Ids of types that we
         don't give come first."""
-        ours = {"$gte": ObjectId(bytes(12)) if self._shape is TALLY else ""}
+        ours = _IDS.get(self.collection, TEXTS)
         yield await self._damaged({"_id": {"$not": ours}})
         async for within in id_ranges(self._documents, ours, size):
             yield await self._damaged(within)

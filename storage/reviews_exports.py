@@ -10,6 +10,7 @@ from domain.feedback_reports import Report
 from domain.reviews import Review
 from storage.database import Database, Document
 from storage.feedback_reports import report_from
+from storage.feedback_votes import vote_from
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.reviews import COLLECTION
 from storage.reviews_documents import whole_review_from
@@ -81,7 +82,7 @@ class FeedbackExport:
         # A range of ids: MongoDB compares texts by their UTF-8 bytes, which is the order of their code points.
         found = self._votes.find({"_id": {"$gte": first, "$lte": last}}, batch_size=_AT_ONCE).sort("_id")
         async for document in found:
-            id, helpful = document["_id"], document["helpful"]
+            id, helpful = document["_id"], vote_from(document).helpful
             if id["reviewId"] in wanted and helpful is not None:
                 yield ExportedVote(id["reviewId"], id["userId"], helpful)
 

@@ -21,6 +21,7 @@ DATE: Final = ("date",)
 ARRAY: Final = ("array",)
 OBJECT: Final = ("object",)
 BOOL: Final = ("bool",)
+BOOL_OR_NULL: Final = ("bool", "null")
 BINARY: Final = ("binData",)
 
 _PYTHON: Final[Mapping[str, type]] = {
@@ -89,9 +90,9 @@ def default_field(types: tuple[str, ...], value: Any = None, values: Collection[
     return RequiredField(types, lambda _: value, values=values)
 
 
-def irrecoverable_field(types: tuple[str, ...], value: Any) -> RequiredField:
+def irrecoverable_field(types: tuple[str, ...], value: Any, values: Collection[Any] | None = None) -> RequiredField:
     """A field whose missing value nobody knows; this one is shown meanwhile."""
-    return RequiredField(types, lambda _: value, is_default=False)
+    return RequiredField(types, lambda _: value, is_default=False, values=values)
 
 
 def read(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
