@@ -28,13 +28,19 @@ _DAY_MS: Final = 86_400_000
 _FENCED: Final = "fenced"
 """Kafka's word for brokers that were slow, until its controller hears from them again, which takes a moment."""
 
+MIN_COMPACTION_LAG: Final = "min.compaction.lag.ms"
+MAX_COMPACTION_LAG: Final = "max.compaction.lag.ms"
+
 COMPACTED: Final[dict[str, str]] = {
     "cleanup.policy": "compact",
-    "max.compaction.lag.ms": str(_DAY_MS),
+    MIN_COMPACTION_LAG: str(_DAY_MS),
+    MAX_COMPACTION_LAG: str(_DAY_MS),
     "min.cleanable.dirty.ratio": "0.1",
     "delete.retention.ms": str(_DAY_MS),
 }
-"""Settings of the topic of reviews: the newest record of each key stays for ever, an older one for about a day."""
+"""Settings of the topic of reviews: the newest record of each key stays for ever. An older one stays for at least a
+day, for `plaudit reviews compare`, and for about two at most: a segment takes records for up to a day, and is compacted
+a day after its last one."""
 
 
 class Topic(StrEnum):

@@ -11,8 +11,10 @@ from messaging.topics import (
     CONSUMED,
     DEAD_LETTER_SUFFIX,
     IN_SYNC,
+    MAX_COMPACTION_LAG,
     MAX_DEAD_LETTER_BYTES,
     MAX_RECORD_BYTES,
+    MIN_COMPACTION_LAG,
     ExpectedTopics,
     Topic,
 )
@@ -27,6 +29,7 @@ def settings_problems(configs: Configs, expected: ExpectedTopics) -> Iterator[Fi
     """Findings on the settings of topics, as `topic_settings_of` returns them; none if all are well."""
     reviews = expected.topics.name(Topic.REVIEWS)
     yield from _policies(configs, reviews)
+    yield from _compaction(configs.get(reviews, {}), reviews)
     yield from _long_retentions(configs, expected, reviews)
     yield from _short_retentions(configs, expected)
     yield from _unsafe_topics(configs, expected.layout.in_sync)
@@ -77,15 +80,31 @@ def _policies(configs: Configs, reviews: str) -> Iterator[Finding]:
             "topics",
             f"{reviews} has the cleanup.policy {policy}, so reviews that haven't changed for a long time disappear "
             "from it",
-            "Use kafka-configs.sh to set "
-            + ",".join(f"{name}={value}" for name, value in COMPACTED.items())
-            + ", then run `plaudit reviews republish`.",
+            f"Use kafka-configs.sh to set {_settings(COMPACTED)}, then run `plaudit reviews republish`.",
         )
     others = [name for name, each in configs.items() if name != reviews and "compact" in each.get("cleanup.policy", "")]
     if others:
         lost = "all messages and dead letters but the last one of each key are lost"
         advice = "Use kafka-configs.sh to set cleanup.policy=delete."
         yield failed("topics", f"compacted, so {lost}: {', '.join(others)}", advice)
+
+
+def _compaction(config: Mapping[str, str], reviews: str) -> Iterator[Finding]:
+    lags = {name: int(COMPACTED[name]) for name in (MIN_COMPACTION_LAG, MAX_COMPACTION_LAG)}
+    least, most = (_number(config, name, wanted) for name, wanted in lags.items())
+    reasons = []
+    if least < lags[MIN_COMPACTION_LAG]:
+        reasons.append(f"{MIN_COMPACTION_LAG}={least}, so `plaudit reviews compare` can't find states of the last day")
+    if most > lags[MAX_COMPACTION_LAG]:
+        reasons.append(f"{MAX_COMPACTION_LAG}={most}, so texts of erased people stay for longer than two days")
+    if reasons:
+        advice = f"Use kafka-configs.sh to set {_settings(lags)}."
+        yield warn("topics", f"{reviews} has {'; and '.join(reasons)}", advice)
+
+
+def _settings(settings: Mapping[str, object]) -> str:
+    """Settings as kafka-configs.sh takes them."""
+    return ",".join(f"{name}={value}" for name, value in settings.items())
 
 
 def _unsafe_topics(configs: Configs, in_sync: int) -> Iterator[Finding]:

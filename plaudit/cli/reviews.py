@@ -41,8 +41,8 @@ def compare_reviews(
 ) -> None:
     """List the reviews that differ from their state on the topic `reviews` at a moment: after a restore.
 
-    The topic has the state of a review at moments of the last day, or since its last change. Exit code 1 if any
-    differs.
+    The topic has the state of a review at moments of the last day, or since its last change. A review whose earlier
+    state it no longer has can't be compared, and is listed as such. Exit code 1 if any differs or can't be compared.
     """
     from plaudit.tools.reviews import compare_reviews
 

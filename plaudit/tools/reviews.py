@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 from typing_extensions import TypedDict
@@ -13,7 +13,7 @@ from domain.quantities import quantity
 from domain.timestamps import milliseconds, timestamp
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.topic_reader import TopicReader
-from messaging.reviews_state import review_id_of, review_state
+from messaging.reviews_state import review_id_of, review_of_state, review_state
 from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.errors import CommandError, UsageError
@@ -65,45 +65,80 @@ class Difference(TypedDict):
 
 
 async def compare_reviews(settings: Settings, out: Terminal, progress: Terminal, at: datetime) -> int:
-    """Print the reviews that differ from their state in the topic at a moment; returns their number.
+    """Print the reviews that differ from their state in the topic at a moment, and those that can't be compared,
+    because the topic has only later states of them; returns the number of both.
 
     Memory holds the states of one partition, and the differences. Raises UsageError: the moment is in the future.
     Raises CommandError: the topic or the database is missing, or the topic has no record from before the moment.
     """
     if at > datetime.now(UTC):
         raise UsageError(f"{timestamp(at)} is in the future: there is no earlier state to compare with.")
-    compared, differences = 0, list[Difference]()
+    compared, differences, uncomparable = 0, list[Difference](), list[str]()
     async with reached(settings, Topic.REVIEWS) as (database, _):
         reviews = Repositories(database).reviews
         with progress.status("Comparing reviews"):
-            async for states in _states(settings, at):
-                compared += len(states)
-                async for difference in _differences(states, reviews):
+            async for recorded in _recorded(settings, at):
+                compared += len(recorded.states)
+                async for difference in _differences(recorded.states, reviews):
                     differences.append(difference)
                     out.print(_line(difference))
+                async for id in _uncomparable(recorded, reviews, at):
+                    uncomparable.append(id)
+                    out.print(f"{shown(id)}  can't be compared")
     if not compared:
         raise CommandError(f"The topic has no reviews from before {timestamp(at)}: there is nothing to compare with.")
-    out.set_result({"at": timestamp(at), "compared": compared, "differences": differences})
+    found = {"compared": compared, "differences": differences, "uncomparable": uncomparable}
+    out.set_result({"at": timestamp(at), **found})
     if differences:
         out.print(f"{len(differences):,} of {quantity(compared, 'review')} changed since {timestamp(at)}.")
     else:
         out.print(f"None of {quantity(compared, 'review')} changed since {timestamp(at)}.")
-    return len(differences)
+    if uncomparable:
+        unknown = quantity(len(uncomparable), "review")
+        out.print(f"{unknown} can't be compared: the topic has only states of them from after that time.")
+    return len(differences) + len(uncomparable)
 
 
-async def _states(settings: Settings, at: datetime) -> AsyncIterator[dict[str, bytes | None]]:
-    """The newest state of each review before a moment, None for a deleted one; partition by partition."""
+class _Recorded(NamedTuple):
+    """The records of one partition."""
+
+    states: dict[str, bytes | None]
+    """The newest state of each review before the moment; None for a deleted one."""
+    later: dict[str, datetime | None]
+    """The creation of each review, as records after the moment have it; None if they have no value."""
+
+
+async def _recorded(settings: Settings, at: datetime) -> AsyncIterator[_Recorded]:
+    """The records of the topic, partition by partition."""
     connection = settings.kafka_connection()
     async with admin_client(connection) as admin:
         partitions = await partitions_of(admin, [settings.topics.name(Topic.REVIEWS)])
     async with TopicReader.open(connection) as reader:
         for partition in partitions:
-            states: dict[str, bytes | None] = {}
+            states, later = dict[str, bytes | None](), dict[str, datetime | None]()
             async for records in reader.batches([partition]):
                 for record in records:
-                    if record.timestamp < milliseconds(at) and (id := review_id_of(record.key)) is not None:
+                    if (id := review_id_of(record.key)) is None:
+                        continue
+                    if record.timestamp < milliseconds(at):
                         states[id] = record.value
-            yield states
+                    elif id not in states and later.get(id) is None:
+                        review = review_of_state(record.value) if record.value else None
+                        later[id] = review.created if review else None
+            yield _Recorded(states, later)
+
+
+async def _uncomparable(recorded: _Recorded, reviews: ReviewRepository, at: datetime) -> AsyncIterator[str]:
+    """The ids of reviews without a state before the moment that may have existed then. What the database knows comes
+    first: an imported review was created long before it came."""
+    ids = sorted(recorded.later.keys() - recorded.states.keys())
+    for first in range(0, len(ids), _BATCH):
+        part = ids[first : first + _BATCH]
+        holders = await reviews.holders(part)
+        for id in part:
+            created = (holders[id].created if id in holders else None) or recorded.later[id]
+            if created is None or created < at:
+                yield id
 
 
 async def _differences(states: Mapping[str, bytes | None], reviews: ReviewRepository) -> AsyncIterator[Difference]:

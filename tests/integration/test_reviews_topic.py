@@ -154,6 +154,36 @@ async def test_reviews_are_compared_with_an_earlier_state(facade: Facade, servic
     assert "has no reviews" in (await service.run("reviews", "compare", "--at", "2000-01-01", code=1)).stderr
 
 
+@pytest.mark.long
+@pytest.mark.kafka
+async def test_reviews_without_an_earlier_state_are_named(facade: Facade, service: Service) -> None:
+    """As after a compaction: the topic has only later records of reviews that are older."""
+    (kept,) = await facade.submit(submission(new_id()))
+    await until_equal(service)
+    at = datetime.now(UTC)
+    compare = ("reviews", "compare", "--at", at.isoformat())
+    compacted, removed, imported, new = (new_id("review") for _ in range(4))
+    now, long_ago = at + timedelta(seconds=1), at - timedelta(days=9)
+    dates = {
+        compacted: {"createdDate": long_ago},
+        removed: {"createdDate": long_ago},
+        imported: {"createdDate": long_ago, "submittedAt": now},
+        new: {"createdDate": now},
+    }
+    async with service.mongo() as database:
+        whole = await database["reviews"].find_one({"_id": kept}) or {}
+        await database["reviews"].insert_many([{**whole, "_id": id, **fields} for id, fields in dates.items()])
+        await until_equal(service)
+        await database["reviews"].delete_one({"_id": removed})
+        await until_equal(service)
+    report = json.loads((await service.run(*compare, "--json", code=1)).stdout)
+    assert (report["compared"], report["differences"]) == (1, [])
+    assert sorted(report["uncomparable"]) == sorted([compacted, removed])
+    output = (await service.run(*compare, code=1)).stdout
+    assert {f"{id}  can't be compared" for id in (compacted, removed)} <= set(output.splitlines())
+    assert "2 reviews can't be compared" in output
+
+
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])

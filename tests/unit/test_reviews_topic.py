@@ -86,7 +86,8 @@ def test_tombstone_has_no_value() -> None:
 def test_only_the_topic_of_reviews_is_compacted() -> None:
     settings = {topic: topic_settings(NAMES.name(topic), NAMES, TopicLayout()) for topic in Topic}
     compacted = settings.pop(Topic.REVIEWS)
-    assert (compacted["cleanup.policy"], compacted["max.compaction.lag.ms"]) == ("compact", "86400000")
+    lags = [compacted[f"{bound}.compaction.lag.ms"] for bound in ("min", "max")]
+    assert (compacted["cleanup.policy"], lags) == ("compact", ["86400000", "86400000"])
     assert {(each["cleanup.policy"], each["retention.ms"]) for each in settings.values()} == {("delete", "604800000")}
 
 

@@ -25,6 +25,8 @@ def test_default_or_hidden_settings_are_no_problem() -> None:
     [
         ("p.reviews", "cleanup_policy", "delete", "reviews that haven't changed for a long time disappear"),
         ("p.reviews", "cleanup_policy", "compact,delete", "reviews that haven't changed for a long time disappear"),
+        ("p.reviews", "min_compaction_lag_ms", "0", "min.compaction.lag.ms=86400000,max.compaction.lag.ms=86400000"),
+        ("p.reviews", "max_compaction_lag_ms", f"{2**63 - 1}", "max.compaction.lag.ms=86400000"),
         ("p.order-events", "cleanup_policy", "compact", "cleanup.policy=delete"),
         ("p.order-events.dlq", "cleanup_policy", "compact,delete", "cleanup.policy=delete"),
         ("p.order-events", "retention_ms", "3600000", "retention.ms=604800000"),
