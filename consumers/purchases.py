@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 
-from consumers.reviews_submissions import Decision, Submission
-from domain.orders import VerifiableReview, to_mark
+from consumers.reviews_decisions import Decision
+from consumers.reviews_submissions import Submission
+from domain.orders import Purchase, VerifiableReview, to_mark
 from storage.purchases import PurchaseRepository
 
 
@@ -24,11 +25,20 @@ async def verify_submissions(purchases: PurchaseRepository, decided: Collection[
 
     Repeats count as well: the process of an edit may have died between its commit and this call.
     """
-    reviews = [submission.verifiable(decision) for submission, decision in decided]
+    reviews = [verifiable(submission, decision) for submission, decision in decided]
     await verify_reviews(purchases, [review for review in reviews if review])
     await purchases.verify_for_good(
         [s.id for s, v in decided if s.is_proven and not v.reason and (v.is_edit or v.is_repeat)]
     )
+
+
+def verifiable(submission: Submission, decision: Decision) -> VerifiableReview | None:
+    """The review of a submission, to be verified once it is stored; None if purchases can't verify it."""
+    identity = submission.key.identity
+    if not decision.is_stored or identity.user_id is None or submission.is_proven:
+        return None
+    purchase = Purchase(identity.store_id, identity.user_id, identity.entity)
+    return VerifiableReview(submission.id, purchase, None if decision.is_repeat else submission.is_bought)
 
 
 async def verify_customers(purchases: PurchaseRepository, customers: Collection[str]) -> None:

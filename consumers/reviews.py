@@ -19,14 +19,18 @@ from consumers.parked_commands import ParkedCommands
 from consumers.purchases import verify_submissions
 from consumers.reviews_decisions import (
     Decided,
+    Decision,
     Inserted,
     SubmissionDecisions,
     count_decisions,
+    decide_at,
     decide_beside,
     decision_of_edit,
     edits_beside,
     first_to_store,
     settled_entities,
+    stored_before,
+    undecided_part,
 )
 from consumers.reviews_edits import ReviewEditor
 from consumers.reviews_events import SubmissionEvents
@@ -40,7 +44,7 @@ from consumers.reviews_rules import (
     rules_about,
     with_nothing_to_edit,
 )
-from consumers.reviews_submissions import Decision, Key, Submission, known_submissions, stored_before
+from consumers.reviews_submissions import Key, Submission, known_submissions
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
@@ -213,11 +217,11 @@ class SubmissionConsumer:
         lost: dict[Key, Refusal] = {}
         for submission in of_one_id:
             if holder.refused is None:
-                decision = submission.decide_at(holder)
+                decision = decide_at(submission, holder)
                 # Of several submissions with the same time the first one was stored.
                 is_stored = decision is not None and decision.is_stored
                 holder = replace(holder, is_announced=holder.is_announced or is_stored)
-            elif (fresh := submission.undecided_part(holder)) is None:
+            elif (fresh := undecided_part(submission, holder)) is None:
                 decision = Decision(Outcome.REFUSED, holder.refused.reason, is_repeat=True)
             else:
                 is_answered = submission.answer_key in answered

@@ -1,7 +1,7 @@
 """The decisions about a batch of submissions.
 
-Each depends on the holder of the id, and on the records and the `Key` of the submission (`decide_beside`,
-`Submission.decide_at`):
+Each depends on the holder of the id, and on the records and the `Key` of the submission (`decide_beside`, `decide_at`,
+`undecided_part`):
 
 | Holder of the id | Same message | Other message, same review | Other review: a rival |
 |---|---|---|---|
@@ -19,17 +19,46 @@ one of a review that is stored from the same batch.
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from consumers.reviews_rules import BatchRules
-from consumers.reviews_submissions import ID_TAKEN, STORED, Decision, Key, Submission
+from consumers.reviews_submissions import Key, Submission
 from domain.commands import Outcome
 from domain.ratings import Entity
 from domain.reviews import Review
 from domain.reviews_edits import Edited, is_same_review
 from domain.reviews_refusals import Refusal
 from messaging.metrics import SUBMISSIONS
+from storage.reviews_ids import IdHolder
+
+
+class Decision(NamedTuple):
+    """The decision about a submission; `is_repeat`: its id was taken before.
+
+    `is_stored`: its review was stored from this very submission; its event may still have to be published, and its
+    purchase verified. `is_announced`: the transaction that stored it emitted the event. `is_edit`: decided by the
+    transaction of edits. `created`: the time of the stored record, where that may not be the first one.
+    """
+
+    outcome: Outcome
+    reason: Refusal | None = None
+    is_repeat: bool = False
+    is_stored: bool = False
+    is_announced: bool = False
+    is_edit: bool = False
+    created: datetime | None = None
+
+
+STORED: Final = Decision(Outcome.APPLIED, is_stored=True)
+ID_TAKEN: Final = Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
+REPEATED: Final = Decision(Outcome.UNCHANGED, is_repeat=True)
+
+
+def stored_before(created: datetime | None, *, is_announced: bool = False) -> Decision:
+    """The decision about a submission whose review was stored before, from the record with that time."""
+    return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_announced=is_announced, created=created)
 
 
 class Inserted(NamedTuple):
@@ -125,6 +154,37 @@ def decide_beside(submission: Submission, first: Submission, rules: BatchRules, 
     if reason := rules.reasons.get(submission.key):
         return Decision(Outcome.REFUSED, reason)
     return STORED._replace(is_announced=submission.id in inserted.announced) if submission is first else ID_TAKEN
+
+
+def decide_at(submission: Submission, holder: IdHolder) -> Decision | None:
+    """The decision about a submission whose id a review has, or had until its deletion; None: the review is to be
+    edited."""
+    created = submission.without_earlier_records(holder.created).created
+    is_first = not submission.is_incomplete and holder.created == created
+    if holder.identity is None or holder.written is None:
+        # The review came from this very record, and may have been deleted before its event was published.
+        return stored_before(holder.created, is_announced=holder.is_announced) if is_first else ID_TAKEN
+    if not is_same_review(submission.key.identity, holder.identity, submission.right):
+        return ID_TAKEN
+    is_known = submission.key.message in holder.written.messages
+    if not is_known and not holder.written.covers(submission.aged_position):
+        return None
+    # Another submission with the same time may have been refused, or have come too late.
+    is_its_own = holder.written.messages[:1] in ((), (submission.key.message,))
+    if is_first and is_its_own and submission.key.identity == holder.identity:
+        return stored_before(holder.created, is_announced=holder.is_announced)
+    return REPEATED
+
+
+def undecided_part(submission: Submission, holder: IdHolder | None) -> Submission | None:
+    """The part of a submission to decide anew: all if its id is free; the new records if it was refused before; else
+    None."""
+    if holder is None:
+        return submission
+    if holder.refused is None:
+        return None
+    fresh = tuple(p for p in submission.positions if not holder.refused.seen.covers(p))
+    return submission._replace(positions=fresh) if fresh else None
 
 
 def decision_of_edit(edited: Edited) -> Decision:

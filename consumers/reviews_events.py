@@ -6,7 +6,8 @@ from typing import Final
 
 from uuid_utils import UUID, uuid5
 
-from consumers.reviews_submissions import Decision, Key, Submission
+from consumers.reviews_decisions import Decision, undecided_part
+from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
 from domain.delivery import OutgoingMessage
 from domain.places import entity_key
@@ -58,5 +59,5 @@ class SubmissionEvents:
         were refused before: the rules may have changed since a record was decided, and no event may say that a stored
         review is refused."""
         holders = await self.services.reviews.holders({key.id for key in refused})
-        undecided = ((each.undecided_part(holders.get(each.id)), reason) for each, reason in refused.values())
+        undecided = ((undecided_part(each, holders.get(each.id)), reason) for each, reason in refused.values())
         await self.publish_refusals((part, reason) for part, reason in undecided if part is not None)

@@ -1,7 +1,4 @@
-"""Incoming submissions: their ids, the records that held them, and the decision if an id is taken.
-
-`consumers.reviews_decisions` has the table of all decisions.
-"""
+"""Incoming submissions: their ids, and the records that held them."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,13 +7,12 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
-from domain.commands import CommandMark, Outcome
+from domain.commands import CommandMark
 from domain.delivery import RecordPosition, Seen, Written, content_digest
 from domain.languages import detectable
-from domain.orders import Purchase, VerifiableReview
 from domain.places import bucket_of, placed
 from domain.reviews import Review, ReviewIdentity
-from domain.reviews_edits import Edit, EditRight, is_same_review, merged, message_digest
+from domain.reviews_edits import Edit, EditRight, merged, message_digest
 from domain.reviews_facts import Source
 from domain.reviews_refusals import Refusal
 from domain.timestamps import from_milliseconds
@@ -38,33 +34,6 @@ class Key(NamedTuple):
     id: str
     identity: ReviewIdentity
     message: int
-
-
-class Decision(NamedTuple):
-    """The decision about a submission; `is_repeat`: its id was taken before.
-
-    `is_stored`: its review was stored from this very submission; its event may still have to be published, and its
-    purchase verified. `is_announced`: the transaction that stored it emitted the event. `is_edit`: decided by the
-    transaction of edits. `created`: the time of the stored record, where that may not be the first one.
-    """
-
-    outcome: Outcome
-    reason: Refusal | None = None
-    is_repeat: bool = False
-    is_stored: bool = False
-    is_announced: bool = False
-    is_edit: bool = False
-    created: datetime | None = None
-
-
-STORED: Final = Decision(Outcome.APPLIED, is_stored=True)
-ID_TAKEN: Final = Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
-REPEATED: Final = Decision(Outcome.UNCHANGED, is_repeat=True)
-
-
-def stored_before(created: datetime | None, *, is_announced: bool = False) -> Decision:
-    """The decision about a submission whose review was stored before, from the record with that time."""
-    return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_announced=is_announced, created=created)
 
 
 class Submission(NamedTuple):
@@ -160,14 +129,6 @@ class Submission(NamedTuple):
         times = [from_milliseconds(position.timestamp) for position in self.positions]
         return self._replace(positions=self.positions[times.index(created) :]) if created in times else self
 
-    def verifiable(self, decision: Decision) -> VerifiableReview | None:
-        """Its review, to be verified by purchases once it is stored; None if purchases can't verify it."""
-        identity = self.key.identity
-        if not decision.is_stored or identity.user_id is None or self.is_proven:
-            return None
-        purchase = Purchase(identity.store_id, identity.user_id, identity.entity)
-        return VerifiableReview(self.id, purchase, None if decision.is_repeat else self.is_bought)
-
     def edit(self, reason: Refusal | None) -> Edit:
         """The edit that it makes of the stored review with its id; `reason`: the refusal by the store's rules."""
         editor = self.review.editor
@@ -189,32 +150,6 @@ class Submission(NamedTuple):
             mark=self.mark,
             trace=cause_of(self.positions[0]),
         )
-
-    def undecided_part(self, holder: IdHolder | None) -> "Submission | None":
-        """The part to decide anew: all if its id is free; the new records if it was refused before; else None."""
-        if holder is None:
-            return self
-        if holder.refused is None:
-            return None
-        fresh = tuple(p for p in self.positions if not holder.refused.seen.covers(p))
-        return self._replace(positions=fresh) if fresh else None
-
-    def decide_at(self, holder: IdHolder) -> Decision | None:
-        """The decision if a review has the id, or had it until its deletion; None: the review is to be edited."""
-        is_first = not self.is_incomplete and holder.created == self.without_earlier_records(holder.created).created
-        if holder.identity is None or holder.written is None:
-            # The review came from this very record, and may have been deleted before its event was published.
-            return stored_before(holder.created, is_announced=holder.is_announced) if is_first else ID_TAKEN
-        if not is_same_review(self.key.identity, holder.identity, self.right):
-            return ID_TAKEN
-        is_known = self.key.message in holder.written.messages
-        if not is_known and not holder.written.covers(self.aged_position):
-            return None
-        # Another submission with the same time may have been refused, or have come too late.
-        is_its_own = holder.written.messages[:1] in ((), (self.key.message,))
-        if is_first and is_its_own and self.key.identity == holder.identity:
-            return stored_before(holder.created, is_announced=holder.is_announced)
-        return REPEATED
 
 
 def submissions_of(

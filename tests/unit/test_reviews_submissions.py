@@ -10,8 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from consumers.purchases import verifiable
+from consumers.reviews_decisions import ID_TAKEN, REPEATED, decide_at
 from consumers.reviews_rules import decidable, with_nothing_to_edit
-from consumers.reviews_submissions import ID_TAKEN, REPEATED, Key, Submission, submissions_of
+from consumers.reviews_submissions import Key, Submission, submissions_of
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from domain.reviews_edits import apply_edit
@@ -38,12 +40,12 @@ def test_purchases_are_looked_up_for_a_stored_review_announced_or_not() -> None:
     """The look-up follows the storing and the announcement, and a worker may be killed in between."""
     (submission,) = submissions(received(0, [{}]))
     for is_announced in (False, True):
-        decision = submission.decide_at(replace(submission.holder(None), is_announced=is_announced))
+        decision = decide_at(submission, replace(submission.holder(None), is_announced=is_announced))
         assert decision is not None
         assert (decision.outcome, decision.is_repeat, decision.is_announced) == (Outcome.APPLIED, True, is_announced)
-        verifiable = submission.verifiable(decision)
-        assert verifiable is not None
-        assert verifiable.is_verified is None
+        review = verifiable(submission, decision)
+        assert review is not None
+        assert review.is_verified is None
 
 
 def test_refusal_covers_all_its_records_in_any_order() -> None:
@@ -57,7 +59,7 @@ def test_refusal_covers_all_its_records_in_any_order() -> None:
 def test_of_two_simultaneous_submissions_the_stored_one_is_applied() -> None:
     """The other one was refused by its store's rules, or arrived too late."""
     one, two = submissions(received(0, [{"review": "one"}]), received(0, [{"review": "two"}]))
-    decisions = [each.decide_at(two.holder(None)) for each in (one, two)]
+    decisions = [decide_at(each, two.holder(None)) for each in (one, two)]
     assert [(each.outcome, each.is_stored) for each in decisions if each] == [
         (Outcome.UNCHANGED, False),
         (Outcome.APPLIED, True),
@@ -79,7 +81,7 @@ def text_after(*submissions_in_turn: Submission) -> str:
     kept = first.accepted()
     for each in others:
         holder = replace(first.holder(None), written=kept.written)
-        if each.decide_at(holder) is None:
+        if decide_at(each, holder) is None:
             kept, _ = apply_edit(kept, each.edit(None), keeps_status=False)
     return kept.text
 
@@ -168,8 +170,8 @@ def test_incomplete_submission_without_a_complete_one_before_it_has_nothing_to_e
 def test_incomplete_submission_is_never_the_stored_one() -> None:
     """Its record can have the time of the stored one."""
     (stored,), (edit,) = submissions(received(5, [{}])), submissions(partial(5, title="Corrected"))
-    assert edit.decide_at(stored.holder(None)) in (None, REPEATED)
-    assert edit.decide_at(IdHolder(stored.created)) == ID_TAKEN
+    assert decide_at(edit, stored.holder(None)) in (None, REPEATED)
+    assert decide_at(edit, IdHolder(stored.created)) == ID_TAKEN
     assert edit.edit(Refusal.INCOMPLETE).refusal is None
     with pytest.raises(ValueError, match="review and rating"):
         edit.accepted()
