@@ -158,10 +158,11 @@ def submissions_of(
     """The submissions of a batch, with the authors named by review tokens.
 
     A repeated message or command counts where it came first, as it does across batches. Of several submissions with the
-    same id and identity in one record the last one counts.
+    same id and identity in one record the last one counts, over the fields of those before. A command id is not passed
+    on to the next one: its outcome may be known from another record, and then the next one would change nothing.
     """
     submissions: dict[Key, Submission] = {}
-    commands: dict[tuple[str, str], Key] = {}
+    commands: dict[tuple[str | None, str], Key] = {}
     ages: dict[RecordPosition, RecordPosition] = {}
     for record, reviews in batch:
         position, identity = position_of(record), cloud_event_identity(record.headers)
@@ -177,11 +178,16 @@ def submissions_of(
                 content = merged(last.review.content, content)
             digest = message_digest(identity and f"{identity}/{index}", content)
             key = Key(id, review.identity, digest)
-            if review.command_id:
-                key = commands.setdefault((review.command_id, key.id), key)
+            command = review.command_id
+            is_repeat = (command, id) in commands
+            if command:
+                key = commands.setdefault((command, id), key)
             last = latest.pop(key[:2], None)
             if last is None or last.key != key:
-                last = Submission(key, _with_earlier_fields(review, last), (position,), other, command_mark, ages)
+                review = _over(last.review, review, command) if last else review
+                last = Submission(key, review, (position,), other, command_mark, ages)
+            elif not is_repeat:
+                last = last._replace(review=_over(last.review, review, last.review.command_id or command))
             latest[key[:2]] = last
         # After the whole record, so that its result doesn't depend on other records.
         for submission in latest.values():
@@ -210,14 +216,15 @@ async def known_submissions(
     return {each.key: each for each in found}
 
 
-def _with_earlier_fields(review: SubmittedReview, earlier: Submission | None) -> SubmittedReview:
-    """The review, with its missing fields taken from an earlier one in the same record."""
-    if earlier is None:
-        return review
-    missing = [name for name in ("title", "user_name", "entity_name", *review.omitted) if getattr(review, name) is None]
-    if review.images is None:
-        missing += ["images", "hidden_images"]
-    return review.model_copy(update={name: getattr(earlier.review, name) for name in missing})
+def _over(earlier: SubmittedReview, later: SubmittedReview, command_id: str | None) -> SubmittedReview:
+    """A review over an earlier one in the same record: of each field the last value, and hidden images with images.
+    It has this command id."""
+    with_images = {"images", "hidden_images"}
+    given = {name for name in later.model_fields_set - with_images if getattr(later, name) is not None}
+    if later.images is not None:
+        given |= with_images
+    values = {name: getattr(later, name) for name in given}
+    return earlier.model_copy(update={**values, "command_id": command_id})
 
 
 def _ids(

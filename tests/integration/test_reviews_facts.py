@@ -11,7 +11,7 @@ import pytest
 from domain.review_tokens import ReviewToken, sign_token
 from storage.review_tokens import ReviewTokenRepository
 from tests.support.facade import REVIEWS, Facade, body_of, new_id, once, submission
-from tests.support.messages import Message, review_message
+from tests.support.messages import Message, message, review_message
 from tests.support.orders import Returns, an_order, order_event
 from tests.support.retries import retry_until_decided
 from tests.support.service import Json, Service
@@ -74,6 +74,22 @@ async def test_languages_are_given_or_detected(facade: Facade) -> None:
     assert set(await facade.listed(entityIds=[product], language="DE")) == {detected, given, joined}
     assert await facade.listed(entityIds=[product], language="de-at") == [given]
     assert await facade.listed(entityIds=[product], language="deu") == []
+
+
+@pytest.mark.long
+async def test_submissions_in_one_array_complete_each_other(
+    facade: Facade, service: Service, http: httpx.AsyncClient, product: str
+) -> None:
+    first = submission(product, id=new_id("review"), language="da", source="import", writtenDate=LONG_AGO)
+    named = {name: first[name] for name in ("id", "EntityId", "EntityType", "userId", "review", "rating")}
+    later: list[Json] = [{**named, "title": "Later"}, {**named, "incentivized": True}]
+    array = message([first, *later], f"Product:{product}")
+    await service.publish("review-submissions", array, array)
+    review = await until(facade, first["id"], source="import", createdDate=LONG_AGO)
+    assert (review["title"], review["language"], review["incentivized"]) == ("Later", "da", True)
+    await service.idle()
+    assert await facade.listed(entityIds=[product]) == [first["id"]]
+    assert (await facade.review(first["id"]))["modifiedDate"] == review["modifiedDate"], "the repeat changes nothing"
 
 
 @pytest.mark.long

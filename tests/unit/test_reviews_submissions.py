@@ -135,6 +135,48 @@ def test_last_submission_in_a_record_counts_and_inherits_omitted_fields() -> Non
     assert (submission.review.review, submission.review.title) == ("B", "Title")
 
 
+@pytest.mark.parametrize("last", [{"review": "B"}, {}, {"review": None, "rating": None, "title": "Title"}])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"incentivized": True},
+        {"language": "de"},
+        {"token": "token"},
+        {"source": "import", "writtenDate": "2020-01-01T00:00:00Z"},
+        {"images": [str(UUID(int=1))], "pendingImages": 1},
+    ],
+)
+def test_last_submission_in_a_record_inherits_facts(facts: dict[str, Any], last: dict[str, Any]) -> None:
+    (alone,), (submission,) = submissions(received(0, [facts])), submissions(received(0, [facts, last]))
+    for name in ("incentivized", "language", "token", "source", "written_date", "pending_images", "images"):
+        assert getattr(submission.review, name) == getattr(alone.review, name), name
+    assert submission.review.review == (last.get("review") or "A")
+
+
+def test_last_of_equal_texts_in_a_record_gives_its_facts() -> None:
+    first, last = {"incentivized": True, "language": "en"}, {"incentivized": False, "source": "import"}
+    (submission,) = submissions(received(0, [first, last]))
+    assert (submission.review.incentivized, submission.review.language) == (False, "en")
+    assert submission.is_import
+    # The message is the same as without the facts.
+    assert submission.key == submissions(received(0, [{}]))[0].key
+
+
+def test_commands_of_a_record_keep_their_outcomes() -> None:
+    for reviews, answered in (
+        ([{"commandId": "c"}, {}], "c"),
+        ([{}, {"commandId": "c"}], "c"),
+        ([{"commandId": "c"}, {"commandId": "d"}], "c"),
+        ([{"commandId": "c"}, {"review": "B", "commandId": "d"}], "d"),
+        # An outcome that is known from an earlier record doesn't stop an edit.
+        ([{"commandId": "c"}, {"review": "B"}], None),
+    ):
+        (submission,) = submissions(received(0, reviews))
+        assert submission.review.command_id == answered
+    (submission,) = submissions(received(0, [{"commandId": "c"}, {"commandId": "c", "incentivized": True}]))
+    assert not submission.review.incentivized
+
+
 def partial(offset: int, **fields: Any) -> Received[Sequence[SubmittedReview]]:
     """A record with a submission that omits text and rating."""
     return received(offset, [{"review": None, "rating": None, **fields}])
