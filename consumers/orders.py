@@ -30,7 +30,8 @@ class OrderConsumer:
 
     Delivered at least once, possibly late or out of order: the newest `modifiedDate` wins, and the quantities returned
     of the order stay. An event without that date is as old as its record, or, in a replay, as the record that became a
-    dead letter. An event from the future becomes a dead letter, and so does one with the id of another store's order.
+    dead letter. An event from the future, by its date or by that of its record, becomes a dead letter, and so does one
+    with the id of another store's order.
     A damaged order is restored by its newest event, sent again, or a newer one; without status or lines, by any.
     The verification of reviews by purchases is updated, and if the order gets a store, so do its returns.
     """
@@ -64,20 +65,21 @@ async def _store(events: Sequence[ReceivedOrder], work: UnitOfWork) -> tuple[lis
     """Store the orders; returns all orders of the events, in their new state, and the refused events."""
     orders = work.repositories.orders
     known = await orders.before_events({event.id for _, (event, _) in events}, work.session)
-    changed, refused = _apply(events, known)
+    changed, refused = apply_events(events, known)
     await orders.save(changed.values(), work.session)
     return list((known | changed).values()), refused
 
 
-def _apply(events: Sequence[ReceivedOrder], known: Mapping[str, Order]) -> tuple[dict[str, Order], list[DeadLetter]]:
+def apply_events(
+    events: Sequence[ReceivedOrder], known: Mapping[str, Order]
+) -> tuple[dict[str, Order], list[DeadLetter]]:
     """The orders that these events change, in their new state, and the refused events."""
     present, refused, now = dict(known), [], datetime.now(UTC)
-    for received in events:
-        record, (event, digest) = received
+    for record, (event, digest) in events:
         reported = event.order(record.value or b"", from_milliseconds(first_published(record)))
         before = present.get(event.id)
-        # By the later of two clocks: records may be written with the time of something past.
-        if error := event.refusal(max(received.at, now)):
+        # Whatever dates it, the event or its record: until then, no later event would count.
+        if error := event.refusal(reported.modified, now):
             refused.append(DeadLetter(record, error))
         elif is_of_other_store(before, reported):
             id_taken = InvalidMessageError(DeadLetterCode.ID_TAKEN, "The id belongs to an order of another store")

@@ -25,6 +25,10 @@ _TOO_FAR_AHEAD: Final = (
     "The date is more than a day in the future: until then, later changes of the order would be ignored. Omit it, "
     "or set it to the time of the change"
 )
+_RECORD_TOO_FAR_AHEAD: Final = (
+    "The event has no `modifiedDate`, and the record's timestamp is more than a day in the future: until then, later "
+    "changes of the order would be ignored. Correct the clock of the sender, and publish the order's state again"
+)
 
 
 class _Day(datetime):
@@ -78,10 +82,12 @@ class OrderEvent(Message):
     ] = None
     items: Annotated[tuple[OrderItem, ...], Field(max_length=10_000, fail_fast=True)] = ()
 
-    def refusal(self, now: datetime) -> InvalidMessageError | None:
-        """The error of an event whose `modifiedDate` is too far ahead; None otherwise."""
-        if self.modified_date is None or self.modified_date - now <= _MAX_AHEAD:
+    def refusal(self, modified: datetime, now: datetime) -> InvalidMessageError | None:
+        """The error of an event if `modified`, the time of its change, is too far ahead; None otherwise."""
+        if modified - now <= _MAX_AHEAD:
             return None
+        if self.modified_date is None:
+            return InvalidMessageError(DeadLetterCode.INVALID_TIMESTAMP, _RECORD_TOO_FAR_AHEAD)
         error = InputError("/modifiedDate", "to-come", _TOO_FAR_AHEAD)
         return InvalidMessageError(DeadLetterCode.INVALID_MESSAGE, f"{error.pointer}: {error.message}", [error])
 

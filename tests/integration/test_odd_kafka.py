@@ -4,6 +4,7 @@ aborted."""
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from aiokafka.errors import (
     CommitFailedError,
     GroupLoadInProgressError,
     IllegalStateError,
+    InvalidTimestampError,
     MessageSizeTooLargeError,
 )
 from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
@@ -32,6 +34,7 @@ from storage.pymongo_internals import cancel_and_wait
 from tests.support.facade import REVIEWS, WAIT, Facade, new_id, submission
 from tests.support.final_responses import final_status
 from tests.support.messages import Message, review_message
+from tests.support.orders import Returns, an_order, order_event
 from tests.support.service import PARTITIONS, Servers, Service
 from tests.support.topics import delete_topic
 from tests.support.waiting import eventually
@@ -433,3 +436,28 @@ async def test_too_large_event_waits_until_topic_accepts_it(own_service: Service
     await eventually(partial(has_event, "ReviewReplied"))
     assert own_service.processes["worker"].poll() is None
     assert await own_service.dead_letters() == []
+
+
+@pytest.mark.long
+async def test_order_event_from_the_future_does_not_stop_later_ones(own_service: Service, own_returns: Returns) -> None:
+    """Kafka refuses such records only from version 4.0 on, and by its default settings."""
+    topic, id, ahead = "order-events", new_id("order"), datetime(2100, 1, 1, tzinfo=UTC)
+    configs = {"message.timestamp.after.max.ms": f"{2**63 - 1}"}
+    async with admin_of(own_service.servers) as admin:
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, own_service.topic(topic), configs)])
+
+    async def is_accepted(date: str | None) -> bool:
+        event = order_event(an_order(id, {"a": 9}, modifiedDate=date))
+        try:
+            await own_service.publish(topic, event._replace(timestamp=int(ahead.timestamp() * 1_000)))
+        except InvalidTimestampError:
+            return False  # the setting isn't in effect yet
+        return True
+
+    for date in (None, ahead.isoformat()):
+        await eventually(partial(is_accepted, date))
+    await own_service.publish(topic, order_event(an_order(id, {"a": 1})))
+    await eventually(partial(own_returns.available, id), lambda found: found == {"a": 1})
+    reasons = [dict(letter.headers) for letter in await own_service.letters(topic, id, 2)]
+    assert [each["x-error-code"] for each in reasons] == [b"invalid-timestamp", b"invalid-message"]
+    assert all(int(each["x-first-published"]) < ahead.timestamp() * 1_000 for each in reasons)

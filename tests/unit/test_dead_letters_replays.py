@@ -2,14 +2,16 @@
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from domain.timestamps import from_milliseconds
 from messaging.dead_letters import dead_letter_message
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import replayed_message
-from messaging.decoding import DeadLetter, InvalidMessageError, first_published
+from messaging.decoding import LATEST_MS, DeadLetter, InvalidMessageError, first_published
 from messaging.envelope import cloud_event_identity
 from messaging.readers import READERS
 from messaging.topics import CONSUMED
@@ -41,6 +43,14 @@ def test_replay_keeps_the_first_timestamp() -> None:
     again = dead_letter_message(DeadLetter(replayed, InvalidMessageError(DeadLetterCode.PROCESSING_FAILED, "reason")))
     assert [dict(each.headers)["x-first-published"] for each in (replayed, again)] == [b"1000"] * 2
     assert first_published(replayed) == 1_000
+
+
+def test_record_from_the_future_was_first_published_when_it_failed() -> None:
+    """So that its replay overwrites nothing that is newer."""
+    record = Record(17, (), "p.order-events", 3, LATEST_MS, b"key")
+    message = dead_letter_message(DeadLetter(record, InvalidMessageError(DeadLetterCode.INVALID_TIMESTAMP, "reason")))
+    headers = {name: (value or b"").decode() for name, value in message.headers}
+    assert from_milliseconds(int(headers["x-first-published"])) == datetime.fromisoformat(headers["x-failed-at"])
 
 
 @pytest.mark.parametrize("header", [None, b"", b"x", b"-1", b"9999", b"9" * 5_000])

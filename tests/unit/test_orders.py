@@ -1,5 +1,6 @@
+import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from itertools import groupby
 
@@ -7,9 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumers.orders import ReceivedOrder, apply_events
 from domain.orders import Customer, Order, OrderLine, ReminderState, after_event, is_cancelled, is_of_other_store
+from messaging.dead_letters_codes import DeadLetterCode
+from messaging.decoding import Received
 from messaging.mails import mailbox
+from messaging.orders import order_event
 from tests.support.domain_orders import NOON, order_of
+from tests.support.records import Record
 
 Event = tuple[Order, str]
 
@@ -190,3 +196,35 @@ def test_late_events_of_one_moment_keep_their_order(statuses: tuple[str, str]) -
 def test_new_event_reopens_the_reminder_unless_the_request_was_viewed(is_viewed: bool) -> None:
     state = ReminderState(1, NOON, sent_to_customer=2, is_over=True, limit_since=NOON, is_viewed=is_viewed)
     assert state.after_news() == ReminderState(1, NOON, is_over=is_viewed, is_viewed=is_viewed)
+
+
+def received_order(at: datetime, status: str, modified: datetime | str | None) -> ReceivedOrder:
+    """The event of an order with this status, in a record with this time."""
+    date = modified.isoformat() if isinstance(modified, datetime) else modified
+    value = json.dumps({"id": "o", "status": status, "modifiedDate": date}).encode()
+    return Received(Record(timestamp=round(at.timestamp() * 1_000), value=value), order_event(value))
+
+
+@pytest.mark.parametrize(
+    ("date", "code"),
+    [
+        (None, DeadLetterCode.INVALID_TIMESTAMP),
+        ("2100-01-01T00:00:00Z", DeadLetterCode.INVALID_MESSAGE),
+        ("2100-01-01", DeadLetterCode.INVALID_MESSAGE),
+    ],
+)
+def test_event_from_the_future_does_not_stop_later_ones(date: str | None, code: DeadLetterCode) -> None:
+    now = datetime.now(UTC)
+    ahead = received_order(datetime(2100, 1, 1, tzinfo=UTC), "New", date)
+    orders, (letter,) = apply_events([ahead, received_order(now, "Complete", now)], {})
+    assert orders["o"].status == "Complete"
+    assert (letter.record, letter.error.code) == (ahead.record, code)
+
+
+@pytest.mark.parametrize("days", [-400, 0.5, 400])
+def test_date_of_an_event_counts_whatever_the_time_of_its_record(days: float) -> None:
+    now = datetime.now(UTC)
+    # A day without a time ends before the next one.
+    for date in (now, f"{now:%Y-%m-%d}"):
+        orders, refused = apply_events([received_order(now + timedelta(days=days), "Complete", date)], {})
+        assert (orders["o"].status, refused) == ("Complete", [])
