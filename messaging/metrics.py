@@ -210,6 +210,19 @@ def note_ignored(kind: str, names: Sequence[str]) -> None:
         log.warning("fields ignored", kind=kind, fields=new[:10])
 
 
+def note_out_of_range(topic: str, partition: int, offset: int, oldest: int) -> None:
+    """Log that a topic, by its full name, has no record at a committed offset; count those that were deleted unread."""
+    details = {"topic": topic, "partition": partition, "offset": offset, "oldest": oldest}
+    if oldest > offset:
+        MISSED.labels(topic_label(topic)).inc(oldest - offset)
+        log.error("records were deleted before they were read", count=oldest - offset, **details)
+    else:
+        log.warning(
+            "the topic ends before the committed offset, so it was created again; reading it from the start",
+            **details,
+        )
+
+
 def note_wait(where: str, error: BaseException | None, **about: object) -> None:
     """Log and count a wait for Kafka, MongoDB or the image store, according to the error."""
     reason = f"{type(error).__name__}: {error}"[:300]

@@ -150,6 +150,18 @@ def serve_last(consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition])
             fetched.move_to_end(partition)
 
 
+def drained_positions(consumer: AIOKafkaConsumer) -> dict[TopicPartition, int]:
+    """The known positions of a started consumer in partitions of which nothing is buffered: `_subscription`, its
+    `subscription`, the `assignment` of that, and its `all_consumed_offsets`; `_fetcher`, its `_records`.
+
+    The public `position` waits for an unknown one. With a buffered error a position may be past the record that is its
+    cause, before any poll has raised it.
+    """
+    positions = consumer._subscription.subscription.assignment.all_consumed_offsets()
+    buffered = consumer._fetcher._records
+    return {partition: each.offset for partition, each in positions.items() if partition not in buffered}
+
+
 def assignment_end(consumer: AIOKafkaConsumer) -> asyncio.Future[None]:
     """Done once a subscribed consumer has a new assignment, even if it has the same partitions: `_subscription`, its
     `subscription`, the `assignment` of that, and its `unassign_future`.

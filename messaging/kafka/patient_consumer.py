@@ -28,7 +28,7 @@ from messaging.kafka.connection import is_broker_away
 from messaging.kafka.record_batches import Allowance, allowance
 from messaging.kafka.tenure import Tenure
 from messaging.kafka.unreadable import Attempts, is_of_records, unreadable_record
-from messaging.metrics import MISSED, topic_label
+from messaging.metrics import note_out_of_range
 
 log = structlog.get_logger()
 
@@ -72,11 +72,11 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     name, may be read at the moment, None for all: the others, of a topic that grows, are left alone.
 
     It is at rest, in hand or astray. At rest: positions are the committed offsets, or past control records; an empty
-    poll commits those, and notes them in `_committed_idle`. In hand: from a poll that returns records until their
-    `commit` or the next assignment, `_in_hand` is the current assignment; an empty poll commits nothing. Astray, also
-    together with the others: after an error of a poll or a commit, positions may be past records that nobody got, and
-    the next attempt returns to the committed offsets. `polled` is the assignment of the last poll, as `Tenure` counts
-    them.
+    poll commits those. In hand: from a poll that returns records until their `commit` or the next assignment,
+    `_in_hand` is the current assignment; an empty poll commits nothing. `_passed` are offsets past control records in
+    partitions without records in hand: the `commit` includes them. Astray, also together with the others: after an
+    error of a poll or a commit, positions may be past records that nobody got, and the next attempt returns to the
+    committed offsets. `polled` is the assignment of the last poll, as `Tenure` counts them.
     """
 
     _tenure: Tenure
@@ -94,7 +94,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         self.polled = 0
         self._is_astray = False
         self._in_hand = 0
-        self._committed_idle: dict[TopicPartition, int] = {}
+        self._passed: dict[TopicPartition, int] = {}
         self._attempts = Attempts()
 
     async def start(self) -> None:
@@ -111,6 +111,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     async def getmany(self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None) -> Found:
         """Wait for records, however long that takes. Raises aiokafka's errors, except those of records."""
         found: Found = {}
+        self._passed = {}
         while not found:
             self._allowance.renew()
             try:
@@ -138,6 +139,8 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 found = await self._read_each_separately(max_records or 1)
             if not found and self._in_hand != self._tenure.assignments:
                 await self._commit_past_markers()
+        if self._in_hand != self.polled:
+            self._passed = self._tenure.passed(in_hand=found)
         self._in_hand = self.polled
         return found
 
@@ -174,15 +177,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             self.seek(partition, oldest)
         except (CommitFailedError, IllegalStateError):
             return  # a rebalance: the new owner finds the same
-        details = {"topic": partition.topic, "partition": partition.partition, "offset": offset, "oldest": oldest}
-        if oldest > offset:
-            MISSED.labels(topic_label(partition.topic)).inc(oldest - offset)
-            log.error("records were deleted before they were read", count=oldest - offset, **details)
-        else:
-            log.warning(
-                "the topic ends before the committed offset, so it was created again; reading it from the start",
-                **details,
-            )
+        note_out_of_range(partition.topic, partition.partition, offset, oldest)
 
     async def _clear_assigned(self) -> None:
         """Find out which newly assigned partitions may be read; a partition that may be read stays so."""
@@ -206,12 +201,14 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
         return frozenset(self._cleared)
 
     async def commit(self, offsets: dict[TopicPartition, int] | None = None) -> None:
-        """Commit these offsets: the records of the last poll are processed then.
+        """Commit these offsets, with which the records of the last poll are processed, and those of `_passed`.
 
         aiokafka retries a commit while the topic doesn't exist, and would commit the offsets of a deleted topic to the
         one that replaces it. Raises CommitFailedError once partitions have been reassigned. Uncommitted records are
         delivered again.
         """
+        if offsets is not None and self.polled == self._tenure.assignments:
+            offsets = self._passed | offsets
         committing = asyncio.ensure_future(super().commit(offsets))
         try:
             await asyncio.wait([committing, assignment_end(self)], return_when=asyncio.FIRST_COMPLETED)
@@ -223,6 +220,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             raise
         finally:
             committing.cancel()
+        self._tenure.committed |= offsets or {}
         self._in_hand = 0
 
     async def still_ours(self, partitions: Collection[TopicPartition], polled: int) -> set[TopicPartition]:
@@ -246,13 +244,11 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     async def _commit_past_markers(self) -> None:
         """Commit offsets past control records, such as the ends of transactions, which would look like a backlog."""
         try:
-            read = {each: await self.position(each) for each in self.assignment() if self.highwater(each) is not None}
-            # Without partitions, as after the topic was deleted, there is nothing to commit, and aiokafka refuses that.
-            if read and read != self._committed_idle:
-                await self.commit(read)
+            # aiokafka refuses to commit nothing.
+            if passed := self._tenure.passed():
+                await self.commit(passed)
         except (CommitFailedError, IllegalStateError):
             return  # a rebalance: the new owner commits
-        self._committed_idle = read
 
     async def _return_to_committed(self) -> None:
         committed = await self._committed_offsets(self.assignment())

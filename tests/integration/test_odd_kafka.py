@@ -279,6 +279,35 @@ async def test_aborted_records_at_the_end_are_committed(servers: Servers) -> Non
             await cancel_and_wait(polling)
 
 
+async def test_end_of_transaction_is_committed_while_another_partition_delivers(servers: Servers) -> None:
+    """No poll is empty."""
+    topic, group = new_id("topic"), new_id("group")
+    place, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    await create(servers, topic, 2)
+    await publish_transaction(servers, topic, is_kept=True)
+
+    async def publish_to_other() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
+            while True:
+                await producer.send_and_wait(topic, b"value", partition=other.partition)
+                await asyncio.sleep(0.1)  # less than a poll waits
+
+    async def consume(consumer: PatientConsumer) -> None:
+        while True:
+            await (await batch_of(consumer)).commit()
+
+    async with member(servers, topic, group, isolation_level="read_committed") as consumer, asyncio.timeout(120):
+        end = (await consumer.end_offsets([place]))[place]
+        # Without offsets the first polls would be empty.
+        await consumer.commit({place: 0, other: 0})
+        tasks = [asyncio.create_task(publish_to_other()), asyncio.create_task(consume(consumer))]
+        try:
+            await eventually(partial(consumer.committed, place), lambda offset: offset == end)
+        finally:
+            for task in tasks:
+                await cancel_and_wait(task)
+
+
 async def test_batch_in_progress_is_not_committed_by_next_poll(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -198,6 +198,24 @@ async def check_turns(ours: Any) -> None:
     assert {number for found in served[3:] for number in found} == {0, 1, 2}
 
 
+async def check_positions(ours: Any) -> None:
+    """Known positions are returned, except in partitions with fetched records."""
+    read, buffered, _ = places = [aiokafka.TopicPartition("topic", number) for number in range(3)]
+    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
+    with patch.object(aiokafka.client.AIOKafkaClient, "bootstrap"):
+        await consumer.start()
+    await asyncio.sleep(0)  # let its tasks start
+    try:
+        consumer._subscription.assign_from_user(places)
+        assert ours.drained_positions(consumer) == {}
+        for place in read, buffered:
+            consumer._subscription.seek(place, 7)
+        consumer._fetcher._records[buffered] = aiokafka.consumer.fetcher.FetchError(error=KafkaError(), backoff=0)
+        assert ours.drained_positions(consumer) == {read: 7}
+    finally:
+        await consumer.stop()
+
+
 async def check_brokers(ours: Any) -> None:
     """If no known broker answers, brokers are looked up at the bootstrap addresses; known topics are kept."""
     before = aiokafka.client.AIOKafkaClient._metadata_update
@@ -373,6 +391,7 @@ CHECKS: list[Check] = [
     check_batches,
     check_fetches,
     check_turns,
+    check_positions,
     check_assignment,
     check_questions,
     check_brokers,
@@ -395,6 +414,9 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.consumer.fetcher", "_fetch_max_wait_ms", check_fetches),
     ("aiokafka.consumer.consumer", "_fetcher", check_turns),
     ("aiokafka.consumer.fetcher", "_records", check_turns),
+    ("aiokafka.consumer.consumer", "_fetcher", check_positions),
+    ("aiokafka.consumer.fetcher", "_records", check_positions),
+    ("aiokafka.consumer.subscription_state", "all_consumed_offsets", check_positions),
     ("aiokafka.consumer.subscription_state", "subscription", check_assignment),
     ("aiokafka.consumer.subscription_state", "assignment", check_assignment),
     ("aiokafka.consumer.subscription_state", "unassign_future", check_assignment),
