@@ -55,6 +55,8 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
         erasures = Erasures(database, settings.privacy.keys())
         # Mailers and replays heed the mark, also if the rest is cut short, as by a server that goes away.
         erasure = await erasures.begin(customer_id, datetime.now(UTC))
+        # Mails accepted before the mark are sent without a further look at it.
+        mails = await data.forget_mails(datetime.now(UTC))
         exclude_letters = partial(_exclude_letters, settings, erasures, data, customer_id)
         with progress.status("Searching dead letters"):
             letters = await exclude_letters()
@@ -69,6 +71,7 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
             letters |= await exclude_letters()
         with progress.status("Removing the person from other records"):
             counts = {"reviews": reviews} | await forget_everywhere(data)
+            counts["mails"] += mails
             await erasures.complete(erasure, datetime.now(UTC), counts)
             # A mailer that checked before the mark was set has stored its mails by now, or will check again.
             await data.forget_mails(datetime.now(UTC))
