@@ -21,6 +21,7 @@ from messaging.decoding import Received, mark_in
 from messaging.envelope import cloud_event_identity
 from messaging.json_values import present
 from messaging.schemas import (
+    HIDDEN_INPUT,
     NO_NULL,
     ClosedMessage,
     Id,
@@ -215,7 +216,9 @@ class ReportCommand(_FeedbackOnReview, GivenReport, OldReport):
 
 FeedbackCommand = ReplyCommand | RemoveReplyCommand | VoteCommand | RemoveVoteCommand | ReportCommand
 
-FEEDBACK_COMMAND: TypeAdapter[FeedbackCommand] = TypeAdapter(Annotated[FeedbackCommand, Field(discriminator="action")])
+FEEDBACK_COMMAND: TypeAdapter[FeedbackCommand] = TypeAdapter(
+    Annotated[FeedbackCommand, Field(discriminator="action")], config=HIDDEN_INPUT
+)
 REPLY: TypeAdapter[GivenReply] = TypeAdapter(GivenReply)
 VOTE: TypeAdapter[GivenVote] = TypeAdapter(GivenVote)
 VOTER: TypeAdapter[GivenVoter] = TypeAdapter(GivenVoter)

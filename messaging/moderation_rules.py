@@ -22,7 +22,7 @@ from domain.moderation_rules import (
 )
 from domain.moderation_rules_text import normalised
 from domain.ratings import hundredths, rating_number
-from messaging.schemas import AtMost, ClosedMessage, LanguageTag, NoNull, NotBlank, Rating
+from messaging.schemas import HIDDEN_INPUT, AtMost, ClosedMessage, LanguageTag, NoNull, NotBlank, Rating
 
 
 def _check_readable(word: str) -> str:
@@ -94,7 +94,8 @@ def _check_together(rules: Rules) -> Rules:
 
 ModerationRules = Annotated[tuple[ModerationRuleFields, ...], AtMost(MOST_RULES), AfterValidator(_check_together)]
 MODERATION_RULES: Final[TypeAdapter[list[ModerationRuleFields]]] = TypeAdapter(
-    Annotated[list[ModerationRuleFields], Field(max_length=MOST_RULES), AfterValidator(_check_together)]
+    Annotated[list[ModerationRuleFields], Field(max_length=MOST_RULES), AfterValidator(_check_together)],
+    config=HIDDEN_INPUT,
 )
 
 

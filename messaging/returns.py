@@ -11,6 +11,7 @@ from domain.returns import ReturnRequest
 from domain.returns_lines import LineRequest
 from messaging.schemas import (
     EMPTY_IS_MISSING,
+    HIDDEN_INPUT,
     MAX_ITEMS,
     ClosedMessage,
     Id,
@@ -142,7 +143,9 @@ class DeleteReturn(ClosedMessage):
 
 
 ReturnCommand = CreateReturn | UpdateReturn | DeleteReturn
-RETURN_COMMAND: TypeAdapter[ReturnCommand] = TypeAdapter(Annotated[ReturnCommand, Field(discriminator="action")])
+RETURN_COMMAND: TypeAdapter[ReturnCommand] = TypeAdapter(
+    Annotated[ReturnCommand, Field(discriminator="action")], config=HIDDEN_INPUT
+)
 
 
 def return_request(command: ReturnCommand, id: str, position: RecordPosition, at: datetime) -> ReturnRequest:

@@ -21,6 +21,7 @@ from messaging.moderation import ModerationOfReview
 from messaging.reading import Reader
 from messaging.reviews_state import ShownImage
 from messaging.schemas import (
+    HIDDEN_INPUT,
     MAX_ITEMS,
     AtMost,
     EntityName,
@@ -231,9 +232,11 @@ ReviewChange = ModerationOfReview | RecountOfEntity | RecountOfStore
 
 ONE_SUBMISSION: TypeAdapter[SubmittedReview] = TypeAdapter(SubmittedReview)
 SUBMISSIONS: TypeAdapter[list[SubmittedReview]] = TypeAdapter(
-    Annotated[list[SubmittedReview], Field(min_length=1, max_length=MAX_ITEMS)]
+    Annotated[list[SubmittedReview], Field(min_length=1, max_length=MAX_ITEMS)], config=HIDDEN_INPUT
 )
-REVIEW_CHANGE: TypeAdapter[ReviewChange] = TypeAdapter(Annotated[ReviewChange, Field(discriminator="kind")])
+REVIEW_CHANGE: TypeAdapter[ReviewChange] = TypeAdapter(
+    Annotated[ReviewChange, Field(discriminator="kind")], config=HIDDEN_INPUT
+)
 
 READ_ONE, READ_SEVERAL = Reader(ONE_SUBMISSION), Reader(SUBMISSIONS)
 

@@ -71,6 +71,10 @@ TextHash = Annotated[
 """The hash that identifies a text of a review."""
 
 
+HIDDEN_INPUT: Final = ConfigDict(hide_input_in_errors=True)
+"""The configuration of adapters of unions and lists of messages, which don't have that of their messages."""
+
+
 class Message(BaseModel):
     """A strictly validated JSON value. Unknown fields are left out, and reported to the caller.
 

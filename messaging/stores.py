@@ -15,6 +15,7 @@ from domain.review_urls import URL_LENGTH, check_review_url
 from messaging.cron import check_cron
 from messaging.moderation_rules import ModerationRules
 from messaging.schemas import (
+    HIDDEN_INPUT,
     AtMost,
     ClosedMessage,
     Id,
@@ -159,4 +160,4 @@ class GeneralSettingsUpdate(ClosedMessage):
 
 
 AnyStoreUpdate = StoreUpdate | GeneralSettingsUpdate | NotificationTemplateUpdate
-STORE_UPDATE: TypeAdapter[AnyStoreUpdate] = TypeAdapter(AnyStoreUpdate)
+STORE_UPDATE: TypeAdapter[AnyStoreUpdate] = TypeAdapter(AnyStoreUpdate, config=HIDDEN_INPUT)
