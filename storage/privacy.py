@@ -1,30 +1,18 @@
 """The data of one person: finding and forgetting it."""
 
 import re
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from operator import attrgetter
 from typing import Final
 
-from domain.addresses import bare_address
 from domain.feedback import Feedback, Vote, VoteKey, responses_after_vote
 from domain.feedback_reports import Report
 from domain.images import StoredImage, with_settled
 from domain.moderation import Moderation
-from domain.orders import Order
-from domain.privacy import (
-    is_about,
-    is_of,
-    is_of_another,
-    order_without_customer,
-    part_in_return,
-    return_command_without_customer,
-    without_person,
-)
+from domain.privacy import is_about, return_command_without_customer
 from domain.reminders import SentReminders
-from domain.returns import Return
 from domain.reviews import Review
 from messaging.feedback_parked import feedback_from
 from messaging.images import ReceivedImageCommand, image_command_from
@@ -39,12 +27,10 @@ from storage.images import ImageRepository
 from storage.images_reviews import ReviewImageRepository
 from storage.mails import COLLECTION as MAILS
 from storage.mails import MailRepository
-from storage.orders import COLLECTION as ORDERS
-from storage.orders import OrderRepository
 from storage.parking import COLLECTION as PARKED_COMMANDS
 from storage.parking import FEEDBACK, IMAGES, MODERATION
+from storage.privacy_orders import PersonalOrders
 from storage.reminders import CUSTOMERS, ReminderRepository
-from storage.returns import ReturnRepository
 from storage.returns_parking import ParkedReturn, ReturnParking
 from storage.review_tokens import ReviewTokenRepository, TokenUse
 from storage.reviews import COLLECTION as REVIEWS
@@ -52,19 +38,17 @@ from storage.reviews import ReviewRepository
 
 _PAGE: Final = 1_000
 """The maximum number of votes forgotten in one transaction."""
-_RETURNS_AT_ONCE: Final = 100
 
 
 class PersonalData:
-    """Finds the data of one customer, and forgets it, except for reviews, which their consumer deletes."""
+    """Finds the data of one customer, and forgets it, except for reviews, which their consumer deletes. `orders` are
+    their orders with the returns."""
 
     def __init__(self, database: Database, customer_id: str) -> None:
         self._database = database
         self._customer = customer_id
-        self._orders = OrderRepository(database)
-        self._returns = ReturnRepository(database)
         self._parked_returns = ReturnParking(database)
-        self._guest_orders: list[str] | None = None
+        self.orders: Final = PersonalOrders(database, customer_id)
 
     async def reviews(self) -> list[Review]:
         """Their reviews, in any store and status."""
@@ -74,24 +58,6 @@ class PersonalData:
         """The ids of at most `limit` of their reviews."""
         found = self._database[REVIEWS].find({"userId": self._customer}, {"_id": 1}).limit(limit)
         return [document["_id"] async for document in found]
-
-    async def orders(self) -> list[Order]:
-        """Their orders."""
-        found = await self._orders.of_ids(await self.order_ids())
-        return [found[id] for id in sorted(found)]
-
-    async def returns(self) -> list[Return]:
-        """The returns of their orders, and of anonymous orders that name them; of others' returns, their part."""
-        ids = [each for order_id in await self.order_ids() for each in await self._returns.ids_of_order(order_id)]
-        found = await self._returns.of_ids(ids)
-        returns = {id: each for id in ids if isinstance(each := found.get(id), Return)}
-        naming = await self._returns.of_ids(set(await self._returns.ids_naming(self._customer)) - returns.keys())
-        stored = [each for each in naming.values() if isinstance(each, Return)]
-        orders = await self._orders.of_ids({each.order_id for each in stored}, with_bodies=False)
-        for each in sorted(stored, key=attrgetter("id")):
-            is_others = is_of_another(orders.get(each.order_id), self._customer)
-            returns[each.id] = part_in_return(each, self._customer) if is_others else each
-        return list(returns.values())
 
     async def reminders(self) -> SentReminders:
         """The reminders sent to them; none if their number is damaged."""
@@ -114,13 +80,6 @@ class PersonalData:
     async def audit_entries(self) -> list[AuditEntry]:
         """Their moderation and edits of reviews in the audit log, newest first; erasures keep the moderation."""
         return await AuditLog(self._database).of_subject(self._customer)
-
-    async def order_ids(self) -> list[str]:
-        """The ids of their orders and, if their id is a mail address, of orders that a guest made with it."""
-        ids = [each["_id"] async for each in self._database[ORDERS].find({"customerId": self._customer}, {"_id": 1})]
-        if self._guest_orders is None:
-            self._guest_orders = await self._orders.of_guest(self._customer)
-        return sorted([*ids, *self._guest_orders])
 
     async def parked_returns(self) -> list[ParkedReturn]:
         """Their commands about returns that wait for an order."""
@@ -149,23 +108,6 @@ class PersonalData:
         await commands.update_many({"moderator": self._customer}, {"$set": {"moderator": None}})
         renamed = await commands.update_many(self._moderator_filter, {"$set": {"command.moderator": None}})
         return len(returns) + forgotten.matched_count + renamed.matched_count
-
-    async def forget_orders(self) -> Mapping[str, int]:
-        """Remove them from their orders, their words from the returns, and their name from the returns of others;
-        returns the numbers of orders and returns.
-
-        For each order, its returns in pages, then the order with the last ones and those that came meanwhile, each in
-        one transaction: concurrent changes come before or after, and an interrupted order is still theirs.
-        """
-        orders, returns = 0, 0
-        self._guest_orders = None  # there may be more by now
-        for id in await self.order_ids():
-            early = (await self._returns.ids_of_order(id))[:-_RETURNS_AT_ONCE]
-            returns += await self._forget_in_pages(early)
-            returns += await in_transaction(self._database, partial(self._forget_order, id, set(early)))
-            orders += 1
-        returns += await self._forget_in_pages(await self._returns.ids_naming(self._customer))
-        return {"orders": orders, "returns": returns}
 
     async def forget_mails(self, at: datetime) -> int:
         """Give up the mails to them that have not been sent; their ids stay taken. Returns the number."""
@@ -200,11 +142,11 @@ class PersonalData:
 
     async def reports(self) -> list[Report]:
         """Their reports about reviews, by their id or by one of their mail addresses."""
-        return await ReportRepository(self._database).of_person(self._customer, await self.addresses())
+        return await ReportRepository(self._database).of_person(self._customer, await self.orders.addresses())
 
     async def parked_feedback(self) -> list[Feedback]:
         """Their votes and reports that wait for a review, and the replies that they write or withdraw."""
-        own = [feedback_from(document) async for document in self._parked_feedback(await self.addresses())]
+        own = [feedback_from(document) async for document in self._parked_feedback(await self.orders.addresses())]
         return own + [
             feedback_from(each) async for each in self._database[PARKED_COMMANDS].find(self._moderator_filter)
         ]
@@ -218,11 +160,11 @@ class PersonalData:
 
     async def forget_reports(self) -> int:
         """Remove them and their words from their reports, which keep the reasons; returns the number of reports."""
-        return await ReportRepository(self._database).forget_person(self._customer, await self.addresses())
+        return await ReportRepository(self._database).forget_person(self._customer, await self.orders.addresses())
 
     async def remove_parked_feedback(self) -> int:
         """Remove their votes and reports that wait for a review; returns the number."""
-        waiting = [document["_id"] async for document in self._parked_feedback(await self.addresses())]
+        waiting = [document["_id"] async for document in self._parked_feedback(await self.orders.addresses())]
         return (await self._database[PARKED_COMMANDS].delete_many({"_id": {"$in": waiting}})).deleted_count
 
     async def forget_in_audit_log(self) -> int:
@@ -251,11 +193,6 @@ class PersonalData:
         await votes.remove([key for key, _ in found], session)
         return len(found)
 
-    async def addresses(self) -> set[str]:
-        """Their mail addresses: those of their orders, and their id, which may be one; as written and as in reports."""
-        written = {self._customer, *(order.customer.email for order in await self.orders() if order.customer.email)}
-        return written | {bare_address(each) for each in written}
-
     @property
     def _moderator_filter(self) -> Document:
         """The filter for waiting replies and withdrawals that they made as moderators."""
@@ -269,26 +206,6 @@ class PersonalData:
             command = document["command"]
             if command.get("userId") == self._customer or command.get("email", "").casefold() in names:
                 yield document
-
-    async def _forget_order(self, id: str, without: Collection[str], session: Session) -> int:
-        order = (await self._orders.of_ids([id], session)).get(id)
-        if order is None or not is_of(order.customer, self._customer):
-            return 0
-        returns = [each for each in await self._returns.ids_of_order(id) if each not in without]
-        forgotten = await self._forget_in_returns(returns, session)
-        await self._orders.save([order_without_customer(order)], session)
-        return forgotten
-
-    async def _forget_in_pages(self, ids: Sequence[str]) -> int:
-        pages = [ids[start : start + _RETURNS_AT_ONCE] for start in range(0, len(ids), _RETURNS_AT_ONCE)]
-        return sum([await in_transaction(self._database, partial(self._forget_in_returns, page)) for page in pages])
-
-    async def _forget_in_returns(self, ids: Collection[str], session: Session) -> int:
-        stored = [each for each in (await self._returns.of_ids(ids, session)).values() if isinstance(each, Return)]
-        orders = await self._orders.of_ids({each.order_id for each in stored}, session, with_bodies=False)
-        forgotten = [without_person(each, orders.get(each.order_id), self._customer) for each in stored]
-        await self._returns.save(forgotten, session)
-        return len(forgotten)
 
     def _unsent_mails(self, field: str) -> AsyncIterator[Document]:
         """Their mails that have not been sent, with one field. MongoDB scans all mails."""

@@ -38,8 +38,8 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
         with progress.status("Searching the database"):
             data = PersonalData(database, customer_id)
             stores = {store.id: store for store in await StoreRepository(database).all()}
-            orders = {order.id: order for order in await data.orders()}
-            addresses = await data.addresses()
+            orders = {order.id: order for order in await data.orders.all()}
+            addresses = await data.orders.addresses()
             document: dict[str, Any] = {
                 "customerId": customer_id,
                 "at": datetime.now(UTC),
@@ -47,7 +47,7 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
                 "orders": [_json_or_text(order.body) for order in orders.values()],
                 # Before the returns: one that is created meanwhile is in at least one of the lists.
                 "waitingReturns": [_json_or_text(each.value) for each in await data.parked_returns()],
-                "returns": [_without_order(each) for each in await data.returns()],
+                "returns": [_without_order(each) for each in await data.orders.returns()],
                 "remindersSent": (reminders := await data.reminders()).count,
                 "latestReminders": reminders.times,
                 "usedReviewTokens": [_token_use(each) for each in await data.used_tokens()],

@@ -101,7 +101,7 @@ async def forget_everywhere(data: PersonalData) -> dict[str, int]:
     # First: a command that is applied meanwhile conflicts with this, or is found afterwards in what it wrote.
     waiting = await data.remove_parked_feedback() + await data.forget_parked()
     counts = {"reports": await data.forget_reports(), "votes": await data.forget_votes()}
-    counts |= await data.forget_orders()
+    counts |= await data.orders.forget()
     counts["images"] = await data.forget_images()
     counts["mails"] = await data.forget_mails(datetime.now(UTC))
     counts["reminders"] = await data.forget_reminders()
@@ -172,7 +172,7 @@ async def _exclude_letters(settings: Settings, erasures: Erasures, data: Persona
 
     Before the orders are erased: their ids and addresses identify letters about the person.
     """
-    found = letters_about(settings, customer_id, await data.order_ids(), await data.addresses())
+    found = letters_about(settings, customer_id, await data.orders.ids(), await data.orders.addresses())
     letters = {letter_id(letter) async for letter in found}
     await erasures.exclude(letters, datetime.now(UTC))
     return letters

@@ -65,7 +65,7 @@ async def test_person_is_found_and_erased_in_ranges(database: Database, recorder
     ids = [f"{n:05}" for n in HERS]
     assert [each.subject for each in await data.audit_entries()] == [ANNA] * len(HERS)
     assert [each.id for each in await data.reports()] == ids[::-1]
-    assert [each.id for each in await data.returns()] == ids
+    assert [each.id for each in await data.orders.returns()] == ids
     assert [each.decode() for each in await data.waiting_mails()] == ids
     assert await data.forget_in_audit_log() == len(HERS)
     assert await data.forget_reports() == len(HERS)
@@ -91,17 +91,17 @@ async def test_orders_of_guest_are_exported_and_erased(database: Database) -> No
     await database["orders"].insert_many([document_of(order) for order in orders])
     await database["returns"].insert_one({"_id": "r", **given_back, **times, "seen": seen_document(Seen())})
     data = PersonalData(database, GUEST)
-    assert [each.id for each in await data.orders()] == ["a", "b"]
-    assert [each.id for each in await data.returns()] == ["r"]
-    assert await data.forget_orders() == {"orders": 2, "returns": 1}
+    assert [each.id for each in await data.orders.all()] == ["a", "b"]
+    assert [each.id for each in await data.orders.returns()] == ["r"]
+    assert await data.orders.forget() == {"orders": 2, "returns": 1}
     left = {each["_id"]: each["customerEmail"] async for each in database["orders"].find()}
     assert left == {"a": None, "b": None, "c": emails["c"], "d": None, "e": GUEST}
     stored = await database["returns"].find_one({"_id": "r"})
     assert stored is not None
     assert stored["resolution"] is None
     again = PersonalData(database, GUEST)
-    assert (await again.orders(), await again.returns()) == ([], [])
-    assert await PersonalData(database, ANNA).orders() == []
+    assert (await again.orders.all(), await again.orders.returns()) == ([], [])
+    assert await PersonalData(database, ANNA).orders.all() == []
 
 
 async def test_erasing_clerk_keeps_texts_of_guests(database: Database) -> None:
@@ -121,7 +121,7 @@ async def test_erasing_clerk_keeps_texts_of_guests(database: Database) -> None:
     }
     returns = [{"_id": id, "number": f"R{id}", "orderId": id, **about, **by_clerk} for id in customers]
     await database["returns"].insert_many(returns)
-    assert await PersonalData(database, "clerk").forget_orders() == {"orders": 0, "returns": 3}
+    assert await PersonalData(database, "clerk").orders.forget() == {"orders": 0, "returns": 3}
     left = {
         each["_id"]: (each.get("createdBy"), each.get("resolution"))
         async for each in database["returns"].find({"_id": {"$in": list(customers)}})
