@@ -23,6 +23,9 @@ _PERSON_FIELDS: Final = frozenset(
     }
 )
 _ORDER_ID_FIELDS: Final = frozenset({"orderid", "customerorderid"})
+_UNEXPECTED: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""The errors of reading JSON of another shape, or what is no JSON."""
+
 _DATA_FIELD: Final = "database64"
 """The normalised name of the field with binary data of a CloudEvent in structured mode."""
 
@@ -60,20 +63,20 @@ def return_without_customer(stored: Return, customer_id: str) -> Return:
     return _without_free_text(return_without_name(stored, customer_id))
 
 
-def without_person(stored: Return, order: Order | None, customer_id: str) -> Return:
-    """The return without a person's name, and unless its order is another customer's, without its free text."""
+def without_person(stored: Return, customer: Customer | None, customer_id: str) -> Return:
+    """The return without a person's name, and unless the customer of its order is another, without its free text."""
     return (
         return_without_name(stored, customer_id)
-        if is_of_another(order, customer_id)
+        if is_another(customer, customer_id)
         else return_without_customer(stored, customer_id)
     )
 
 
-def is_of_another(order: Order | None, customer_id: str) -> bool:
-    """True if the order names another customer, guests included; an order whose customer was erased names none."""
-    if order is None or not any((order.customer.id, order.customer.name, order.customer.email)):
+def is_another(customer: Customer | None, customer_id: str) -> bool:
+    """True if the customer of an order, guests included, is another; an order whose customer was erased names none."""
+    if customer is None or not any((customer.id, customer.name, customer.email)):
         return False
-    return not is_of(order.customer, customer_id)
+    return not is_of(customer, customer_id)
 
 
 def return_without_name(stored: Return, customer_id: str) -> Return:
@@ -86,16 +89,20 @@ def part_in_return(stored: Return, customer_id: str) -> Return:
     return _without_free_text(_with_names(stored, lambda by: by if by == customer_id else None))
 
 
-def return_command_without_customer(value: bytes, customer_id: str) -> bytes:
-    """The command about a return with its quantities, but without the customer's free text and name."""
-    command = json.loads(value)
-    if command.get("user") == customer_id:
-        del command["user"]
-    wanted = command["return"]
-    wanted.pop("resolution", None)
-    for line in wanted.get("lineItems") or ():
-        line.pop("reason", None)
-    return json.dumps(command, ensure_ascii=False).encode()
+def return_command_without_customer(value: bytes, customer_id: str) -> bytes | None:
+    """The command about a return with its quantities, but without the customer's free text and name; None if the value
+    is no such command."""
+    try:
+        command = json.loads(value)
+        if command.get("user") == customer_id:
+            del command["user"]
+        wanted = command["return"]
+        wanted.pop("resolution", None)
+        for line in wanted.get("lineItems") or ():
+            line.pop("reason", None)
+        return json.dumps(command, ensure_ascii=False).encode()
+    except _UNEXPECTED:
+        return None
 
 
 def erasure_mark(customer_id: str, key: bytes) -> str:
@@ -226,7 +233,10 @@ def _occurs(id: str, text: str) -> bool:
 
 def _body_without_person(order: Order) -> bytes:
     """The JSON of fields that don't concern the customer: as received, or from the order if its body has none."""
-    fields = {name.casefold(): content for name, content in (json.loads(order.body) or {}).items()}
+    try:
+        fields = {name.casefold(): content for name, content in json.loads(order.body).items()}
+    except _UNEXPECTED:  # NO_BODY, or a damaged one
+        fields = {}
     kept = _selected(fields, _ORDER_FIELDS)
     items = fields.get("items")
     if isinstance(items, list):

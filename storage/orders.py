@@ -10,7 +10,7 @@ from pymongo import ASCENDING, IndexModel, ReplaceOne, UpdateOne
 
 from domain.addresses import bare_address
 from domain.orders import NO_BODY, Customer, Order, OrderLine
-from domain.privacy import is_of
+from domain.privacy import is_of, order_without_customer
 from domain.reminders import status_key
 from storage import reminders_states
 from storage.database import Database, Document, Session, in_stores, write_all
@@ -22,6 +22,7 @@ from storage.shapes import is_field_damaged, is_whole, read, read_for_display, r
 
 COLLECTION: Final = "orders"
 _RETURNS: Final = "returns"
+_CUSTOMER: Final = ("customerId", "customerName", "customerEmail", "languageCode")
 _BEFORE_ALL_EVENTS: Final = datetime.min.replace(tzinfo=UTC)
 
 INDEXES: Final = [
@@ -104,6 +105,19 @@ class OrderRepository:
         wanted = {"customerId": customer_id, **in_stores(stores)}
         found = self._orders.find(wanted, {"_id": 1}).sort(NEWEST).limit(most)
         return [document["_id"] async for document in found]
+
+    async def customers(self, ids: Collection[str], session: Session | None = None) -> dict[str, Customer]:
+        """The customers of the known ones among these orders, by order id, without their damaged fields."""
+        found = self._orders.find({"_id": {"$in": list(ids)}}, dict.fromkeys(_CUSTOMER, 1), session=session)
+        return {document["_id"]: customer_from(_customer_fields(document)) async for document in found}
+
+    async def forget_customer(self, id: str, session: Session) -> None:
+        """Remove the customer from an order, however damaged it is. Conflicts as `save` does."""
+        document = await self._orders.find_one({"_id": id}, session=session)
+        if document is not None:
+            left = order_without_customer(read_for_display(ORDER, _order, document))
+            change = {"$set": {**dict.fromkeys(_CUSTOMER), "body": left.body}, "$unset": {"formerCustomers": ""}}
+            await self._orders.update_one({"_id": id}, change, session=session)
 
     async def of_guest(self, person: str) -> list[str]:
         """The ids of orders without a customer id that have this mail address. MongoDB scans all orders."""
@@ -194,6 +208,10 @@ def _position(document: Document) -> OrderPosition:
 def _returned(order: Order) -> list[list[str | int]]:
     # Not a document by line id: ids are free text, field names are not.
     return [[line_id, quantity] for line_id, quantity in order.returned.items()]
+
+
+def _customer_fields(document: Document) -> Document:
+    return {name: None if is_field_damaged(ORDER, document, name) else document[name] for name in _CUSTOMER}
 
 
 def customer_from(document: Document) -> Customer:

@@ -31,10 +31,13 @@ from storage.parking import COLLECTION as PARKED_COMMANDS
 from storage.parking import FEEDBACK, IMAGES, MODERATION
 from storage.privacy_orders import PersonalOrders
 from storage.reminders import CUSTOMERS, ReminderRepository
-from storage.returns_parking import ParkedReturn, ReturnParking
+from storage.returns_parking import ParkedValue, ReturnParking
 from storage.review_tokens import ReviewTokenRepository, TokenUse
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews import ReviewRepository
+
+_NO_COMMAND: Final = b"{}"
+"""The value that a waiting command keeps if it can't be read: it has no effect in any case."""
 
 _PAGE: Final = 1_000
 """The maximum number of votes forgotten in one transaction."""
@@ -48,7 +51,13 @@ class PersonalData:
         self._database = database
         self._customer = customer_id
         self._parked_returns = ReturnParking(database)
+        self._damaged_commands = set[str]()
         self.orders: Final = PersonalOrders(database, customer_id)
+
+    @property
+    def damaged(self) -> set[str]:
+        """The returns and waiting returns, by kind and id, that were damaged when the person was removed from them."""
+        return self._damaged_commands | self.orders.damaged
 
     async def reviews(self) -> list[Review]:
         """Their reviews, in any store and status."""
@@ -81,11 +90,9 @@ class PersonalData:
         """Their moderation and edits of reviews in the audit log, newest first; erasures keep the moderation."""
         return await AuditLog(self._database).of_subject(self._customer)
 
-    async def parked_returns(self) -> list[ParkedReturn]:
+    async def parked_returns(self) -> list[ParkedValue]:
         """Their commands about returns that wait for an order."""
-        return [
-            parked for parked in await self._parked_returns.everything() if is_about(parked.value, self._customer, ())
-        ]
+        return [parked for parked in await self._parked_returns.values() if is_about(parked.value, self._customer, ())]
 
     async def parked_commands(self) -> list[Moderation]:
         """The moderation commands that came from them or name them, and wait for a review."""
@@ -102,7 +109,10 @@ class PersonalData:
         that name them; returns the number of commands."""
         returns = await self.parked_returns()
         for each in returns:
-            await self._parked_returns.rewrite(each, return_command_without_customer(each.value, self._customer))
+            value = return_command_without_customer(each.value, self._customer)
+            if value is None:
+                self._damaged_commands.add(f"waiting return {each.id}")
+            await self._parked_returns.rewrite(each, value or _NO_COMMAND)
         commands = self._database[PARKED_COMMANDS]
         forgotten = await commands.update_many(self._parked_filter(), {"$set": {"reason": None}})
         await commands.update_many({"moderator": self._customer}, {"$set": {"moderator": None}})

@@ -7,7 +7,7 @@ from typing import Final
 
 from domain.addresses import bare_address
 from domain.orders import Order
-from domain.privacy import is_of, is_of_another, order_without_customer, part_in_return, without_person
+from domain.privacy import is_another, is_of, part_in_return, without_person
 from domain.returns import Return
 from storage.database import Database, Session, in_transaction
 from storage.orders import COLLECTION, OrderRepository
@@ -17,13 +17,15 @@ _RETURNS_AT_ONCE: Final = 100
 
 
 class PersonalOrders:
-    """Finds the orders and returns of one customer, and forgets the customer in them."""
+    """Finds the orders and returns of one customer, and forgets the customer in them. `damaged` names the returns in
+    which they were forgotten although nothing else of them can be read."""
 
     def __init__(self, database: Database, customer_id: str) -> None:
         self._database = database
         self._customer = customer_id
         self._orders = OrderRepository(database)
         self._returns = ReturnRepository(database)
+        self.damaged = set[str]()
         self._of_guest: list[str] | None = None
 
     async def all(self) -> list[Order]:
@@ -38,9 +40,9 @@ class PersonalOrders:
         returns = {id: each for id in ids if isinstance(each := found.get(id), Return)}
         naming = await self._returns.of_ids(set(await self._returns.ids_naming(self._customer)) - returns.keys())
         stored = [each for each in naming.values() if isinstance(each, Return)]
-        orders = await self._orders.of_ids({each.order_id for each in stored}, with_bodies=False)
+        customers = await self._orders.customers({each.order_id for each in stored})
         for each in sorted(stored, key=attrgetter("id")):
-            is_others = is_of_another(orders.get(each.order_id), self._customer)
+            is_others = is_another(customers.get(each.order_id), self._customer)
             returns[each.id] = part_in_return(each, self._customer) if is_others else each
         return list(returns.values())
 
@@ -55,7 +57,8 @@ class PersonalOrders:
     async def addresses(self) -> set[str]:
         """Their mail addresses: those of their orders, and their id, which may be one; as written and as in
         reports."""
-        written = {self._customer, *(order.customer.email for order in await self.all() if order.customer.email)}
+        customers = (await self._orders.customers(await self.ids())).values()
+        written = {self._customer, *(customer.email for customer in customers if customer.email)}
         return written | {bare_address(each) for each in written}
 
     async def forget(self) -> Mapping[str, int]:
@@ -76,12 +79,12 @@ class PersonalOrders:
         return {"orders": orders, "returns": returns}
 
     async def _forget_order(self, id: str, without: Collection[str], session: Session) -> int:
-        order = (await self._orders.of_ids([id], session)).get(id)
-        if order is None or not is_of(order.customer, self._customer):
+        customer = (await self._orders.customers([id], session)).get(id)
+        if customer is None or not is_of(customer, self._customer):
             return 0
         returns = [each for each in await self._returns.ids_of_order(id) if each not in without]
         forgotten = await self._forget_in_returns(returns, session)
-        await self._orders.save([order_without_customer(order)], session)
+        await self._orders.forget_customer(id, session)
         return forgotten
 
     async def _forget_in_pages(self, ids: Sequence[str]) -> int:
@@ -89,8 +92,13 @@ class PersonalOrders:
         return sum([await in_transaction(self._database, partial(self._forget_in_returns, page)) for page in pages])
 
     async def _forget_in_returns(self, ids: Collection[str], session: Session) -> int:
-        stored = [each for each in (await self._returns.of_ids(ids, session)).values() if isinstance(each, Return)]
-        orders = await self._orders.of_ids({each.order_id for each in stored}, session, with_bodies=False)
-        forgotten = [without_person(each, orders.get(each.order_id), self._customer) for each in stored]
+        stored, damaged = await self._returns.readable(ids, session)
+        order_ids = {each.order_id for each in stored} | set(damaged.values())
+        customers = await self._orders.customers(order_ids, session)
+        forgotten = [without_person(each, customers.get(each.order_id), self._customer) for each in stored]
         await self._returns.save(forgotten, session)
-        return len(forgotten)
+        for id, order_id in damaged.items():
+            is_own = not is_another(customers.get(order_id), self._customer)
+            await self._returns.forget_in_damaged(id, self._customer, session, with_texts=is_own)
+            self.damaged.add(f"return {id}")
+        return len(forgotten) + len(damaged)

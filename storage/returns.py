@@ -15,8 +15,16 @@ from domain.returns import Return
 from storage.database import Database, Document, Session, expiry_index, write_all
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.keyset import position_of
-from storage.returns_documents import IS_RETURN, StoredReturn, document_of, shown_from, stored_from
+from storage.returns_documents import (
+    IS_RETURN,
+    StoredReturn,
+    document_of,
+    removal_of_person,
+    shown_from,
+    stored_from,
+)
 from storage.returns_search import FoundReturn, ReturnPage, ReturnSearch, criteria, order, with_keyword
+from storage.shapes import StoredDocumentError
 
 COLLECTION: Final = "returns"
 
@@ -66,6 +74,23 @@ class ReturnRepository:
         """
         found = self._returns.find({"_id": {"$in": list(ids)}}, session=session)
         return {document["_id"]: stored_from(document, is_shown=session is None) async for document in found}
+
+    async def readable(self, ids: Collection[str], session: Session) -> tuple[list[Return], dict[str, str]]:
+        """The returns with these ids, and for each one that has lost too much, by id, the id of its order."""
+        returns, damaged = list[Return](), dict[str, str]()
+        async for document in self._returns.find({"_id": {"$in": list(ids)}, **IS_RETURN}, session=session):
+            try:
+                stored = stored_from(document)
+            except StoredDocumentError:
+                damaged[document["_id"]] = str(document.get("orderId"))
+                continue
+            if isinstance(stored, Return):
+                returns.append(stored)
+        return returns, damaged
+
+    async def forget_in_damaged(self, id: str, person: str, session: Session, *, with_texts: bool) -> None:
+        """Remove a person's name and, `with_texts`, all free text from a return that can't be read."""
+        await self._returns.update_one({"_id": id}, removal_of_person(person, with_texts=with_texts), session=session)
 
     async def order_ids(self, ids: Collection[str]) -> dict[str, str]:
         """The order of each return, by id; unknown, refused and deleted ones are left out."""

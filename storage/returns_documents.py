@@ -114,6 +114,28 @@ def stored_from(document: Document, *, is_shown: bool = False) -> StoredReturn:
     return read(RETURN, _return, document)
 
 
+def removal_of_person(person: str, *, with_texts: bool) -> list[Document]:
+    """The update that removes a person's name and, `with_texts`, all free text from a return that can't be read. It
+    stays as damaged as it is: what should be a line or a list of them, and isn't, is emptied with the texts."""
+
+    def changes(place: str, texts: Document) -> Document:
+        names = {name: _unless_named(f"{place}.{name}", person) for name in ("createdBy", "modifiedBy")}
+        return names | (texts if with_texts else {})
+
+    line = {"$mergeObjects": ["$$this", changes("$$this", {"reason": None})]}
+    is_line = {"$eq": [{"$type": "$$this"}, "object"]}
+    each = {"$cond": [is_line, line, None if with_texts else "$$this"]}
+    lines = {"$map": {"input": "$lines", "in": each}}
+    kept = {"$cond": [{"$isArray": ["$lines"]}, lines, None if with_texts else "$lines"]}
+    return [{"$set": {**changes("$$ROOT", {"resolution": None, "origin": None}), "lines": kept}}]
+
+
+def _unless_named(place: str, person: str) -> Document:
+    """The name in this place, or null if it is the person's, or is no text."""
+    is_another = {"$and": [{"$eq": [{"$type": place}, "string"]}, {"$ne": [place, {"$literal": person}]}]}
+    return {"$cond": [is_another, place, None]}
+
+
 def shown_from(document: Document) -> Return:
     """The return in a document, to be shown: with stand-ins for all lost fields."""
     return read_for_display(RETURN, _return, document)

@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import structlog
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.commands import CommandMark, mark_from
@@ -17,6 +18,8 @@ from domain.delivery import RecordPosition, in_turn
 from domain.timestamps import milliseconds
 from storage.database import Database, Document, Session
 from storage.parking import parked_now
+
+log = structlog.get_logger()
 
 COLLECTION: Final = "parkedReturns"
 
@@ -57,6 +60,14 @@ class ParkedReturn:
     """The time of its parking, moved on by the time in which no worker ran; None if it isn't parked yet."""
     key: str | EarlierKey | None = None
     """The id of its document; None if it isn't parked yet."""
+
+
+class ParkedValue(NamedTuple):
+    """The value of a waiting command, with the ids of its document and of the order, if that one isn't lost."""
+
+    id: Any
+    order_id: Any
+    value: bytes
 
 
 class WaitingRoom:
@@ -117,13 +128,20 @@ class ReturnParking:
         if ids := [_id(each) for each in parked]:
             await self._parked.delete_many({"_id": {"$in": ids}}, session=session)
 
-    async def everything(self) -> list[ParkedReturn]:
-        """All commands that wait for an order: those of the last hour."""
-        return [_parked(document) async for document in self._parked.find()]
+    async def values(self) -> list[ParkedValue]:
+        """The values of all commands that wait for an order: those of the last hour. A damaged command without a value
+        is left out."""
+        values = list[ParkedValue]()
+        async for document in self._parked.find({}, {"orderId": 1, "value": 1}):
+            if isinstance(value := document.get("value"), bytes):
+                values.append(ParkedValue(document["_id"], document.get("orderId"), value))
+            else:
+                log.error("a parked return can't be read", id=document["_id"], error="without value")
+        return values
 
-    async def rewrite(self, parked: ParkedReturn, value: bytes) -> None:
+    async def rewrite(self, parked: ParkedValue, value: bytes) -> None:
         """Replace the value of a waiting command, unless it was applied or refused already."""
-        await self._parked.update_one({"_id": _id(parked), "orderId": parked.order_id}, {"$set": {"value": value}})
+        await self._parked.update_one({"_id": parked.id, "orderId": parked.order_id}, {"$set": {"value": value}})
 
     async def overdue(self, before: datetime, limit: int) -> list[str]:
         """The orders of at most `limit` commands that have waited since before this moment, oldest first."""

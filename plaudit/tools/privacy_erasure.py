@@ -1,7 +1,7 @@
 """`plaudit privacy erase`: removes the data of a person."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -64,7 +64,7 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
             await erasures.renew(erasure, datetime.now(UTC))
         with progress.status("Waiting for replays from before the mark"):
             if settings.kafka_connection().idempotence:
-                await _await_backlog(settings, progress, owed, wait, "only reviews were removed")
+                await _await_backlog(settings, progress, owed, wait, "only reviews and waiting mails were removed")
             reviews += await _delete_reviews(data, publisher, settings.topics, wait)
         with progress.status("Searching new dead letters"):
             # The mark tells letters that name the person, not those that name only their order.
@@ -75,22 +75,7 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
             await erasures.complete(erasure, datetime.now(UTC), counts)
             # A mailer that checked before the mark was set has stored its mails by now, or will check again.
             await data.forget_mails(datetime.now(UTC))
-    out.set_result({**counts, "deadLetters": len(letters), "retentionDays": settings.kafka.retention_days})
-    out.print(
-        f"Deleted {quantity(counts['reviews'], 'review')} with all images, "
-        f"{quantity(counts['images'], 'other image')}, {quantity(counts['votes'], 'vote')} and "
-        f"{quantity(counts['mails'], 'unsent mail')}; removed the person from "
-        f"{quantity(counts['reports'], 'report')}, {quantity(counts['orders'], 'order')}, "
-        f"{quantity(counts['returns'], 'return')}, {quantity(counts['waiting'], 'waiting command')} and "
-        f"{quantity(counts['edits'], 'entry', 'entries')} of the audit log about edits and deleted returns. "
-        "The erasure is recorded."
-    )
-    days = quantity(settings.kafka.retention_days, "day")
-    out.print(
-        f"Kafka's records can't be changed: {quantity(len(letters), 'dead letter')}, and the messages of the last "
-        f"days, are deleted when the retention of their topics expires ({days} as configured). `plaudit dlq "
-        "replay` skips these letters."
-    )
+    _report(out, counts, sorted(data.damaged), len(letters), settings.kafka.retention_days)
 
 
 async def forget_everywhere(data: PersonalData) -> dict[str, int]:
@@ -109,6 +94,30 @@ async def forget_everywhere(data: PersonalData) -> dict[str, int]:
     counts["waiting"] = waiting
     counts["edits"] = await data.forget_in_audit_log()
     return counts
+
+
+def _report(out: Terminal, counts: Mapping[str, int], damaged: list[str], letters: int, retention_days: int) -> None:
+    out.set_result({**counts, "deadLetters": letters, "retentionDays": retention_days, "damaged": damaged})
+    if damaged:
+        out.print(
+            f"{quantity(len(damaged), 'damaged document')}, from which the person was removed, too: "
+            f"{', '.join(damaged)}. `plaudit doctor` finds such returns, and `plaudit migrate` lists what is lost."
+        )
+    out.print(
+        f"Deleted {quantity(counts['reviews'], 'review')} with all images, "
+        f"{quantity(counts['images'], 'other image')}, {quantity(counts['votes'], 'vote')} and "
+        f"{quantity(counts['mails'], 'unsent mail')}; removed the person from "
+        f"{quantity(counts['reports'], 'report')}, {quantity(counts['orders'], 'order')}, "
+        f"{quantity(counts['returns'], 'return')}, {quantity(counts['waiting'], 'waiting command')} and "
+        f"{quantity(counts['edits'], 'entry', 'entries')} of the audit log about edits and deleted returns. "
+        "The erasure is recorded."
+    )
+    days = quantity(retention_days, "day")
+    out.print(
+        f"Kafka's records can't be changed: {quantity(letters, 'dead letter')}, and the messages of the last "
+        f"days, are deleted when the retention of their topics expires ({days} as configured). `plaudit dlq "
+        "replay` skips these letters."
+    )
 
 
 async def _await_backlog(settings: Settings, progress: Terminal, owed: Outbox, wait: float, so_far: str) -> None:

@@ -283,15 +283,21 @@ async def test_all_returns_of_an_order_are_exported_and_erased(own_service: Serv
         assert await database["returns"].count_documents({"orderId": order}) == number
 
 
-async def test_order_without_body_is_exported_and_erased(own_service: Service, own_returns: Returns) -> None:
+async def test_damaged_order_and_return_are_exported_and_erased(own_service: Service, own_returns: Returns) -> None:
     service, anna = own_service, new_id("anna")
     whole, damaged = [await own_returns.ordered({"line": 2}, customerId=anna, customerName="Anna Berg") for _ in "ab"]
+    given_back = await own_returns.create(damaged, {"line": 1}, resolution=WORDS)
     async with service.mongo() as database:
         await database["orders"].update_one({"_id": damaged}, {"$unset": {"body": ""}})
+        await database["returns"].update_one({"_id": given_back}, {"$unset": {"lines": ""}})
     shown = {each and each["id"] for each in (await export(service, anna))["orders"]}
     assert shown == {whole, None}
-    assert "2 orders" in await erase(service, anna)
-    assert anna not in await everything_in(service)
+    erased = await erase(service, anna)
+    assert f"1 damaged document, from which the person was removed, too: return {given_back}." in erased
+    assert "2 orders, 1 return," in erased
+    everything = await everything_in(service)
+    assert anna not in everything
+    assert WORDS not in everything
     (item,) = (await own_returns.http.get(f"/api/orders/{damaged}")).json()["order"]["items"]
     assert (item["id"], item["quantity"]) == ("line", 2)
 
