@@ -40,6 +40,7 @@ _BEGINS: Final = ("{", "[", '"')
 
 _WORDS: Final = re.compile(r'"([^"]*)"|([^\s"\'\\,:;{}\[\]()<>=&]+)')
 """Quoted strings, and words between punctuation."""
+_PLAIN_WORD: Final = re.compile(r"[\w-]+")
 
 
 def is_of(customer: Customer, person: str) -> bool:
@@ -128,22 +129,28 @@ def people_in(value: bytes) -> set[str]:
     return people | _folded_addresses(people)
 
 
-def is_about(
-    value: bytes, customer_id: str, order_ids: Collection[str], addresses: Collection[str] = frozenset()
-) -> bool:
-    """True if a message concerns a customer, by id or by one of these mail addresses in any letter case, or one of
-    their orders. A message that is not JSON is searched as plain text."""
-    theirs = _folded_addresses(addresses)
-    try:
-        named = set(_named_strings(value))
-    except (ValueError, RecursionError):
-        text = _decoded(value)
-        folded = text.casefold()
-        return any(_occurs(id, text) for id in (customer_id, *order_ids)) or any(_occurs(a, folded) for a in theirs)
-    people = {id for name, id in named if name in _PERSON_FIELDS}
-    orders = {id for name, id in named if name in _ORDER_ID_FIELDS}
-    is_theirs = customer_id in people or not _folded_addresses(people).isdisjoint(theirs)
-    return is_theirs or not orders.isdisjoint(order_ids)
+class MessageSearch:
+    """Finds messages about a customer: by id, by one of these mail addresses in any letter case, or by one of their
+    orders. Made once for many messages, as a customer may have thousands of orders."""
+
+    def __init__(self, customer_id: str, order_ids: Collection[str], addresses: Collection[str] = frozenset()) -> None:
+        self._customer = customer_id
+        self._orders = frozenset(order_ids)
+        self._addresses = _folded_addresses(addresses)
+        self._ids_in_text = _Words({customer_id, *order_ids})
+        self._addresses_in_text = _Words(self._addresses)
+
+    def is_about(self, value: bytes) -> bool:
+        """True if a message concerns the customer. A message that is not JSON is searched as plain text."""
+        try:
+            named = set(_named_strings(value))
+        except (ValueError, RecursionError):
+            text = _decoded(value)
+            return self._ids_in_text.occur_in(text) or self._addresses_in_text.occur_in(text.casefold())
+        people = {id for name, id in named if name in _PERSON_FIELDS}
+        orders = {id for name, id in named if name in _ORDER_ID_FIELDS}
+        is_theirs = self._customer in people or not _folded_addresses(people).isdisjoint(self._addresses)
+        return is_theirs or not orders.isdisjoint(self._orders)
 
 
 def _folded_addresses(people: Collection[str]) -> set[str]:
@@ -223,12 +230,26 @@ def _decoded(value: bytes) -> str:
     return value.decode(errors="replace")
 
 
-def _occurs(id: str, text: str) -> bool:
-    """True if the id occurs in the text as a separate word, verbatim or escaped as in JSON; False for an empty id."""
-    if not id:
-        return False
-    written = {id, json.dumps(id)[1:-1], json.dumps(id, ensure_ascii=False)[1:-1]}
-    return any(re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text) for each in written)
+class _Words:
+    """Finds ids in a text as separate words, verbatim or escaped as in JSON. An empty id is in no text."""
+
+    def __init__(self, ids: Collection[str]) -> None:
+        written = {
+            form
+            for id in ids
+            if id
+            for form in (id, *(json.dumps(id, ensure_ascii=each)[1:-1] for each in (True, False)))
+        }
+        # Nearly all: their number costs no time.
+        self._plain = frozenset(each for each in written if _PLAIN_WORD.fullmatch(each))
+        others = "|".join(map(re.escape, written - self._plain))
+        self._others = re.compile(rf"(?<![\w-])(?:{others})(?![\w-])") if others else None
+
+    def occur_in(self, text: str) -> bool:
+        """True if one of the ids occurs in the text."""
+        if self._others is not None and self._others.search(text):
+            return True
+        return not self._plain.isdisjoint(_PLAIN_WORD.findall(text))
 
 
 def _body_without_person(order: Order) -> bytes:

@@ -11,7 +11,7 @@ from domain.feedback import Feedback, Vote, VoteKey, responses_after_vote
 from domain.feedback_reports import Report
 from domain.images import StoredImage, with_settled
 from domain.moderation import Moderation
-from domain.privacy import is_about, return_command_without_customer
+from domain.privacy import MessageSearch, return_command_without_customer
 from domain.reminders import SentReminders
 from domain.reviews import Review
 from messaging.feedback_parked import feedback_from
@@ -92,7 +92,8 @@ class PersonalData:
 
     async def parked_returns(self) -> list[ParkedValue]:
         """Their commands about returns that wait for an order."""
-        return [parked for parked in await self._parked_returns.values() if is_about(parked.value, self._customer, ())]
+        search = MessageSearch(self._customer, ())
+        return [parked for parked in await self._parked_returns.values() if search.is_about(parked.value)]
 
     async def parked_commands(self) -> list[Moderation]:
         """The moderation commands that came from them or name them, and wait for a review."""

@@ -15,7 +15,7 @@ from api.reviews.rows import review_details
 from domain.feedback import Vote, VoteKey
 from domain.images import StoredImage
 from domain.moderation import Moderation
-from domain.privacy import is_about
+from domain.privacy import MessageSearch
 from domain.returns import Return
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.dead_letters_replays import person_key, text_of
@@ -79,10 +79,10 @@ async def letters_about(
     settings: Settings, customer_id: str, order_ids: Collection[str], addresses: Collection[str]
 ) -> AsyncIterator[RawRecord]:
     """The dead letters about a person, also by one of their orders or mail addresses."""
+    search, keys = MessageSearch(customer_id, order_ids, addresses), {customer_id, *order_ids}
     async for letters in dead_letters(settings, Filter()):
         for letter in letters:
-            is_keyed = person_key(letter) in (customer_id, *order_ids)
-            if is_keyed or is_about(letter.value or b"", customer_id, order_ids, addresses):
+            if person_key(letter) in keys or search.is_about(letter.value or b""):
                 yield letter
 
 

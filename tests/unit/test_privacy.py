@@ -1,7 +1,9 @@
 """Orders and returns without the people who are erased, and the people whom a message concerns."""
 
 import json
+import re
 from base64 import b64encode
+from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -17,8 +19,8 @@ from domain.privacy import (
     MOST_BROKEN,
     MOST_EMBEDDED,
     MOST_PARSED,
+    MessageSearch,
     erasure_mark,
-    is_about,
     is_of,
     order_without_customer,
     part_in_return,
@@ -32,7 +34,10 @@ from domain.returns import Return
 from domain.returns_lines import ReturnLine
 from domain.returns_statuses import ReturnStatus
 from plaudit.cli import privacy
+from plaudit.config import Settings
+from plaudit.tools import privacy as privacy_export
 from tests.support.domain_orders import order_of
+from tests.support.records import Record
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 BODY = {
@@ -44,6 +49,11 @@ BODY = {
     "address": {"street": "Lindenallee 7"},
     "items": [{"id": "line", "quantity": 2, "price": 3.5, "engraving": "For Anna"}, "nonsense"],
 }
+
+
+def is_about(value: bytes, customer_id: str, order_ids: Collection[str], addresses: Collection[str] = ()) -> bool:
+    """Search one message."""
+    return MessageSearch(customer_id, order_ids, addresses).is_about(value)
 
 
 def order_with_customer(minute: int = 0) -> Order:
@@ -223,6 +233,27 @@ def test_addresses_are_found_among_many_slow_to_parse(monkeypatch: pytest.Monkey
     assert is_about(value, "4711", (), ["ann!berg@example.com"])
 
 
+async def test_ids_are_made_expressions_once_for_all_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A letter that isn't JSON would cost thousands of expressions otherwise, one for each order."""
+    escaped, original = list[str](), re.escape
+    texts = ("o/7", "o/77", "x")
+    letters = [Record(n, value=f"<order>{id}</order>".encode()) for n, id in enumerate(texts)]
+
+    async def dead_letters(*_: object) -> AsyncIterator[list[Record]]:
+        yield letters[:2]
+        yield letters[2:]
+
+    def count_calls(text: str) -> str:
+        escaped.append(text)
+        return original(text)
+
+    monkeypatch.setattr(privacy_export, "dead_letters", dead_letters)
+    monkeypatch.setattr("re.escape", count_calls)
+    found = privacy_export.letters_about(Settings(), "anna", [f"o/{n}" for n in range(50)], ["anna@example.com"])
+    assert [each.offset async for each in found] == [0]
+    assert len(escaped) == len(set(escaped))
+
+
 @pytest.mark.parametrize("written", ['Ö"1', '\\u00d6\\"1', 'Ö\\"1'], ids=["as it is", "in ASCII", "in Unicode"])
 def test_escaped_id_is_found_in_a_truncated_message(written: str) -> None:
     assert is_about(f'{{"userId": "{written}"'.encode(), 'Ö"1', ())
@@ -239,9 +270,11 @@ def test_person_is_found_in_any_json_notation(customer: str) -> None:
 def test_return_command_without_its_customer() -> None:
     wanted = {"id": "r", "orderId": "o", "resolution": "Refund me", "lineItems": [{"quantity": 2, "reason": "Broke"}]}
     command = {"action": "create", "user": "anna", "return": wanted}
-    forgotten = json.loads(return_command_without_customer(json.dumps(command).encode(), "anna"))
+    forgotten = json.loads(return_command_without_customer(json.dumps(command).encode(), "anna") or b"")
     assert forgotten == {"action": "create", "return": {"id": "r", "orderId": "o", "lineItems": [{"quantity": 2}]}}
-    assert json.loads(return_command_without_customer(json.dumps(command).encode(), "berta"))["user"] == "anna"
+    assert json.loads(return_command_without_customer(json.dumps(command).encode(), "berta") or b"")["user"] == "anna"
+    for value in (b"{", b"\xff", b"[]", b'{"user": "anna"}', b'{"return": []}', b'{"return": {"lineItems": [5]}}'):
+        assert return_command_without_customer(value, "anna") is None
 
 
 def test_command_without_free_text_keeps_its_bytes() -> None:
