@@ -392,7 +392,7 @@ def test_changes_of_a_day_keep_their_order_in_any_time_zone(hour: int, next_hour
 )
 def test_future_date_is_refused(modified: str | None, is_refused: bool) -> None:
     event, _ = order_event(json.dumps({**VIRTO, "modifiedDate": modified}).encode())
-    refusal = event.refusal(AT)
+    refusal = event.refusal(event.modified_date or AT, AT)
     assert (refusal is not None) is is_refused
     assert refusal is None or str(refusal).startswith("/modifiedDate: The date is more than a day in the future")
 
