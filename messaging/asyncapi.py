@@ -167,7 +167,7 @@ CHANNELS: Final = {
     Topic.EVENTS: _Channel(
         "Events; `ce_type` names the event, and repeats have the same `ce_id`",
         "out",
-        "EntityType:EntityId, or order id",
+        "EntityType:EntityId, or order id; of a ReturnRefused without order: return id",
         {
             "ReviewSubmitted": TypeAdapter(ReviewSubmitted),
             "ReviewEdited": TypeAdapter(ReviewEdited),

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from domain.returns import Return, ReturnRequest
@@ -61,7 +62,7 @@ class ReturnRefused(TypedDict):
     """A return, or a change of one, that was refused, with every reason."""
 
     returnId: str
-    orderId: str
+    orderId: Annotated[str, Field(description="Empty if the return is unknown and its command names no order")]
     reasons: list[ReturnObjection]
     at: ShownMoment
 

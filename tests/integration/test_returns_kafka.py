@@ -3,8 +3,9 @@
 from functools import partial
 from typing import Any
 
+from messaging.topics import Topic
 from storage.returns_parking import ReturnParking
-from tests.support.consumers import opened_desk
+from tests.support.consumers import TOPICS, opened_desk
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.orders import Returns, an_order, lines_of, order_event, return_command, wanted_return
@@ -129,3 +130,7 @@ async def test_refusal_points_to_a_field_of_its_command(servers: Servers) -> Non
             ("unknown-return", "/id"),
             ("unknown-return", "/id"),
         ]
+        # An unknown return without an order: its own id is the key.
+        topic = TOPICS.name(Topic.EVENTS)
+        keys = [(each.key or b"").decode() for each in desk.kafka.published if each.topic == topic]
+        assert (keys[-4:], [data["orderId"] for data in refusals]) == ([order] * 2 + [gone] * 2, [order, order, "", ""])
