@@ -13,6 +13,7 @@ _USER_AND_PASSWORD: Final = re.compile(r"(?<!\S)[^\s/:@]+:(?!//)\S*(?=@)")
 _AMBIGUOUS: Final = re.compile(r"(?<=://)[^\s?#]*[?#]\S*@\S*")
 _QUERY: Final = re.compile(r"(://[^\s?#]*[?#])\S+")
 _SCHEME: Final = re.compile(r"\s*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_END_OF_HOSTS: Final = re.compile(r"[/?]")
 _SPACE: Final = re.compile(r"\s")
 
 
@@ -24,6 +25,16 @@ def without_credentials(text: str) -> str:
     text = _AMBIGUOUS.sub(HIDDEN, _USER_AND_PASSWORD.sub(HIDDEN, text))
     text = _USER_OF_ADDRESS.sub(HIDDEN, text)
     return _QUERY.sub(rf"\1{HIDDEN}", text)
+
+
+def mongo_hosts(uri: str) -> str | None:
+    """The hosts in a URI of MongoDB, for example `one:27017,two:27017`; None if an `@` follows them.
+
+    As in PyMongo, hosts end at the first / or ?. If a password contains one of these that isn't percent-encoded, its
+    parts look like a host, a database or an option, and would be shown as such.
+    """
+    hosts, *behind = _END_OF_HOSTS.split(uri.partition("://")[2], maxsplit=1)
+    return None if "@" in "".join(behind) else hosts.rpartition("@")[2]
 
 
 def shown_configuration(value: Any) -> Any:

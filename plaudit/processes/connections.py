@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 from obstore.exceptions import BaseError
-from pymongo.errors import InvalidName, PyMongoError
+from pymongo.errors import InvalidName, InvalidURI, PyMongoError
 
 from domain.schema import SchemaMark
 from messaging.kafka.aiokafka_internals import find_brokers_again, recover_lost_connections
@@ -19,6 +19,7 @@ from messaging.kafka.partition_counts import PartitionCounts
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
 from plaudit.config import ConfigurationError, Settings
+from plaudit.credentials import mongo_hosts
 from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.waiting import make_keys, patiently, prepare_servers
@@ -36,6 +37,11 @@ STOP_S: Final = 9.5
 
 _AGAIN_S: Final = 8.0
 """Seconds after which cancelled work is cancelled again: longer than the work in progress may take."""
+
+_INVALID_URI: Final = (
+    "PLAUDIT_MONGO__URI: not a valid URI of MongoDB. It begins with mongodb:// or mongodb+srv://; percent-encode "
+    "special characters in the user and the password (/ as %2F), and each @ behind the hosts (as %40)"
+)
 
 log = structlog.get_logger()
 
@@ -71,11 +77,17 @@ def connected_database(
     settings: Settings, *, timeout: float, query_timeout: float | None = None
 ) -> tuple[Client, Database]:
     """The configured client and database. Raises ConfigurationError for settings that can't even be tried."""
+    uri = settings.mongo_uri()
+    if mongo_hosts(uri) is None:
+        raise ConfigurationError(_INVALID_URI)
     try:
-        return connect(settings.mongo_uri(), settings.mongo_database(), timeout=timeout, query_timeout=query_timeout)
+        return connect(uri, settings.mongo_database(), timeout=timeout, query_timeout=query_timeout)
+    except InvalidURI:
+        # PyMongo's text can quote a part of the password, and tracebacks would show it.
+        raise ConfigurationError(_INVALID_URI) from None
     except InvalidName as error:
         raise ConfigurationError(f"PLAUDIT_MONGO__DATABASE: {error}") from error
-    except (PyMongoError, ValueError, OSError) as error:  # a wrong URI, or the TLS files in it
+    except (PyMongoError, ValueError, OSError) as error:  # a wrong host or option, or the TLS files
         raise ConfigurationError(f"PLAUDIT_MONGO__URI: {error}") from error
 
 

@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import httpx
 from pydantic import SecretStr
@@ -26,6 +25,7 @@ from devservers.waiting import until
 from messaging.envelope import Envelope
 from messaging.topics import Topic
 from plaudit.config import Settings
+from plaudit.credentials import mongo_hosts
 from plaudit.effective_configuration import unknown_variables
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.errors import CommandError
@@ -125,8 +125,8 @@ async def _start_service(
     stack.callback(settings.endpoints_file.unlink, missing_ok=True)
     _write_atomically(settings.endpoints_file, json.dumps(_endpoints(settings, servers), indent=2) + "\n")
     report(f"Plaudit is ready: {address}  (documentation: {address}/docs)")
-    kafka, mongo = settings.kafka_connection().bootstrap_servers, urlsplit(settings.mongo_uri()).netloc
-    report(f"Kafka {kafka}   MongoDB {mongo.rpartition('@')[2]}   database {settings.mongo.database}")
+    kafka, mongo = settings.kafka_connection().bootstrap_servers, mongo_hosts(settings.mongo_uri())
+    report(f"Kafka {kafka}   MongoDB {mongo}   database {settings.mongo.database}")
     report(f"Users and passwords are in {settings.endpoints_file}, which only you can read.")
     if any(not isinstance(server, MongoProcess) and server.password is None for server in servers):
         report(

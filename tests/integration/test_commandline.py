@@ -252,6 +252,18 @@ def test_unusable_setting_is_named_by_its_variable(tmp_path: Path, command: str,
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("password", ["pass-of/mongo-db", "12345/pass-of", "12345?pass-of", "pass-of@mongo-db"])
+def test_password_that_is_not_escaped_is_not_printed(tmp_path: Path, password: str) -> None:
+    environment = {
+        "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        "PLAUDIT_MONGO__URI": f"mongodb://plaudit:{password}@mongo/?replicaSet=rs",
+    }
+    result = plaudit(tmp_path, "init", code=2, **environment)
+    assert "PLAUDIT_MONGO__URI" in result.stderr
+    assert [part for part in ("pass-of", "mongo-db", "12345") if part in result.stdout + result.stderr] == []
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     "report", ["r.jsonl", "../shop/r.jsonl", "again.jsonl", "r.jsonl.plaudit-import.json", "r.jsonl.images/bad.jsonl"]
 )
