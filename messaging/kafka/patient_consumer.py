@@ -13,6 +13,7 @@ from aiokafka.errors import (
     IllegalStateError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    RecordTooLargeError,
 )
 
 from messaging.decoding import RawRecord
@@ -284,6 +285,9 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                 if not is_of_records(error):
                     self._is_astray = True
                     raise
+                if isinstance(error, RecordTooLargeError):
+                    # aiokafka has moved the position past the record, perhaps before this read.
+                    position = await self.position(partition) - 1
                 self.seek(partition, position)
                 if not records and self._attempts.are_over(partition, position):
                     records.append(unreadable_record(partition, position, error))
