@@ -112,7 +112,7 @@ class PersonalData:
         for each in returns:
             value = return_command_without_customer(each.value, self._customer)
             if value is None:
-                self._damaged_commands.add(f"waiting return {each.id}")
+                self._damaged_commands.add(f"waiting return {each.key}")
             await self._parked_returns.rewrite(each, value or _NO_COMMAND)
         commands = self._database[PARKED_COMMANDS]
         forgotten = await commands.update_many(self._parked_filter(), {"$set": {"reason": None}})

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 from pymongo import ASCENDING, IndexModel, UpdateOne
@@ -63,10 +63,10 @@ class ParkedReturn:
 
 
 class ParkedValue(NamedTuple):
-    """The value of a waiting command, with the ids of its document and of the order, if that one isn't lost."""
+    """The value of a waiting command, with the ids of its document and of its order; None if that one is lost."""
 
-    id: Any
-    order_id: Any
+    key: str | EarlierKey
+    order_id: str | None
     value: bytes
 
 
@@ -134,14 +134,16 @@ class ReturnParking:
         values = list[ParkedValue]()
         async for document in self._parked.find({}, {"orderId": 1, "value": 1}):
             if isinstance(value := document.get("value"), bytes):
-                values.append(ParkedValue(document["_id"], document.get("orderId"), value))
+                values.append(ParkedValue(_key(document["_id"]), document.get("orderId"), value))
             else:
                 log.error("a parked return can't be read", id=document["_id"], error="without value")
         return values
 
     async def rewrite(self, parked: ParkedValue, value: bytes) -> None:
         """Replace the value of a waiting command, unless it was applied or refused already."""
-        await self._parked.update_one({"_id": parked.id, "orderId": parked.order_id}, {"$set": {"value": value}})
+        await self._parked.update_one(
+            {"_id": _id_of(parked.key), "orderId": parked.order_id}, {"$set": {"value": value}}
+        )
 
     async def overdue(self, before: datetime, limit: int) -> list[str]:
         """The orders of at most `limit` commands that have waited since before this moment, oldest first."""
@@ -155,9 +157,15 @@ class ReturnParking:
 
 
 def _id(parked: ParkedReturn) -> str | dict[str, str]:
-    if isinstance(parked.key, EarlierKey):
-        return {"returnId": parked.key.return_id, "orderId": parked.key.order_id}
-    return parked.key or f"{parked.position}/{parked.id}"
+    return _id_of(parked.key or f"{parked.position}/{parked.id}")
+
+
+def _id_of(key: str | EarlierKey) -> str | dict[str, str]:
+    return {"returnId": key.return_id, "orderId": key.order_id} if isinstance(key, EarlierKey) else key
+
+
+def _key(id: str | dict[str, str]) -> str | EarlierKey:
+    return EarlierKey(id["returnId"], id["orderId"]) if isinstance(id, dict) else id
 
 
 def _document(parked: ParkedReturn) -> Document:
@@ -183,7 +191,7 @@ def _parked(document: Document) -> ParkedReturn:
         command_id=document.get("commandId"),
         mark=mark_from(document.get("commandMark")),
         at=at,
-        key=EarlierKey(id["returnId"], id["orderId"]) if isinstance(id, dict) else id,
+        key=_key(id),
     )
 
 

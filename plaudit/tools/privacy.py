@@ -13,6 +13,7 @@ from api.feedback import ReportRow
 from api.returns.rows import return_row
 from api.reviews.rows import review_details
 from domain.feedback import Vote, VoteKey
+from domain.feedback_reports import Report
 from domain.images import StoredImage
 from domain.moderation import Moderation
 from domain.privacy import MessageSearch
@@ -59,7 +60,7 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
                     image_command_value(each.command) for each in await data.parked_image_commands()
                 ],
                 "votes": [_vote(*each) for each in await data.votes()],
-                "reports": [{**ReportRow.of(each), "reviewId": each.review_id} for each in await data.reports()],
+                "reports": [_report(each) for each in await data.reports()],
                 "waitingFeedback": [feedback_value(each) for each in await data.parked_feedback()],
             }
     with progress.status("Searching dead letters"):
@@ -134,6 +135,13 @@ def _parked_command(command: Moderation) -> dict[str, Any]:
 def _vote(key: VoteKey, vote: Vote) -> dict[str, Any]:
     at = from_milliseconds(vote.position.timestamp)
     return {"reviewId": key.review_id, "helpful": vote.helpful, "at": timestamp(at)}
+
+
+def _report(report: Report) -> dict[str, Any]:
+    """A report, without the moderator who settled it."""
+    row = ReportRow.of(report)
+    settled = row["settled"] and _without(row["settled"], "moderator")
+    return {**row, "reviewId": report.review_id, "settled": settled}
 
 
 def _json_or_text(value: bytes) -> Any:

@@ -151,4 +151,6 @@ async def test_slow_query_is_distinguished_from_unavailable_database() -> None:
 
     transport = httpx.ASGITransport(LastResort(app))
     async with httpx.AsyncClient(transport=transport, base_url="http://plaudit.test") as http:
-        assert problem_of(await http.get("/"), 503)["type"] == "/problems/query-timeout"
+        problem = problem_of(await http.get("/"), 503)
+        assert problem["type"] == "/problems/query-timeout"
+        assert "Narrow the search, say by a time" in problem["detail"]

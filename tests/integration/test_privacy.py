@@ -64,6 +64,7 @@ async def test_person_is_exported_and_erased(
     order = await returns.ordered({"line": 5}, **customer, address={"street": STREET})
     voted = await facade.submit_approved(submission(product, 5, userId=berta, userName="Berta Holm"))
     await _publish_feedback(own_service, voted[0], anna)
+    await _settle_reports(own_service, voted[0], "dora")
     given_back = await returns.create(order, {"line": 2})
     await returns.change(given_back, resolution=WORDS)
     bad = message(submission(product, 9, userId=anna, review=WORDS))
@@ -84,9 +85,11 @@ async def test_person_is_exported_and_erased(
     assert [each["orderId"] for each in shown["usedReviewTokens"]] == [order]
     assert [(each["reviewId"], each["helpful"]) for each in shown["votes"]] == [(voted[0], True)]
     assert [(each["reviewId"], each["explanation"]) for each in shown["reports"]] == [(voted[0], WORDS)] * 2
+    assert [each["settled"]["action"] for each in shown["reports"]] == ["approve"] * 2
     assert [each["explanation"] for each in shown["waitingFeedback"]] == [WORDS] * 2
     assert (shown["remindersSent"], len(shown["latestReminders"])) == (2, 2)
     assert berta not in json.dumps(shown)
+    assert "dora" not in json.dumps(shown)
 
     assert "1 dead letter," in await erase(own_service, anna)
     everything = await everything_in(own_service)
@@ -97,7 +100,7 @@ async def test_person_is_exported_and_erased(
     assert set(await facade.listed(entityIds=[product])) == {*others, *voted}
     assert await facade.rating(product) == (5.0, 2)
     left = await facade.review(voted[0])
-    assert (left["helpful"], left["notHelpful"], left["reports"]) == (0, 1, 2)
+    assert (left["helpful"], left["notHelpful"], left["reports"]) == (0, 1, 0)
     reports = (await facade.get(f"/api/customerReviews/{voted[0]}/reports"))["results"]
     assert {(each["reason"], each["explanation"], each["email"]) for each in reports} == {
         ("illegal", "", None),
@@ -142,6 +145,14 @@ async def _publish_feedback(service: Service, review: str, person: str) -> None:
             return [await database[name].count_documents({}) for name in ("votes", "reports", "parkedCommands")]
 
         await eventually(counts, lambda found: found == [2, 2, 2])
+
+
+async def _settle_reports(service: Service, review: str, moderator: str) -> None:
+    """Settle the reports about a review."""
+    await service.publish("moderation-commands", moderation("approve", review, moderator=moderator))
+    async with service.mongo() as database:
+        settled = partial(database["reports"].count_documents, {"settled.moderator": moderator})
+        await eventually(settled, lambda count: count == 2)
 
 
 LETTERS = ("review-submissions", "order-events", "return-commands")
