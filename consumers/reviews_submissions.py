@@ -217,9 +217,9 @@ async def known_submissions(
 
 
 def _over(earlier: SubmittedReview, later: SubmittedReview, command_id: str | None) -> SubmittedReview:
-    """A review over an earlier one in the same record: of each field the last value, and hidden images with images.
-    It has this command id."""
-    with_images = {"images", "hidden_images"}
+    """A review over an earlier one in the same record: of each field the last value, and with images what
+    belongs to them. It has this command id."""
+    with_images = {"images", "hidden_images", "pending_images"}
     given = {name for name in later.model_fields_set - with_images if getattr(later, name) is not None}
     if later.images is not None:
         given |= with_images

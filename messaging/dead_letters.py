@@ -6,7 +6,7 @@ from typing import Final
 import orjson
 
 from domain.delivery import OutgoingMessage, RecordPosition
-from domain.timestamps import milliseconds, timestamp
+from domain.timestamps import timestamp
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import (
     FIRST_PUBLISHED,
@@ -82,16 +82,14 @@ def rebuilt_dead_letter(
 def _reason_headers(
     topic: str, position: RecordPosition, error: InvalidMessageError, published: int
 ) -> list[tuple[str, bytes]]:
-    failed_at = datetime.now(UTC)
     fields = {
         "x-error-code": error.code,
         "x-error-message": str(error)[:REASON_LENGTH],
         "x-source-topic": topic,
         "x-source-partition": str(position.partition),
         "x-source-offset": str(position.offset),
-        "x-failed-at": timestamp(failed_at),
+        "x-failed-at": timestamp(datetime.now(UTC)),
     }
     if 0 <= published <= LATEST_MS:
-        # The clock of its sender may have been ahead: a replay must not count as newer than what was published since.
-        fields[FIRST_PUBLISHED] = str(min(published, milliseconds(failed_at)))
+        fields[FIRST_PUBLISHED] = str(published)
     return [(name, text.encode(errors="replace")) for name, text in fields.items()]

@@ -26,8 +26,7 @@ LATEST_MS: Final = 253_402_300_799_999
 """The end of the year 9999, in milliseconds since 1970."""
 
 FIRST_PUBLISHED: Final = "x-first-published"
-"""Header of dead letters and their replays: the time at which the message was first published, in ms since 1970, or at
-which it failed if that is earlier."""
+"""Header of dead letters and their replays: the time at which the message was first published, in ms since 1970."""
 
 _MOST_ERRORS: Final = 20
 

@@ -487,6 +487,5 @@ async def test_order_event_from_the_future_does_not_stop_later_ones(own_service:
         await eventually(partial(is_accepted, date))
     await own_service.publish(topic, order_event(an_order(id, {"a": 1})))
     await eventually(partial(own_returns.available, id), lambda found: found == {"a": 1})
-    reasons = [dict(letter.headers) for letter in await own_service.letters(topic, id, 2)]
-    assert [each["x-error-code"] for each in reasons] == [b"invalid-timestamp", b"invalid-message"]
-    assert all(int(each["x-first-published"]) < ahead.timestamp() * 1_000 for each in reasons)
+    letters = await own_service.letters(topic, id, 2)
+    assert [dict(each.headers)["x-error-code"] for each in letters] == [b"invalid-timestamp", b"invalid-message"]

@@ -153,6 +153,13 @@ def test_last_submission_in_a_record_inherits_facts(facts: dict[str, Any], last:
     assert submission.review.review == (last.get("review") or "A")
 
 
+@pytest.mark.parametrize("last", [[], [str(UUID(int=2))]])
+def test_images_that_are_rebuilt_are_not_inherited_with_other_images(last: list[str]) -> None:
+    first = {"images": [str(UUID(int=1))], "pendingImages": 1}
+    (submission,) = submissions(received(0, [first, {"review": "B", "images": last}]))
+    assert not submission.review.pending_images
+
+
 def test_last_of_equal_texts_in_a_record_gives_its_facts() -> None:
     first, last = {"incentivized": True, "language": "en"}, {"incentivized": False, "source": "import"}
     (submission,) = submissions(received(0, [first, last]))
