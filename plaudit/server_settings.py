@@ -67,7 +67,10 @@ class MongoSettings(BaseModel):
 
     uri: Annotated[
         SecretStr | None,
-        Field(description="`mongodb://…` of a replica set or sharded cluster. Unset: `plaudit up` runs its own"),
+        Field(
+            description="`mongodb://…` of a replica set or sharded cluster, percent-encoded. Unset: `plaudit up` runs its "
+            "own"
+        ),
     ] = None
     database: Annotated[str, AfterValidator(_check_database), Field(description="Name of the database")] = "plaudit"
     timeout: Annotated[

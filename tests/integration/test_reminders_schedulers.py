@@ -142,12 +142,14 @@ async def test_another_scheduler_takes_over(empty: tuple[Service, Database]) -> 
         return None if found in killed else found
 
     async def sent() -> int:
+        # As workers do: a killed scheduler may leave orders locked for a minute.
+        await abort_abandoned(database, timedelta(seconds=2))
         return await orders.count_documents({"reminder.sent": 1})
 
     try:
         for least in (1, 600):
-            holder = await eventually(at_work)
-            await eventually(sent, partial(le, least))
+            holder = await eventually(at_work, pause_s=0.03)
+            await eventually(sent, partial(le, least), pause_s=0.03)
             processes[holder or ""].kill()
             killed.append(holder or "")
         expected = sum(min(count, LIMIT) for count in bought.values())
