@@ -68,8 +68,8 @@ class MongoSettings(BaseModel):
     uri: Annotated[
         SecretStr | None,
         Field(
-            description="`mongodb://…` of a replica set or sharded cluster, percent-encoded. Unset: `plaudit up` runs its "
-            "own"
+            description="`mongodb://…` of a replica set or sharded cluster, percent-encoded. Unset: `plaudit up` "
+            "runs its own"
         ),
     ] = None
     database: Annotated[str, AfterValidator(_check_database), Field(description="Name of the database")] = "plaudit"
