@@ -39,7 +39,7 @@ class DecidedOrders(NamedTuple):
 
 
 class LookedUp(NamedTuple):
-    """What the decisions on some orders depend on, besides these and the reminders to their customers."""
+    """The data that decisions on some orders depend on, besides the orders and the reminders to their customers."""
 
     stores: dict[str, Store]
     reviewed: set[ReviewedProduct]

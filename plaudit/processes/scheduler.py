@@ -20,20 +20,13 @@ async def run_scheduler(settings: Settings) -> None:
 
     Raises ConfigurationError for an unusable sender: each mail would have it, and count towards the limits.
     """
-    sender = settings.smtp.checked_sender()
+    settings.smtp.checked_sender()
     if settings.smtp.needs_email:
         log.info("no PLAUDIT_SMTP__SENDER: no reminders for stores without `email` and for orders without a store")
 
     async def keep_time(database: Database, publisher: Publisher, probes: Probes) -> None:
         clock = ReminderClock(
-            ReminderJob(
-                database,
-                publisher,
-                settings.topics,
-                sender=sender,
-                needs_email=settings.smtp.needs_email,
-                token_keys=settings.review_tokens.keys(),
-            ),
+            reminder_job(settings, database, publisher),
             StoreRepository(database),
             LeaseRepository(database),
             holder=new_holder(),
@@ -44,3 +37,15 @@ async def run_scheduler(settings: Settings) -> None:
         await clock.keep()
 
     await run_process(settings, "scheduler", keep_time)
+
+
+def reminder_job(settings: Settings, database: Database, publisher: Publisher) -> ReminderJob:
+    """The job that sends reminders, as configured. Raises ConfigurationError for an unusable sender."""
+    return ReminderJob(
+        database,
+        publisher,
+        settings.topics,
+        sender=settings.smtp.checked_sender(),
+        needs_email=settings.smtp.needs_email,
+        token_keys=settings.review_tokens.keys(),
+    )

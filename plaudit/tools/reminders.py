@@ -10,9 +10,9 @@ from domain.timestamps import timestamp
 from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.errors import CommandError
+from plaudit.processes.scheduler import reminder_job
 from plaudit.terminal import Terminal, shown
 from plaudit.tools.servers import reached
-from scheduler.reminders import ReminderJob
 from storage.leases import REMINDERS, LeaseRepository
 from storage.reminders_decisions import preview
 from storage.stores import StoreRepository
@@ -41,20 +41,13 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
 
 async def run_once(settings: Settings, out: Terminal, progress: Terminal, now: datetime | None) -> None:
     """Send the reminders that are due. Raises ConfigurationError. Raises CommandError: the run failed."""
-    sender = settings.smtp.checked_sender()
+    settings.smtp.checked_sender()
     async with reached(settings, Topic.MAIL_COMMANDS, Topic.EVENTS) as (database, publisher):
         if not (await StoreRepository(database).general()).reminder.enabled:
             out.set_result({"enabled": False, "sent": 0, "skipped": {}, "failed": 0, "damaged": 0})
             out.print("Reminders are disabled: set `reminder.enabled`. Nothing was sent.")
             return
-        job = ReminderJob(
-            database,
-            publisher,
-            settings.topics,
-            sender=sender,
-            needs_email=settings.smtp.needs_email,
-            token_keys=settings.review_tokens.keys(),
-        )
+        job = reminder_job(settings, database, publisher)
         with progress.status("Sending reminders"):
             leases = LeaseRepository(database)
             at = now or await leases.now()
