@@ -81,7 +81,7 @@ class Command:
 
     id: str
     wait: int | None
-    """Maximum seconds that the client waits for the outcome; None if it doesn't wait."""
+    """Maximum seconds that the client waits for the outcome; 0 if it doesn't want to; None if it didn't say."""
     repeatable: bool
     """True for a request with an idempotency key."""
     client: str
@@ -227,7 +227,7 @@ async def carry_out(
     _register(services, command, mark, earlier.mark)
     await services.publisher.publish([of_command(message, command.id, mark) for message in messages])
     services.recent_commands.accept(command.id)
-    if command.wait is not None:
+    if command.wait:
         return LaterResponse(partial(_wait_and_answer, services, command, command.wait, ids, done))
     done()
     return JsonResponse(_accepted_answer(command, ids), 202)
