@@ -49,8 +49,7 @@ class ImageCommandConsumer:
         come, early = (await _load(self.services, commands)).divide(commands)
         early += await self._apply(come, {command.review_id for command in come})
         if early:
-            # Park first, then look up: the submission consumer stores first, then looks for parked commands, so one of
-            # the two sees the other.
+            # Parked before the look-up, as in `load_entities_or_park`.
             await self.services.parked_image_commands.park(early)
             await self._release_come(early)
 

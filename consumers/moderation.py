@@ -60,8 +60,7 @@ class ReviewChangeConsumer:
             parked = []
         early |= await self._apply_together([c for c in ordered if c.review_id not in early], parked)
         if early:
-            # Park first, then look up: the submission consumer stores first, then looks for parked commands, so one of
-            # the two sees the other.
+            # Parked before the look-up, as in `load_entities_or_park`.
             await parking.park([c for c in ordered if c.review_id in early])
             arrived = await self.services.reviews.entities(early)
             if arrived:

@@ -46,7 +46,9 @@ _LINKS: Final = (
     re.compile(r"www\.(?<!\wwww\.)\w"),
     re.compile(
         r"\.(?<=[^\W_]\.)(?:xn--\w|[a-z]{2,6}/\w|(?:com|net|org|info|biz|shop|online|store|site|xyz|club|top|app|dev|edu"
-        r"|gov|eu|de|fr|uk|nl|pl|ru|cn|jp|br|ch|ca|au|kr|tr|cz|gr|hu|ro|sk|ua|io|tv|cc)(?![\w-]))"
+        r"|gov|eu|de|fr|uk|nl|pl|ru|cn|jp|br|ch|ca|au|kr|tr|cz|gr|hu|ro|sk|ua|io|tv|cc"
+        # Not those that are words of common languages: at, be, es, is, it, me, no, se. A full stop may precede a word.
+        r"|bg|dk|fi|hk|ie|lt|lv|mx|nz|pt|rs|sg|tw|рф)(?![\w-]))"
     ),
 )
 _DOMAIN: Final = r"\w[\w-]{0,62}(?:(?:\.| ?[\[(] ?dot ?[\])] ?)[\w-]{1,63}){1,8}"
@@ -252,7 +254,8 @@ def _is_phone(number: str) -> bool:
 
 
 def repetitions(text: str) -> Iterator[str]:
-    """The pieces of a normalised text that repeat a letter 5 times in a row, another character 10, a word 4 times."""
+    """The pieces of a normalised text that repeat a letter 5 times in a row, a sign 10 times, or a word 4 times; digits
+    may repeat."""
     yield from (text[start:end] for _, start, end in _RUNS.find_matches_as_indexes(text))
     if not text.isascii():
         yield from (match[0] for match in _CHARACTERS.finditer(text))

@@ -5,13 +5,13 @@ buyers. US: 16 CFR 465 prohibits suppressing reviews because of their rating.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from domain.moderation_rules import ModerationRule, RuleOutcome
+from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome
 from domain.quantities import quantity
-from domain.ratings import STARS
+from domain.ratings import STARS, Hundredths
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 from domain.stores import StoreSettings
@@ -117,6 +117,11 @@ class Policy:
         """True if reviews are accepted only with a proof of purchase."""
         return bool(self.purchase_proofs)
 
+    @property
+    def checks_reviews(self) -> bool:
+        """False if a rule publishes every review, and none keeps any for a moderator."""
+        return not any(rule.kind is RuleKind.ALWAYS for rule in self.rules) or _objects(self.rules)
+
     def sentences(self) -> Iterator[str]:
         """The policy in plain English, one sentence per point."""
         yield _WRITERS[self.writers]
@@ -124,7 +129,7 @@ class Policy:
             yield _PURCHASE_REQUIRED if self.purchase_required else _PURCHASE_NOT_REQUIRED
         yield _VERIFIED
         yield _CHECKED
-        yield from (_rule_sentence(rule) for rule in self.rules)
+        yield from (_rule_sentence(rule, is_overruled=_objects(self.rules)) for rule in self.rules)
         yield _REASONS
         yield _NEVER_BY_STARS
         if self.one_review_per_customer:
@@ -145,7 +150,7 @@ def policy_of(settings: StoreSettings) -> Policy:
         rule.outcome is RuleOutcome.APPROVE or rule.publish_after_hours is not None
         for rule in settings.moderation_rules
     )
-    return Policy(
+    policy = Policy(
         writers=_writers(settings),
         purchase_proofs=tuple(Proof) if settings.purchase_required else (),
         checked_by=(Check.MODERATOR, Check.RULES) if is_approved_by_rule else (Check.MODERATOR,),
@@ -153,6 +158,7 @@ def policy_of(settings: StoreSettings) -> Policy:
         one_review_per_customer=settings.one_review_per_customer,
         edits_are_checked=not settings.edits_keep_status,
     )
+    return policy if policy.checks_reviews else replace(policy, edits_are_checked=False)
 
 
 def decision_sentences(decisions: Decisions) -> Iterator[str]:
@@ -172,11 +178,40 @@ def _writers(settings: StoreSettings) -> Writers:
     return Writers.EVERYBODY if settings.anonymous_reviews_allowed else Writers.REGISTERED
 
 
-def _rule_sentence(rule: ModerationRule) -> str:
+def _objects(rules: Iterable[ModerationRule]) -> bool:
+    """True if one of these rules keeps reviews for a moderator."""
+    return any(rule.outcome is not RuleOutcome.APPROVE for rule in rules)
+
+
+def _rule_sentence(rule: ModerationRule, *, is_overruled: bool) -> str:
+    """The effect of a rule; `is_overruled`: other rules may keep what it approves for a moderator."""
     after = rule.publish_after_hours
     hours = f"{after} hours" if after != 1 else "an hour"
     later = f", and is published after {hours} at the latest unless {_UNLESS}" if after else ""
-    return f"A review that matches the rule about {rule.kind} {_RULE_ACTIONS[rule.outcome]}{later}."
+    if rule.outcome is RuleOutcome.APPROVE and is_overruled:
+        later = _OVERRULED
+    return f"{_reviews_of(rule)} {_RULE_ACTIONS[rule.outcome]}{later}."
+
+
+def _reviews_of(rule: ModerationRule) -> str:
+    """The reviews that a rule fires for, as the subject of a sentence."""
+    is_approval = rule.outcome is RuleOutcome.APPROVE
+    match rule.kind:
+        case RuleKind.LANGUAGES:
+            languages = " or ".join(rule.languages)
+            return f"A review in {languages}" if is_approval else f"A review in another language than {languages}"
+        case RuleKind.VERIFIED:
+            return "A verified review" if is_approval else "A review that is not verified"
+        case RuleKind.STARS:
+            few = [] if rule.below is None else [f"fewer than {_number(rule.below)}"]
+            many = [] if rule.above is None else [f"more than {_number(rule.above)}"]
+            return f"A review with {' or '.join([*few, *many])} stars"
+        case _:
+            return _REVIEWS_OF[rule.kind]
+
+
+def _number(rating: Hundredths) -> str:
+    return f"{rating / 100:g}"
 
 
 _WRITERS: Final[Mapping[Writers, str]] = {
@@ -190,6 +225,15 @@ _RULE_ACTIONS: Final[Mapping[RuleOutcome, str]] = {
     RuleOutcome.HOLD: "waits for a moderator",
     RuleOutcome.FLAG: "is marked for a moderator",
 }
+_REVIEWS_OF: Final[Mapping[RuleKind, str]] = {
+    RuleKind.WORDS: "A review with certain words",
+    RuleKind.LINKS: "A review with a web address",
+    RuleKind.CONTACT: "A review with an e-mail address or a phone number",
+    RuleKind.REPEATED: "A review that repeats characters or words many times",
+    RuleKind.DUPLICATE: "A review with the text of another one",
+    RuleKind.ALWAYS: "Every review",
+}
+_OVERRULED: Final = ", unless a rule named here keeps it for one"
 _UNLESS: Final = "a moderator decides on it before or something other than its stars holds it back"
 _PURCHASE_REQUIRED: Final = (
     "The purchase is proven by an order of the shop that contains the product, or by the signed link in a "

@@ -90,7 +90,7 @@ def shown_policy(store: Store, policy: Policy, decisions: Decisions, at: datetim
         "purchaseProofs": list(policy.purchase_proofs),
         "verifiedPurchasesMarked": True,
         "incentivizedMarked": True,
-        "checkedBeforePublication": True,
+        "checkedBeforePublication": policy.checks_reviews,
         "checkedBy": list(policy.checked_by),
         "rules": [
             {"kind": rule.kind, "outcome": rule.outcome, "publishAfterHours": rule.publish_after_hours}

@@ -55,6 +55,16 @@ async def test_policy_and_report_count_decisions(facade: Facade, http: httpx.Asy
     await service.run("reviews", "report", "--csv", "--json", code=2)
 
 
+async def test_policy_of_a_store_that_publishes_everything_unchecked(facade: Facade) -> None:
+    fields = ("checkedBeforePublication", "editsCheckedAgain")
+    policy = await facade.get(f"/api/stores/{await facade.open_store()}/review-policy")
+    assert [policy[each] for each in fields] == [True, True]
+    store = await facade.open_store(moderationRules=[{"id": "all", "kind": "always", "outcome": "approve"}])
+    policy = await facade.get(f"/api/stores/{store}/review-policy")
+    assert [policy[each] for each in fields] == [False, False]
+    assert "Every review is published without a check by a moderator." in policy["sentences"]
+
+
 @pytest.mark.long
 async def test_unknown_store_and_invalid_period(service: Service, facade: Facade, tmp_path: Path) -> None:
     store, other = await facade.open_store(), new_id("store")
