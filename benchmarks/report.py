@@ -3,11 +3,11 @@
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.comparison import Comparison
 from benchmarks.plots import plot
@@ -58,4 +58,18 @@ def _page(results: Results, page: Path, plots: Path, *, command: str, remark: st
     for group in results:
         picture = _plot_of(group, plots).relative_to(page.parent)
         lines += ["", f"![{_title(group)}: medians, their range, and the goals]({picture})"]
-    return "\n".join(lines) + "\n"
+    missed = missed_goals([comparison.as_json() for comparison in chain.from_iterable(results.values())])
+    return "\n".join([*lines, *missed]) + "\n"
+
+
+def missed_goals(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The lines of a Markdown table of the goals that are missed, of rows as in `latest.json`; none if all are met."""
+    missed = [row for row in rows if row["met"] is False]
+    if not missed:
+        return []
+    lines = ["", "## Missed goals", "", "| Measured | against | median | goal |", "| --- | --- | --- | --- |"]
+    for row in missed:
+        unit = "" if row["unit"] == "ratio" else f" {row['unit']}"
+        median, goal = f"{row['ratio']['median']:,.4g}{unit}", f"{row['bound']} {row['goal']:g}{unit}"
+        lines.append(f"| {row['name']} | {row['against']} | {median} | {goal} |")
+    return lines

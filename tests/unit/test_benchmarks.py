@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.comparison import Comparison
-from benchmarks.report import write
+from benchmarks.report import missed_goals, write
 
 ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
 SPEED = Comparison("Speed", "a bare loop", [0.5, 0.75, 1.0], 0.7)
 TIME = Comparison("Time", "", [20.0], 10.0, "at most", "ms")
 
@@ -38,6 +39,17 @@ def test_every_group_has_a_chart_on_the_page(tmp_path: Path) -> None:
     for title, picture in pictures.items():
         assert f">{title}</text>" in (tmp_path / picture).read_text()
     assert len(json.loads(file.read_text())) == 2 * len(names)
+
+
+def test_page_and_docs_tell_the_missed_goals_of_the_last_whole_run() -> None:
+    rows = json.loads((RESULTS / "latest.json").read_text())
+    goals = [row["met"] for row in rows if row["met"] is not None]
+    met = f"{sum(goals)} of {len(goals)} goals"
+    page = (RESULTS / "latest.md").read_text()
+    assert f" {met} are met." in page
+    assert page.endswith("\n".join(["", *missed_goals(rows), ""]))
+    assert page.count("\n| ") == goals.count(False) + 2, "a line for each, below the head of the table"
+    assert f"It met {met}." in " ".join((ROOT / "docs" / "performance.md").read_text().split())
 
 
 def test_failed_report_writes_nothing(tmp_path: Path) -> None:

@@ -100,8 +100,8 @@ def test_policy_names_the_rules_in_force() -> None:
     others = [*policy_of(OPEN).sentences()]
     assert [each for each in policy.sentences() if each not in others] == [
         "A review with a web address waits for a moderator.",
-        "A review with fewer than 3 stars waits for a moderator, and is published after 48 hours at the latest unless a "
-        "moderator decides on it before or something other than its stars holds it back.",
+        "A review with fewer than 3 stars waits for a moderator, and is published after 48 hours at the latest unless "
+        "a moderator decides on it before or something other than its stars holds it back.",
         "A review with certain words is marked for a moderator.",
         "A review with fewer than 2 stars is marked for a moderator, and is published after an hour at the latest "
         "unless a moderator decides on it before or something other than its stars holds it back.",
