@@ -31,7 +31,7 @@ class JsonTerminal(Terminal):
 
     def __init__(self) -> None:
         super().__init__(quiet=True)
-        self.result: Any = {}
+        self.result: Any = None
 
     def set_result(self, value: Any) -> None:
         """Keep the value, in place of an earlier one."""
@@ -44,13 +44,19 @@ errors = Terminal(stderr=True)
 
 @contextmanager
 def output(out: Terminal, *, as_json: bool) -> Iterator[Terminal]:
-    """The console for a command: `out`, or a silent one whose JSON is printed to `out` at the end."""
+    """The console for a command: `out`, or a silent one whose JSON is printed to `out` at the end, also if the command
+    exits with an error after it has set a result."""
     if not as_json:
         yield out
         return
     quiet = JsonTerminal()
-    yield quiet
-    print_json(out, quiet.result)
+    try:
+        yield quiet
+    except SystemExit:
+        if quiet.result is not None:
+            print_json(out, quiet.result)
+        raise
+    print_json(out, {} if quiet.result is None else quiet.result)
 
 
 def print_json(console: Console, value: Any) -> None:

@@ -30,6 +30,7 @@ _MOST_SHOWN: Final = 5
 _WRITES: Final = ("insert", "update", "remove")
 _MOST_COUNTED: Final = 100_000
 _PATIENCE_MS: Final = 2_000
+_PATIENCE_IN_ALL_MS: Final = 6_000
 
 
 async def check_mongo(database: Database, remember_days: int) -> AsyncIterator[Finding]:
@@ -115,8 +116,11 @@ async def _schema(database: Database) -> Finding:
 async def check_documents(database: Database) -> Finding:
     """Documents with missing or damaged fields, as far as found within seconds: MongoDB has to scan all of them."""
     found, uncounted = list[str](), list[str]()
+    end = time.monotonic() + _PATIENCE_IN_ALL_MS / 1_000
     for name in SHAPES:
-        count = await Mender(database, name).count(most=_MOST_COUNTED, patience_ms=_PATIENCE_MS)
+        # MongoDB takes 0 for no limit.
+        patience_ms = max(1, min(_PATIENCE_MS, int((end - time.monotonic()) * 1_000)))
+        count = await Mender(database, name).count(most=_MOST_COUNTED, patience_ms=patience_ms)
         if count is None:
             uncounted.append(name)
         elif count:

@@ -116,7 +116,7 @@ class TopicReader:
             return {}
         starts: dict[TopicPartition, int] = await self._consumer.beginning_offsets(list(partitions))
         if since is not None:
-            milliseconds = int(since.timestamp() * 1000)
+            milliseconds = max(0, int(since.timestamp() * 1000))  # no record is older than 1970
             found = await self._consumer.offsets_for_times(dict.fromkeys(partitions, milliseconds))
             ends = await self._consumer.end_offsets(list(partitions))
             starts = {p: at.offset if (at := found.get(p)) is not None else ends[p] for p in partitions}

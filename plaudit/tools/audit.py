@@ -42,6 +42,7 @@ async def archive(
         elif unfinished is not None:
             await _finish(archives, unfinished, out, progress)
             finished = {"archived": unfinished.entries, "file": unfinished.file}
+            out.set_result({"archived": 0, "file": None, "finished": finished})
             if unfinished.file == str(file):
                 out.set_result({**finished, "finished": None})
                 return

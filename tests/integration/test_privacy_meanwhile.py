@@ -1,6 +1,7 @@
 """What arrives while a person is being erased is erased, too, and isn't replayed afterwards."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -84,8 +85,11 @@ async def test_letter_that_comes_during_an_erasure_is_not_replayed(
     assert "Replayed 0 dead letters" in shown
     assert "Left out 2 dead letters with data of people who have been erased" in shown
     (letter,) = await own_service.records("review-submissions.dlq")
-    ended = await own_service.run("dlq", "replay", f"review-submissions/{letter.partition}/{letter.offset}", code=1)
+    place = f"review-submissions/{letter.partition}/{letter.offset}"
+    ended = await own_service.run("dlq", "replay", place, "--json", code=1)
     assert "Not all of the named letters were replayed" in ended.stderr
+    assert json.loads(ended.stdout)["leftOut"]["erased"] == 1
+    assert "review-submissions" in (await own_service.run("dlq", "list", "--since", "1960-01-01")).stdout
 
 
 async def test_waiting_return_whose_order_comes_meanwhile_is_erased(

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from rich.table import Table
 
 from plaudit.config import LogSettings
 from plaudit.processes.logs import configure_logs
-from plaudit.terminal import Terminal, print_json, shown, shown_json, shown_lines
+from plaudit.terminal import Terminal, output, print_json, shown, shown_json, shown_lines
 from plaudit.tools.export import review_writer
 from plaudit.tools.file_format import FileFormat
 
@@ -74,6 +75,22 @@ def test_json_is_harmless_and_coloured_only_on_a_terminal(monkeypatch: pytest.Mo
     assert (text == file.getvalue()) is not is_terminal
     assert is_harmless(text)
     assert json.loads(text) == {"[bold]": "\x9b\x7f"}
+
+
+@pytest.mark.parametrize(("result", "printed_text"), [({"replayed": 1}, '{\n  "replayed": 1\n}\n'), (None, "")])
+def test_json_of_a_command_that_fails_after_its_result(result: object, printed_text: str) -> None:
+    terminal = Terminal()
+    terminal.file = file = io.StringIO()
+
+    def run() -> None:
+        with output(terminal, as_json=True) as console:
+            if result:
+                console.set_result(result)
+            sys.exit(1)
+
+    with pytest.raises(SystemExit):
+        run()
+    assert file.getvalue() == printed_text
 
 
 @given(TEXTS.filter(lambda text: "\ud800" not in text and text.isprintable() is False))
