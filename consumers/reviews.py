@@ -107,11 +107,11 @@ class SubmissionConsumer:
             # Edits take time, in which a stored review may be moderated: its first event precedes all others.
             await self.services.publisher.publish(stored)
             stored = []
+        await self._events.publish_rivals(submissions, decisions.decided)
         edits = [submission.edit(decisions.rules.reasons.get(submission.key)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
         decided = decisions.decided | {s.key: decision_of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
         await release_tokens(self.services, rules, {key for key, v in decided.items() if v.reason})
-        await self._events.publish_rivals(submissions, decided)
         count_decisions(decided.values())
         await asyncio.gather(
             self._finish(submissions, decided),
@@ -289,7 +289,7 @@ class SubmissionConsumer:
 
     async def _answer(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
         answers = [
-            ItemOutcome(*submission.answer_key, v.outcome, v.reason and v.reason.value, submission.mark)
+            ItemOutcome(*submission.answer_key, v.outcome, v.refusal and v.refusal.value, submission.mark)
             for submission, v in ((submissions[key], v) for key, v in decided.items() if not v.is_edit)
             if submission.review.command_id
         ]

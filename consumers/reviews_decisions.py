@@ -8,7 +8,7 @@ Each depends on the holder of the id, and on the records and the `Key` of the su
 | none: the first that no rule refuses is stored, APPLIED | the same submission | an edit of it | ID_TAKEN |
 | a refused submission | records seen before: REFUSED, as before; others: decided anew | same | same |
 | a review | its stored record: APPLIED; others: UNCHANGED | a newer record: an edit; others: UNCHANGED | ID_TAKEN |
-| a deleted review | a record with the time of the stored one: APPLIED; others: ID_TAKEN | same | same |
+| a deleted review | the time of the stored record: APPLIED; decided before: UNCHANGED; others: ID_TAKEN | same | same |
 
 A submission without text or rating is never stored: unless a review has its id by its turn, it is REFUSED, INCOMPLETE.
 A redelivered stored record is APPLIED, so that interrupted work is finished: the event, the answer. A submission that
@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 from consumers.reviews_rules import BatchRules
 from consumers.reviews_submissions import Key, Submission
 from domain.commands import Outcome
+from domain.delivery import Seen
 from domain.ratings import Entity
 from domain.reviews import Review
 from domain.reviews_edits import Edited, is_same_review
@@ -50,10 +51,18 @@ class Decision(NamedTuple):
     is_edit: bool = False
     created: datetime | None = None
 
+    @property
+    def refusal(self) -> Refusal | None:
+        """The reason to answer; None unless it is refused."""
+        return self.reason if self.outcome is Outcome.REFUSED else None
+
 
 STORED: Final = Decision(Outcome.APPLIED, is_stored=True)
 ID_TAKEN: Final = Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
 REPEATED: Final = Decision(Outcome.UNCHANGED, is_repeat=True)
+REDELIVERED: Final = Decision(Outcome.UNCHANGED, Refusal.ID_TAKEN, is_repeat=True)
+"""The decision about a record that was decided before its review was deleted. It may have been an edit or a rival, so
+its refusal isn't announced; but as a rival's, its token is released."""
 
 
 def stored_before(created: datetime | None, *, is_announced: bool = False) -> Decision:
@@ -163,7 +172,10 @@ def decide_at(submission: Submission, holder: IdHolder) -> Decision | None:
     is_first = not submission.is_incomplete and holder.created == created
     if holder.identity is None or holder.written is None:
         # The review came from this very record, and may have been deleted before its event was published.
-        return stored_before(holder.created, is_announced=holder.is_announced) if is_first else ID_TAKEN
+        if is_first:
+            return stored_before(holder.created, is_announced=holder.is_announced)
+        is_decided = holder.written and Seen().after(holder.written.position).covers(submission.positions[0])
+        return REDELIVERED if is_decided else ID_TAKEN
     if not is_same_review(submission.key.identity, holder.identity, submission.right):
         return ID_TAKEN
     is_known = submission.key.message in holder.written.messages

@@ -6,7 +6,7 @@ from typing import Final
 
 from uuid_utils import UUID, uuid5
 
-from consumers.reviews_decisions import Decision, undecided_part
+from consumers.reviews_decisions import ID_TAKEN, Decision, undecided_part
 from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
 from domain.delivery import OutgoingMessage
@@ -26,8 +26,9 @@ class SubmissionEvents:
     services: Services
 
     async def publish_rivals(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
-        """Publish the refusals of submissions whose ids were taken; those of edits are emitted by their transaction."""
-        rivals = [submissions[k] for k, v in decided.items() if v.reason is Refusal.ID_TAKEN and not v.is_edit]
+        """Publish the refusals of submissions whose ids were taken; those of edits are emitted by their transaction,
+        and follow: `REDELIVERED` relies on it."""
+        rivals = [submissions[k] for k, v in decided.items() if v == ID_TAKEN]
         # A command with an answer is a repeat: its review was stored, and has been deleted since.
         answered = await self.services.outcomes.answers([s.answer_key for s in rivals if s.review.command_id])
         await self.publish_refusals((s, Refusal.ID_TAKEN) for s in rivals if s.answer_key not in answered)

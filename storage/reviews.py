@@ -1,9 +1,9 @@
 """Reviews: stored by submissions, changed by moderation, searched by the facade.
 
-An id stays taken once a review had it. A deleted review leaves the placeholder `{_id, submittedAt, told, goneAt}`, by
-which a redelivery is distinguished from another use of the id. A refused submission leaves `{_id, refused, goneAt,
-seen}`, so that a late redelivery finds its id and inserts nothing. Both are removed in time, and differ from reviews by
-having no `createdDate`.
+An id stays taken once a review had it. A deleted review leaves the placeholder `{_id, submittedAt, told, writtenAt,
+goneAt}`, by which a redelivery is distinguished from another use of the id. A refused submission leaves `{_id, refused,
+goneAt, seen}`, so that a late redelivery finds its id and inserts nothing. Both are removed in time, and differ from
+reviews by having no `createdDate`.
 
 Indexes are kept few, and none is changed by an approval (`reviews_queue`).
 """
@@ -30,6 +30,7 @@ from storage.moderation_rules import TextRepository
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
 from storage.reviews_ids import (
     HOLDER,
+    PLACEHOLDER,
     IdHolder,
     RefusedSubmission,
     holder_from,
@@ -47,7 +48,6 @@ from storage.unique_keys import UniqueKeyRepository
 
 COLLECTION: Final = "reviews"
 
-_SUBMITTED: Final = {"$ifNull": ["$submittedAt", "$createdDate"]}
 _FORGOTTEN_AT_ONCE: Final = 1_000
 NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
 _BY_USER: Final = [("userId", ASCENDING), *NEWEST]
@@ -153,11 +153,8 @@ class ReviewRepository:
             await self._reviews.update_many({"_id": {"$in": list(kept)}}, own_values(kept), session=session)
         deleted = [id for id, review in reviews.items() if review.status is None]
         if deleted:
-            await self._reviews.update_many(
-                {"_id": {"$in": deleted}},
-                [{"$replaceWith": {"_id": "$_id", "submittedAt": _SUBMITTED, "told": "$told", "goneAt": "$$NOW"}}],
-                session=session,
-            )
+            gone = [{"$replaceWith": PLACEHOLDER}]
+            await self._reviews.update_many({"_id": {"$in": deleted}}, gone, session=session)
             await self._unique_keys.free(deleted, session)
             await self._texts.forget(deleted, session)
             await self._images.give_up_of_reviews(deleted, session)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from domain.delivery import Seen, Written
+from domain.delivery import RecordPosition, Seen, Written
 from domain.ratings import Entity
 from domain.reviews import ReviewIdentity
 from domain.reviews_refusals import Refusal
@@ -22,6 +22,13 @@ HOLDER: Final[Document] = dict.fromkeys(
     1,
 )
 """The projection of a document for the holder of its id."""
+
+PLACEHOLDER: Final[Document] = {
+    **{name: f"${name}" for name in ("_id", "told", "writtenAt")},
+    "submittedAt": {"$ifNull": ["$submittedAt", "$createdDate"]},
+    "goneAt": "$$NOW",
+}
+"""The placeholder of a deleted review, as an expression on its document; fields that it lacks are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class IdHolder:
     """The time of its first submission."""
     identity: ReviewIdentity | None = None
     written: Written | None = None
-    """The last record that wrote the review, and the messages that did."""
+    """The last record that wrote the review, and the messages that did; of a deleted review only the record."""
     refused: RefusedSubmission | None = None
     is_announced: bool = False
     """True if the transaction that stored its review also emitted its event `ReviewSubmitted`."""
@@ -54,7 +61,7 @@ def holder_from(document: Document) -> IdHolder:
         return IdHolder(refused=RefusedSubmission(document["_id"], reason, seen))
     is_announced = document.get("told", False)
     if is_gone(document):
-        return IdHolder(document.get("submittedAt"), is_announced=is_announced)
+        return IdHolder(document.get("submittedAt"), written=_last_record(document), is_announced=is_announced)
     whole = with_stand_ins(REVIEW, document)
     created = whole.get("submittedAt", whole["createdDate"])
     return IdHolder(created, identity_from(whole), read(REVIEW, written_from, document), is_announced=is_announced)
@@ -73,6 +80,15 @@ def is_gone(document: Document) -> bool:
 def _identity(document: Document) -> ReviewIdentity:
     entity = Entity(document["entityType"], document["entityId"])
     return ReviewIdentity(entity, document["storeId"], document["userId"])
+
+
+def _last_record(document: Document) -> Written | None:
+    """The record that last wrote a deleted review; None if an earlier version deleted it, or the field is damaged."""
+    match document.get("writtenAt"):
+        case [int(partition), int(offset), int(timestamp)]:
+            return Written(RecordPosition(partition, offset, timestamp))
+        case _:
+            return None
 
 
 def refused_document(refused: RefusedSubmission) -> Document:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from threading import current_thread, main_thread
 from typing import Any, TypeVar, cast
@@ -198,6 +198,32 @@ async def test_review_deleted_before_its_event_is_announced(desk: Desk) -> None:
         assert desk.event_kinds(fair["id"]) == ["ReviewDeleted", "ReviewSubmitted"]
         assert desk.event_kinds(good["id"]) == ["ReviewSubmitted", "ReviewApproved", "ReviewDeleted"]
     assert {(await desk.stored(review["id"])).get("goneAt") is None for review in reviews} == {False}
+
+
+async def test_redelivered_edit_of_deleted_review_is_not_announced_as_refused(desk: Desk) -> None:
+    review, command = desk.review(), new_id("command")
+    edit, rival = {**review, "review": "Sharper.", "commandId": command}, {**review, "userId": "bert"}
+    values = (review, edit, rival, {**review, "review": "Sharpest."})
+    records = [desk.records(value, at=LONG_AGO + n)[0] for n, value in enumerate(values)]
+    await desk.submit(records[:1])
+    await desk.submit(records[1:])
+    await desk.moderate(("delete", review["id"]))
+    announced = desk.event_kinds(review["id"])
+    # As a day later.
+    await desk.database["outcomes"].delete_many({})
+    for batch in (records, records[1:2], records[2:]):
+        await desk.submit(batch)
+        assert desk.event_kinds(review["id"]) == announced
+    (answer,) = await desk.services.outcomes.of_command(command, 2)
+    assert (answer.outcome, answer.reason) == (Outcome.UNCHANGED, None)
+    # Rivals are refused before the edits: a later redelivery isn't distinguished from one of an edit.
+    assert announced == ["ReviewSubmitted", "SubmissionRefused", "ReviewEdited", "ReviewEdited", "ReviewDeleted"]
+    # New submissions are refused, also one that repeats an edit, and one of another partition with an earlier time.
+    elsewhere = replace(desk.records({**review, "review": "Late."}, at=LONG_AGO - 1)[0], partition=1)
+    new = desk.records({**review, "review": "New."}, {**edit, "commandId": None})
+    for number, record in enumerate((*new, elsewhere), 1):
+        await desk.submit([record])
+        assert desk.event_kinds(review["id"]) == [*announced, *["SubmissionRefused"] * number]
 
 
 async def test_redelivery_does_not_accept_refused_submission(desk: Desk) -> None:

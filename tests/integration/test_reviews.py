@@ -242,7 +242,7 @@ async def test_delete_by_body_by_query_and_by_both(facade: Facade, http: httpx.A
 async def test_deletion_removes_everything_the_author_wrote(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit_approved(submission(product, review="secret", userName="My Name", title="My title"))
     await facade.moderate("delete", id)
-    assert set(await service.find("reviews", id)) == {"_id", "submittedAt", "goneAt"}
+    assert set(await service.find("reviews", id)) == {"_id", "submittedAt", "writtenAt", "goneAt"}
 
 
 @pytest.mark.slow
