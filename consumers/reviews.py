@@ -84,9 +84,7 @@ class SubmissionConsumer:
     async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
         """Store a batch."""
         token_keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
-        waiting = await known_submissions(
-            batch, token_keys, self.services.reviews, has_places=self.services.publisher.has_places
-        )
+        waiting = await known_submissions(self.services, batch, token_keys)
         used: dict[Key, UsedToken] = {}
         # A submission that is refused in the end releases its token for the next one, a few times at most.
         for may_wait in (*repeat(True, _TURNS), False):

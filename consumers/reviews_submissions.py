@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
+from consumers.services import Services
 from domain.commands import CommandMark
 from domain.delivery import RecordPosition, Seen, Written, content_digest
 from domain.languages import detectable
@@ -20,7 +21,6 @@ from messaging.decoding import RawRecord, Received, aged_position, mark_in, posi
 from messaging.envelope import cloud_event_identity
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
-from storage.reviews import ReviewRepository
 from storage.reviews_ids import IdHolder, RefusedSubmission
 
 _FROM_A_KEY: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -39,6 +39,7 @@ class Key(NamedTuple):
 class Submission(NamedTuple):
     """A submission with its id, and the records that held it; the first of them counts. `mark`: of its command.
     `other_id`: the id that a process of the other schema, without or with places, gives to the same submission.
+    `is_command_later`: that was given to an equal one behind it in its record, so it counts only if it is unused.
     `ages`: for replays among the records, the positions by which they are older or newer than others.
     `is_bought`: an order was found. `is_proven`: it came with a valid review token, used for it alone."""
 
@@ -47,6 +48,7 @@ class Submission(NamedTuple):
     positions: tuple[RecordPosition, ...]
     other_id: str | None = None
     mark: CommandMark | None = None
+    is_command_later: bool = False
     ages: Mapping[RecordPosition, RecordPosition] = MappingProxyType({})
     object_name: str | None = None
     is_bought: bool = False
@@ -159,7 +161,8 @@ def submissions_of(
 
     A repeated message or command counts where it came first, as it does across batches. Of several submissions with the
     same id and identity in one record the last one counts, over the fields of those before. A command id is not passed
-    on to the next one: its outcome may be known from another record, and then the next one would change nothing.
+    on to the next one: its outcome may be known from another record, and then the next one would change nothing. If it
+    is used already, it isn't passed back to an equal one either.
     """
     submissions: dict[Key, Submission] = {}
     commands: dict[tuple[str | None, str], Key] = {}
@@ -181,13 +184,18 @@ def submissions_of(
             command = review.command_id
             is_repeat = (command, id) in commands
             if command:
-                key = commands.setdefault((command, id), key)
+                used_for = commands.setdefault((command, id), key)
+                if last and last.key == key != used_for:
+                    continue
+                key = used_for
             last = latest.pop(key[:2], None)
             if last is None or last.key != key:
                 review = _over(last.review, review, command) if last else review
-                last = Submission(key, review, (position,), other, command_mark, ages)
+                last = Submission(key, review, (position,), other, command_mark, ages=ages)
             elif not is_repeat:
-                last = last._replace(review=_over(last.review, review, last.review.command_id or command))
+                is_later = last.is_command_later or last.review.command_id is None
+                review = _over(last.review, review, last.review.command_id or command)
+                last = last._replace(review=review, is_command_later=is_later)
             latest[key[:2]] = last
         # After the whole record, so that its result doesn't depend on other records.
         for submission in latest.values():
@@ -198,22 +206,26 @@ def submissions_of(
 
 
 async def known_submissions(
-    batch: Iterable[Received[Sequence[SubmittedReview]]],
-    token_keys: Sequence[bytes],
-    reviews: ReviewRepository,
-    *,
-    has_places: bool,
+    services: Services, batch: Iterable[Received[Sequence[SubmittedReview]]], token_keys: Sequence[bytes]
 ) -> dict[Key, Submission]:
-    """The submissions of a batch; those already stored under their other id have that one."""
-    submissions = submissions_of(batch, token_keys, has_places=has_places)
-    taken = await reviews.holders({each.other_id for each in submissions.values() if each.other_id})
-    if not taken:
-        return submissions
-    found = (
-        each._replace(key=Key(each.other_id, *each.key[1:])) if each.other_id and each.other_id in taken else each
-        for each in submissions.values()
+    """The submissions of a batch. Those already stored under their other id have that one, and a command that has an
+    outcome isn't passed back to an equal submission."""
+    submissions = submissions_of(batch, token_keys, has_places=services.publisher.has_places)
+    taken = await services.reviews.holders({each.other_id for each in submissions.values() if each.other_id})
+    if taken:
+        found = (
+            each._replace(key=Key(each.other_id, *each.key[1:])) if each.other_id and each.other_id in taken else each
+            for each in submissions.values()
+        )
+        submissions = {each.key: each for each in found}
+    later = [each for each in submissions.values() if each.is_command_later and each.review.command_id]
+    used = await services.outcomes.answers([each.answer_key for each in later])
+    without = (
+        each._replace(review=each.review.model_copy(update={"command_id": None}))
+        for each in later
+        if each.answer_key in used
     )
-    return {each.key: each for each in found}
+    return submissions | {each.key: each for each in without}
 
 
 def _over(earlier: SubmittedReview, later: SubmittedReview, command_id: str | None) -> SubmittedReview:

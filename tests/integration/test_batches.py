@@ -226,6 +226,22 @@ async def test_redelivered_edit_of_deleted_review_is_not_announced_as_refused(de
         assert desk.event_kinds(review["id"]) == [*announced, *["SubmissionRefused"] * number]
 
 
+@pytest.mark.parametrize("is_one_batch", [True, False])
+async def test_used_command_of_an_equal_submission_in_its_record_stops_no_edit(desk: Desk, is_one_batch: bool) -> None:
+    review, command = desk.review(), new_id("command")
+    with_command, edit = {**review, "review": "Used.", "commandId": command}, {**review, "review": "Sharper."}
+    values = (review, with_command, [edit, {**edit, "commandId": command}])
+    records = [desk.records(value, at=LONG_AGO + n)[0] for n, value in enumerate(values)]
+    for batch in [records] if is_one_batch else [[each] for each in records]:
+        await desk.submit(batch)
+    assert (await desk.stored(review["id"]))["review"] == "Sharper."
+    await desk.submit(records)
+    await desk.submit(records[2:])
+    assert desk.event_kinds(review["id"]) == ["ReviewSubmitted", "ReviewEdited", "ReviewEdited"]
+    (answer,) = await desk.services.outcomes.of_command(command, 2)
+    assert answer.outcome is Outcome.APPLIED
+
+
 async def test_redelivery_does_not_accept_refused_submission(desk: Desk) -> None:
     store = await desk.open_store(reviewsEnabled=False)
     first = desk.review(storeId=store)
