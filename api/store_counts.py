@@ -26,6 +26,7 @@ class StoreCounts:
     """Counts over all reviews of a store; concurrent requests share one query."""
 
     def __init__(self, database: Database) -> None:
+        self._database = database
         self._decision_counts, self._extents = DecisionCounts(database), Extents(database)
         self._decisions = CachedQueries(self._decisions_of, _DECISIONS_AGE_S)
         self._feeds = CachedQueries(self._extents_of, _EXTENTS_AGE_S)
@@ -49,7 +50,7 @@ class StoreCounts:
         for id in store_ids:
             try:
                 # Later ones get at least SOON_S each.
-                with time_limit(max(SOON_S, deadline - monotonic())):
+                with time_limit(self._database, max(SOON_S, deadline - monotonic())):
                     extents[id] = await self._extent(id)
             except Exception as error:
                 if not is_too_slow(error):

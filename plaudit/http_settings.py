@@ -48,7 +48,7 @@ class HttpSettings(Limits, _Address):
         ),
     ] = 30.0
     query_timeout: Annotated[
-        float, Field(gt=0, le=600, description="Seconds before MongoDB aborts a query of the API")
+        float, Field(ge=1, le=600, description="Seconds before MongoDB aborts a query of the API; at least 1")
     ] = 10.0
     rate_per_second: Annotated[
         float | None,

@@ -37,6 +37,7 @@ Session = AsyncClientSession
 _DUPLICATE_KEY: Final = 11000
 _INTERRUPTED: Final = 11601
 SOON_S: Final = 1.0
+"""Maximum seconds of a look-up that a request can do without, and the least `query_timeout` of the facade."""
 _GRACE_S: Final = 0.5
 """Seconds beyond SOON_S for a query that doesn't know PyMongo's deadline."""
 IDS_AT_ONCE: Final = 500
@@ -122,12 +123,13 @@ async def ids_of_objects(collection: AsyncCollection[Document], matching: Docume
 
 def short_time_limit() -> AbstractContextManager[None]:
     """A block in which all MongoDB operations together take at most SOON_S."""
-    return time_limit(SOON_S)
+    return pymongo.timeout(SOON_S)
 
 
-def time_limit(seconds: float) -> AbstractContextManager[None]:
-    """A block in which all MongoDB operations together take at most this many seconds."""
-    return pymongo.timeout(seconds)
+def time_limit(database: Database, seconds: float) -> AbstractContextManager[None]:
+    """A block in which all MongoDB operations together take at most this many seconds, and no longer than the
+    `query_timeout` of the connection, which PyMongo ignores in such a block."""
+    return pymongo.timeout(min(seconds, database.client.options.timeout or seconds))
 
 
 async def result_or_default(look: Awaitable[T], default: T) -> T:

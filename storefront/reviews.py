@@ -182,7 +182,7 @@ async def list_reviews(
 async def _load(services: Services, store_id: str, entity: Entity, wanted: Wanted, search: ReviewSearch) -> Answer:
     store = await store_of(services, store_id)
     with await services.pages.rows(search.take) as room:
-        with time_limit(FILTERED_S) if wanted.is_filtered else nullcontext():
+        with time_limit(services.database, FILTERED_S) if wanted.is_filtered else nullcontext():
             page = await services.reviews.search(search)
         room.give_back(down_to=page_bytes(len(page.reviews), sum(len(review.text) for review in page.reviews)))
         async with services.pages.long_texts(page.long_texts.values()):
