@@ -1,7 +1,7 @@
 """The storefront's middleware: answers from the cache, and CORS for the origins of a store."""
 
 from collections.abc import Collection
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -15,6 +15,7 @@ from api.web.encoded_slashes import path_to_match, with_slashes
 from api.web.hygiene import HostNames, with_headers
 from api.web.middleware import LastResort
 from api.web.problems import ProblemError, problem_response
+from api.web.telemetry import RequestTelemetry
 from messaging.metrics import HTTP_REQUESTS
 from storefront.answers import Answers
 from storefront.responses import CachedResponse, request_target
@@ -26,6 +27,15 @@ _HITS: Final = {status: HTTP_REQUESTS.labels("GET", "storefront-cache", f"{statu
 _PREFLIGHT_S: Final = "600"
 _STATUSES_BEFORE_STORE: Final = frozenset({413, 429, 503})
 """Statuses that pages of any origin may read before the store is looked up: they disclose nothing about it."""
+
+
+class _Named(NamedTuple):
+    """A route in the metrics."""
+
+    path: str
+
+
+_PREFLIGHTS: Final = _Named("storefront-preflight")
 
 
 class StorefrontMiddleware:
@@ -41,7 +51,7 @@ class StorefrontMiddleware:
         self._services = services
         self._answers = answers
         self._names = names
-        self._preflights = LastResort(self._preflight)
+        self._preflights = RequestTelemetry(LastResort(self._preflight))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
@@ -60,7 +70,8 @@ class StorefrontMiddleware:
         if origin is None:
             await self._app(scope, receive, send)
         elif method == "OPTIONS":
-            await self._preflights(scope, receive, with_headers(scope, send))
+            # They look up stores, and come here before the telemetry of other requests.
+            await self._preflights({**scope, "route": _PREFLIGHTS}, receive, with_headers(scope, send))
         else:
             await self._app(scope, receive, _with_cors(scope, origin, send))
 

@@ -115,6 +115,16 @@ async def test_streams_are_counted_but_not_timed(http: httpx.AsyncClient) -> Non
     assert increases(samples(MEASURED), measured) == {page: 1}
 
 
+@pytest.mark.parametrize("store", ["some-store", "another/"])
+async def test_preflights_of_storefront_are_counted_and_timed_together(http: httpx.AsyncClient, store: str) -> None:
+    counted, measured, failed = samples(COUNTED), samples(MEASURED), failures()
+    headers = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
+    assert (await http.options(f"/storefront/v1/{store}/summaries", headers=headers)).status_code == 503
+    assert increases(samples(COUNTED), counted) == {("OPTIONS", "storefront-preflight"): 1}
+    assert increases(samples(MEASURED), measured) == {("OPTIONS", "storefront-preflight"): 1}
+    assert failures() == failed + 1
+
+
 async def test_failed_page_is_counted_once(http: httpx.AsyncClient) -> None:
     before = failures()
     assert (await http.get("/console/queue")).status_code == 503
