@@ -11,6 +11,7 @@ from starlette.responses import Response
 from console.api_client import Refused
 from console.content_hashes import check_seen, hash_of_reply, hash_of_review
 from console.fields import in_one_line, number, shown_again
+from console.parameters import choice
 from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
@@ -43,6 +44,7 @@ async def reviews(visit: Visit) -> Response:
         "entityType": query.get("type"),
         "entityIds": [query["object"]] if "object" in query else None,
         "searchPhrase": query.get("q"),
+        "unseenImages": True if choice(query, "photos", ("", "unseen"), "", noun="choice of photos") else None,
         "take": ROWS,
         "withTotal": False,
         "after": query.get("after"),

@@ -31,7 +31,7 @@ DONE: Final = {
     "removed": "Removed.",
     "created": "Created.",
     "hidden": "The image is hidden.",
-    "shown": "The image is shown again.",
+    "shown": "The image is shown.",
     "recounted": "The recount is under way. The ratings follow in a moment.",
     "replayed": "Replayed.",
     "accepted": "Accepted. It takes effect in a moment.",

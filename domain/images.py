@@ -194,20 +194,24 @@ def with_readiness(images: Iterable[ReviewImage], ready: Collection[str]) -> tup
 
 
 def with_visibility(images: Sequence[ReviewImage], id: str, *, hidden: bool) -> tuple[ReviewImage, ...]:
-    """The images with this one hidden or shown."""
-    return tuple(each._replace(is_hidden=hidden) if each.id == id else each for each in images)
+    """The images with this one hidden or shown by a moderator, who has seen it."""
+    return tuple(each._replace(is_hidden=hidden, is_unseen=False) if each.id == id else each for each in images)
 
 
 def with_unseen_hidden(images: Sequence[ReviewImage], at: datetime) -> tuple[ReviewImage, ...]:
     """The images of a review that a moderator approved at that moment: those that couldn't be seen by then are hidden
     until a command shows them."""
-    return tuple(each if each.is_seen(at) else each._replace(is_hidden=True) for each in images)
+    return tuple(each if each.is_seen(at) else _hidden_unseen(each) for each in images)
 
 
 def with_new_hidden(images: Sequence[ReviewImage], before: Sequence[ReviewImage]) -> tuple[ReviewImage, ...]:
     """The images with those hidden that the review didn't have before: no moderator has seen them."""
     had = {image.id for image in before}
-    return tuple(each if each.id in had else each._replace(is_hidden=True) for each in images)
+    return tuple(each if each.id in had else _hidden_unseen(each) for each in images)
+
+
+def _hidden_unseen(image: ReviewImage) -> ReviewImage:
+    return image if image.is_hidden else image._replace(is_hidden=True, is_unseen=True)
 
 
 def with_settled(images: Sequence[ReviewImage], id: str, ready_at: datetime | None) -> tuple[ReviewImage, ...]:

@@ -88,6 +88,9 @@ class ReviewImage(NamedTuple):
     """True if it has not been rebuilt yet, and so isn't shown."""
     ready_at: datetime | None = None
     """Time since which it can be seen, by MongoDB's clock, if the review is older."""
+    is_unseen: bool = False
+    """True if it is hidden only because no moderator had seen it when its review was approved or edited, and none has
+    shown or hidden it since."""
 
     @property
     def is_shown(self) -> bool:

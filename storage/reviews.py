@@ -20,7 +20,7 @@ from domain.moderation import ModeratedReview
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
-from storage import reviews_late, reviews_queue
+from storage import reviews_late, reviews_queue, reviews_unseen
 from storage.batch_size import ONE_ANSWER
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values, write_all
 from storage.feedback_reports import reported_reviews
@@ -63,6 +63,7 @@ INDEXES: Final = [
     # For imports, which were created long before they came, and for placeholders of deleted reviews.
     IndexModel([("submittedAt", DESCENDING)], name="submitted", sparse=True),
     reviews_late.INDEX,
+    reviews_unseen.INDEX,
     HELPFUL,
     RATED,
 ]

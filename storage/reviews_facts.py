@@ -62,13 +62,20 @@ def responses_from(document: Document) -> Responses:
 def image_fields(image: ReviewImage) -> Document:
     """An image as it is stored with its review."""
     marks = {"hidden": image.is_hidden, "pending": image.is_pending, "readyAt": image.ready_at}
+    marks["unseen"] = image.is_unseen
     return {"id": image.id, **{name: value for name, value in marks.items() if value}}
 
 
 def images_from(document: Document) -> tuple[ReviewImage, ...]:
     """The images in the document of a review."""
     return tuple(
-        ReviewImage(each["id"], each.get("hidden", False), each.get("pending", False), each.get("readyAt"))
+        ReviewImage(
+            each["id"],
+            each.get("hidden", False),
+            each.get("pending", False),
+            each.get("readyAt"),
+            each.get("unseen", False),
+        )
         for each in document.get("images", ())
     )
 

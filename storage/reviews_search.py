@@ -1,7 +1,7 @@
 """The search for reviews, and its filter and sort in MongoDB."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -13,6 +13,7 @@ from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
 from storage.database import Document, one_of
 from storage.keyset import SortValue, after_row, order_by
+from storage.reviews_unseen import IN_INDEX, UNSEEN
 
 # The lower bound of a range rather than `$type`: its index bounds are exact, so that a count never reads documents.
 SINCE_EVER: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -88,6 +89,8 @@ class ReviewSearch:
     """With images that are ready, or without."""
     shows_images: bool | None = None
     """With images that everybody sees once the review is approved, or without."""
+    has_unseen_images: bool | None = None
+    """With images that are ready, and hidden until a moderator has seen them, or without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +127,8 @@ def criteria(search: ReviewSearch) -> Document:
         conditions["reports"] = {"$gt": 0} if search.is_reported else None
     if search.is_flagged is not None:
         conditions["flags.0"] = {"$exists": search.is_flagged}
-    for images, is_wanted in ((_THERE, search.has_images), (_SHOWN, search.shows_images)):
-        if is_wanted is not None:
-            found = {"images": images if is_wanted else {"$not": images}}
-            conditions["$and"] = [*conditions.get("$and", ()), found]
+    if images := list(_about_images(search)):
+        conditions["$and"] = [*conditions.get("$and", ()), *images]
     rating: Document = {}
     if search.lowest_rating is not None:
         rating["$gte"] = search.lowest_rating
@@ -156,8 +157,9 @@ def tallied(search: ReviewSearch) -> Document | None:
         return None
     others = (search.ids, search.user_id, search.phrase, search.created_from, search.created_to, search.language)
     bounds = (search.lowest_rating, search.highest_rating)
-    facts = (search.is_reported, search.is_verified, search.is_flagged, search.has_images, search.shows_images)
-    if any(each is not None for each in (*others, *bounds, *facts)):
+    facts = (search.is_reported, search.is_verified, search.is_flagged)
+    images = (search.has_images, search.shows_images, search.has_unseen_images)
+    if any(each is not None for each in (*others, *bounds, *facts, *images)):
         return None
     return _about(search)
 
@@ -176,11 +178,23 @@ def order(search: ReviewSearch) -> list[tuple[str, int]]:
 def sorts_everything(search: ReviewSearch) -> bool:
     """True if MongoDB has to scan nearly all reviews and sort the result: no index narrows them or has the order."""
     narrowing = (search.ids, search.entity_types, search.entity_ids, search.store_id, search.user_id, search.stores)
-    if any(each is not None for each in (*narrowing, search.created_from, search.created_to)) or search.is_reported:
+    if any(each is not None for each in (*narrowing, search.created_from, search.created_to)):
+        return False
+    if search.is_reported or search.has_unseen_images:
         return False
     if search.statuses is not None and ReviewStatus.APPROVED not in search.statuses:
         return False
     return bool(search.sort) and search.sort[0][0] not in (ReviewSortField.CREATED_DATE, ReviewSortField.ID)
+
+
+def _about_images(search: ReviewSearch) -> Iterator[Document]:
+    """The conditions on the images of a review."""
+    wanted = ((_THERE, search.has_images), (_SHOWN, search.shows_images), (UNSEEN, search.has_unseen_images))
+    for images, is_wanted in wanted:
+        if is_wanted is not None:
+            yield {"images": images if is_wanted else {"$not": images}}
+    if search.has_unseen_images:
+        yield IN_INDEX
 
 
 def _about(search: ReviewSearch) -> Document:

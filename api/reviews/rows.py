@@ -36,10 +36,12 @@ class ReviewRow(TypedDict):
 
 class ReviewDetails(ReviewRow, ReviewFacts):
     """One review with all its fields. `writtenDate`: only of an imported review, the same as `createdDate`.
-    `pendingImages`: the number of its images that aren't rebuilt yet, and so aren't in `images`."""
+    `pendingImages`: the number of its images that aren't rebuilt yet, and so aren't in `images`.
+    `unseenImages`: ids of the images that are hidden until a moderator has seen them, and shows or hides them."""
 
     writtenDate: ShownMoment | None
     pendingImages: int
+    unseenImages: list[str]
 
 
 class ReviewList(TypedDict):
@@ -92,4 +94,5 @@ def review_details(review: Review, stores: Mapping[str, Store]) -> ReviewDetails
         **review_facts(review),
         "writtenDate": timestamp(review.created) if review.facts.source is Source.IMPORT else None,
         "pendingImages": sum(image.is_pending for image in review.images),
+        "unseenImages": [image.id for image in review.images if image.is_unseen and not image.is_pending],
     }

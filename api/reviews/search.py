@@ -75,6 +75,13 @@ class ReviewSearchRequest(Message):
     has_images: Annotated[
         bool | None, Field(description="true: only reviews with images that are ready; false: only others")
     ] = None
+    unseen_images: Annotated[
+        bool | None,
+        Field(
+            description="true: only reviews with images that are hidden until a moderator has seen them; false: only "
+            "others"
+        ),
+    ] = None
     verified_purchase: Annotated[
         bool | None, Field(description="true: only verified purchases; false: only others")
     ] = None
@@ -113,6 +120,7 @@ class ReviewSearchRequest(Message):
             is_reported=self.reported,
             is_flagged=self.flagged,
             has_images=self.has_images,
+            has_unseen_images=self.unseen_images,
             is_verified=self.verified_purchase,
             language=self.language,
             sort=sort,

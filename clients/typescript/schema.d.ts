@@ -2273,6 +2273,7 @@ export interface components {
         /**
          * @description One review with all its fields. `writtenDate`: only of an imported review, the same as `createdDate`.
          *     `pendingImages`: the number of its images that aren't rebuilt yet, and so aren't in `images`.
+         *     `unseenImages`: ids of the images that are hidden until a moderator has seen them, and shows or hides them.
          */
         ReviewDetails: {
             id: string;
@@ -2308,6 +2309,7 @@ export interface components {
             images: components["schemas"]["ShownImage"][];
             writtenDate: string | null;
             pendingImages: number;
+            unseenImages: string[];
         };
         /** @description One page of a list of reviews with all their fields. */
         ReviewDetailsList: {
@@ -2372,6 +2374,8 @@ export interface components {
             flagged?: boolean | null;
             /** @description true: only reviews with images that are ready; false: only others */
             hasImages?: boolean | null;
+            /** @description true: only reviews with images that are hidden until a moderator has seen them; false: only others */
+            unseenImages?: boolean | null;
             /** @description true: only verified purchases; false: only others */
             verifiedPurchase?: boolean | null;
             /** @description BCP 47; `en` also finds `en-US` */

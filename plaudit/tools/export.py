@@ -33,7 +33,7 @@ from storage.reviews_exports import ReviewExport
 from storage.reviews_search import ReviewSearch
 from storage.stores import StoreRepository
 
-_LEFT_OUT: Final = ("pendingImages", "writtenDate")
+_LEFT_OUT: Final = ("pendingImages", "unseenImages", "writtenDate")
 """Fields that are temporary, or that `createdDate` repeats."""
 
 _NOT_IN_CSV: Final = ("reply", "flags", "images", *_LEFT_OUT)

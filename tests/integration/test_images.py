@@ -152,6 +152,46 @@ async def test_moderators_hide_and_show(facade: Facade, images: Images, product:
     assert (await images.moderate("hide", review, "0" * 8 + id[8:]))["outcome"] == "not-found"
 
 
+@pytest.mark.long
+async def test_images_that_nobody_has_seen_are_listed_until_a_moderator_decides(
+    facade: Facade, images: Images, http: httpx.AsyncClient, product: str
+) -> None:
+    """An author may add images to an approved review that stays approved: they are hidden until somebody sees them."""
+
+    async def listed(is_unseen: bool = True) -> list[str]:
+        body = {"unseenImages": is_unseen, "entityIds": [product]}
+        found = body_of(await http.post(f"{REVIEWS}/search", json=body), dict)
+        return [row["id"] for row in found["results"]]
+
+    store = await facade.open_store(editsKeepStatus=True)
+    first, shown, kept, removed = [await images.upload() for _ in range(4)]
+    written = submission(product, storeId=store, images=[first])
+    (review,) = await facade.submit_approved(written)
+    assert (await listed(), await listed(False)) == ([], [review])
+    written |= {"id": review}
+    await facade.command("POST", REVIEWS, [{**written, "images": [first, shown, kept, removed]}])
+    row = await facade.review(review)
+    assert (row["reviewStatus"], row["unseenImages"]) == ("Approved", [shown, kept, removed])
+    assert (await listed(), await listed(False)) == ([review], [])
+    page = text_of((await http.get("/console/reviews", params={"photos": "unseen", "object": product})).text)
+    assert "As good as they say" in page
+    assert "photos to check" in page
+    assert (await images.moderate("show", review, shown))["outcome"] == "applied"
+    here = f"/console/reviews/{review}"
+    found = forms((await http.get(here)).text)
+    (form,) = [each for each in found if each.action == f"{here}/images/{kept}"]
+    await resend_until_settled(partial(http.post, form.action, data={**form.fields, "action": "hide"}))
+    row = await facade.review(review)
+    assert row["unseenImages"] == [removed]
+    assert [each["hidden"] for each in row["images"]] == [False, False, True, True]
+    assert await listed() == [review]
+    assert (await images.moderate("hide", review, kept))["outcome"] == "unchanged"
+    await facade.command("POST", REVIEWS, [{**written, "images": [first, shown, kept]}])
+    assert (await listed(), await listed(False)) == ([], [review])
+    entries = (await facade.get("/api/audit", reviewId=review))["results"]
+    assert [each["action"] for each in entries] == ["edit", "hide-image", "show-image", "edit", "approve"]
+
+
 async def set_back(service: Service, review: str, image: str) -> Message:
     """Reset an image of a review to the state before it was rebuilt; returns the message that triggers the rebuild."""
     async with service.mongo() as database:
@@ -194,6 +234,7 @@ async def test_image_pending_at_approval_stays_hidden(
     await service.publish("image-uploads", upload)
     ready = await eventually(partial(facade.review, review), lambda row: not row["pendingImages"])
     assert ready["images"] == [{"id": early, "hidden": False}, {"id": late, "hidden": True}]
+    assert ready["unseenImages"] == [late]
     await images.moderate("show", review, late)
     assert not any(image["hidden"] for image in (await facade.review(review))["images"])
 

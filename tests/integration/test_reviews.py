@@ -182,7 +182,7 @@ async def test_one_review(facade: Facade, http: httpx.AsyncClient) -> None:
     assert list(review) == [
         *(*LISTED_FIELDS, "storeId", "userId", "modifiedDate", "moderator", "moderationReason", "reasonCode"),
         *("verifiedPurchase", "incentivized", "source", "language", "reply", "helpful", "notHelpful", "reports"),
-        *("flags", "images", "writtenDate", "pendingImages"),
+        *("flags", "images", "writtenDate", "pendingImages", "unseenImages"),
     ]
     assert review["rating"] == 3.25
     assert (review["storeId"], review["storeName"], review["userId"]) == (store, "The shop", "anna")

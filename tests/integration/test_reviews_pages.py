@@ -216,3 +216,31 @@ async def test_images_count_once_available(servers: Servers) -> None:
             for search in (ReviewSearch(has_images=True), ReviewSearch(has_images=False))
         ]
         assert found == [{"there", "hidden"}, {"awaited", "none", "old"}]
+
+
+async def test_reviews_with_unseen_images_are_found_by_their_index(servers: Servers) -> None:
+    hidden = {"id": "a", "hidden": True, "unseen": True}
+    images: Json = {"unseen": [{"id": "b"}, hidden], "pending": [{**hidden, "pending": True}], "none": []}
+    images |= {"decided": [{"id": "a", "hidden": True}], "both": [hidden, {**hidden, "id": "b", "pending": True}]}
+    at = datetime.now(UTC)
+    fields: Json = {"createdDate": at, "status": 1, "storeId": "s", "entityType": "Product", "entityId": "1"}
+    async with own_database(servers) as database:
+        await ensure_indexes(database, remember_days=7)
+        reviews = [{**fields, "_id": id, "images": each} for id, each in images.items()]
+        await database["reviews"].insert_many([*reviews, *({**fields, "_id": f"{n:03}"} for n in range(500))])
+        repository, unseen = ReviewRepository(database), ReviewSearch(has_unseen_images=True)
+        searches = [
+            unseen,
+            replace(unseen, statuses=[ReviewStatus.APPROVED]),
+            replace(unseen, stores=["s"]),
+            replace(unseen, sort=[(ReviewSortField.TITLE, Direction.ASC)]),
+        ]
+        await database.command("profile", 2)
+        pages = [await repository.search(each) for each in searches]
+        counts = [await repository.count(each, exact_below=9) for each in searches]
+        await database.command("profile", 0)
+        looks = await database["system.profile"].find({"ns": f"{database.name}.reviews"}).to_list()
+        others = await repository.count(ReviewSearch(has_unseen_images=False), exact_below=9)
+    assert [{review.id for review in page.reviews} for page in pages] == [{"unseen", "both"}] * 4
+    assert (counts, others) == ([2] * 4, 503)
+    assert [look.get("planSummary") for look in looks if look["docsExamined"] > 3] == []

@@ -61,7 +61,8 @@ ROW: dict[str, Any] = {
     **dict.fromkeys(("moderationReason", "reply", "entityName", "writtenDate"), None),
     **dict.fromkeys(("helpful", "notHelpful", "reports", "pendingImages"), 0),
     **{"id": "r", "review": "Good", "rating": 4, "userName": "Ann", "userId": "u", "reviewStatus": "New"},
-    **{"entityId": "1", "entityType": "Product", "images": [], "flags": [], "verifiedPurchase": False},
+    **{"entityId": "1", "entityType": "Product", "flags": [], "verifiedPurchase": False},
+    **{"images": [], "unseenImages": []},
     **{"createdDate": "2026-11-25T00:00:00.000Z", "modifiedDate": "2026-11-25T00:00:00.000Z", "incentivized": False},
 }
 """A complete row of a list of reviews."""

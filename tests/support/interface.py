@@ -117,7 +117,7 @@ SEARCH: Final[Json] = {
     **{"searchPhrase": "x", "startDate": "2026-03-14T09:26:53Z", "endDate": "2026-03-15T09:26:53Z"},
     **{"startRating": 1.5, "endRating": 4, "sort": "rating", **PAGE, "verifiedPurchase": False, "language": "de-AT"},
     **{"ids": IDS, "objectIds": IDS, "keyword": "x", "after": "a", "withTotal": False},
-    **{"reported": True, "flagged": True, "hasImages": False},
+    **{"reported": True, "flagged": True, "hasImages": False, "unseenImages": True},
 }
 RETURN_SEARCH: Final[Json] = {
     **{"orderId": "o", "objectIds": IDS, "ids": IDS, "keyword": "x", "sort": "number", "responseGroup": "None"},

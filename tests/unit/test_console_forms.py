@@ -146,6 +146,7 @@ async def test_unknown_filter_is_refused(path: str) -> None:
         ("/console/queue?order=latest", "There is no sort order latest. Use one of: oldest, newest."),
         ("/console/queue/all?order=latest", "There is no sort order latest. Use one of: oldest, newest."),
         ("/console/returns?sort=createdDate", "There is no sort order createdDate. Use one of: oldest, newest."),
+        ("/console/reviews?photos=new", "There is no choice of photos new. Use one of: unseen."),
         ("/console/audit/export?format=xlsx", "There is no format xlsx. Use one of: csv, jsonl."),
         ("/console/audit?after=two", "two is not a number of entries."),
     ],

@@ -23,9 +23,11 @@ from domain.images import (
     settle_upload,
     upload_digest,
     with_claims,
+    with_new_hidden,
     with_pending,
     with_readiness,
     with_settled,
+    with_unseen_hidden,
     with_visibility,
     without_lost,
 )
@@ -176,6 +178,20 @@ def test_single_image_is_hidden_or_shown() -> None:
     images = tuple(ReviewImage(id, is_hidden=id in "bd") for id in "abcd")
     assert with_visibility(images, "a", hidden=True) == (ReviewImage("a", is_hidden=True), *images[1:])
     assert with_visibility(images, "b", hidden=False) == (images[0], ReviewImage("b"), *images[2:])
+
+
+def test_hidden_images_are_unseen_until_a_moderator_decides() -> None:
+    now, seen, late = datetime.now(UTC), ReviewImage("seen"), ReviewImage("late", is_pending=True)
+    decided = ReviewImage("decided", is_hidden=True, is_pending=True)
+    approved = with_unseen_hidden((seen, late, decided), now)
+    assert approved == (seen, late._replace(is_hidden=True, is_unseen=True), decided)
+    assert with_new_hidden((seen, late, decided), (seen,)) == approved
+    assert with_unseen_hidden(approved, now) == with_new_hidden(approved, approved) == approved
+    settled = with_settled(approved, "late", now)
+    assert [each.is_unseen for each in settled] == [False, True, False]
+    for is_hidden in (True, False):
+        after = with_visibility(settled, "late", hidden=is_hidden)
+        assert [(each.is_hidden, each.is_unseen) for each in after][1] == (is_hidden, False)
 
 
 def test_single_image_becomes_ready_or_is_removed() -> None:
