@@ -19,7 +19,7 @@ from api.web.openapi import problems
 from api.web.problems import ProblemKind
 from api.web.routes import routes
 from messaging.cron import next_time
-from messaging.kafka.connection import is_access_denied, is_broker_away
+from messaging.kafka.connection import is_access_denied, is_broker_away, is_operation_denied
 from messaging.kafka.lag import Lag
 from messaging.kafka.lag_age import LagAge
 from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
@@ -37,6 +37,7 @@ from messaging.metrics import (
     REMINDERS_OVERDUE,
     REMINDERS_RUN,
     REVIEWS_TOPIC_AGE,
+    SERVER_AWAY,
     STATE_KNOWN,
     UNKNOWN,
 )
@@ -107,7 +108,7 @@ class Gauges:
             self.lag = None
             for gauge in (CONSUMER_LAG, CONSUMER_LAG_AGE, CONSUMER_STANDSTILL):
                 gauge.clear()
-            STATE_KNOWN.labels("kafka").set(0)
+            _note_state("kafka", is_known=False, is_away=is_broker_away(error) and not is_operation_denied(error))
             return
         self.lag, self.is_refused = lag, False
         self.standstill.observe(lag, monotonic())
@@ -121,7 +122,7 @@ class Gauges:
             gauge.clear()
             for (topic, partition), each in values.items():
                 gauge.labels(topic.value, str(partition)).set(each)
-        STATE_KNOWN.labels("kafka").set(1)
+        _note_state("kafka", is_known=True)
 
     async def _read_times(self) -> None:
         """Read the times of oldest records that were written before this process started."""
@@ -140,14 +141,21 @@ class Gauges:
             async with asyncio.timeout(_PATIENCE_S):
                 self.backlog = await backlog(self.services.database)
         except Exception as error:
-            if not (isinstance(error, TimeoutError) or is_database_away(error)):
+            is_away = isinstance(error, TimeoutError) or is_database_away(error)
+            if not is_away:
                 # Any other error is logged, and the query repeated at the next refresh.
                 log.exception("The backlog in the database can't be measured")
             self.backlog = None
-            STATE_KNOWN.labels("mongodb").set(0)
+            _note_state("mongodb", is_known=False, is_away=is_away)
         else:
-            STATE_KNOWN.labels("mongodb").set(1)
+            _note_state("mongodb", is_known=True)
         _set_gauges(self.backlog, datetime.now(UTC))
+
+
+def _note_state(what: str, *, is_known: bool, is_away: bool = False) -> None:
+    """Export whether the state of a server is known; `is_away`: unknown because the server can't be used at all."""
+    STATE_KNOWN.labels(what).set(is_known)
+    SERVER_AWAY.labels(what).set(is_away)
 
 
 def _set_gauges(found: Backlog | None, now: datetime) -> None:

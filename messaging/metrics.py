@@ -150,6 +150,11 @@ STATE_KNOWN: Final = _gauge(
     "1 if the API could read the lag (kafka) or the state in the database (mongodb), else 0",
     "what",
 )
+SERVER_AWAY: Final = _gauge(
+    "server_away",
+    "1 if that is 0 because the server is unavailable or rejects the API, 0 if Kafka denies only the question",
+    "what",
+)
 
 IMAGES: Final = _counter("images", "Uploads processed by a worker: ready, or the code of the refusal", "outcome")
 IMAGE_SECONDS: Final = _histogram(

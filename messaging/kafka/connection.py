@@ -35,9 +35,8 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
-_ACCESS_DENIED: Final = (
-    AuthenticationFailedError,
-    SaslAuthenticationFailed,
+_LOGIN_REJECTED: Final = (AuthenticationFailedError, SaslAuthenticationFailed)
+_OPERATION_DENIED: Final = (
     TopicAuthorizationFailedError,
     GroupAuthorizationFailedError,
     ClusterAuthorizationFailedError,
@@ -208,9 +207,14 @@ def is_too_large(error: BaseException) -> bool:
     return isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError)
 
 
+def is_operation_denied(error: BaseException) -> bool:
+    """True if Kafka accepts our login, but denies this operation; it may allow others."""
+    return isinstance(error, _OPERATION_DENIED)
+
+
 def is_access_denied(error: BaseException) -> bool:
     """True if Kafka is reachable, but rejects our login or denies the operation."""
-    return isinstance(error, _ACCESS_DENIED)
+    return is_operation_denied(error) or isinstance(error, _LOGIN_REJECTED)
 
 
 def is_broker_away(error: BaseException) -> bool:

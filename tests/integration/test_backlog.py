@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import structlog
 from aiokafka.admin import NewTopic
-from aiokafka.errors import GroupAuthorizationFailedError
+from aiokafka.errors import GroupAuthorizationFailedError, SaslAuthenticationFailed
 from prometheus_client import Gauge
 from structlog.testing import capture_logs
 
@@ -13,12 +13,12 @@ from api.metrics import Gauges
 from domain.findings import Level
 from messaging import metrics
 from messaging.kafka.administration import admin_client
-from messaging.kafka.connection import KafkaConnection
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.checks import check_mongo
-from storage.database import Database
+from storage.database import Database, connect
 from storage.leases import REMINDERS, LeaseRepository
 from tests.support.app import facade_services
 from tests.support.facade import new_id
@@ -149,18 +149,20 @@ async def test_deleted_partition_has_no_lag(servers: Servers) -> None:
             await lag.stop()
 
 
-class UnauthorizedLag(ConsumerLag):
-    """Lag as an account without access to the consumer groups gets it from Kafka."""
+class FailingLag(ConsumerLag):
+    """Lag that can't be measured: by default as an account without access to the consumer groups gets it."""
+
+    error: Exception = GroupAuthorizationFailedError("plaudit.order-events")
 
     async def measure(self, *topics: Topic) -> Lag:
-        raise GroupAuthorizationFailedError("plaudit.order-events")
+        raise self.error
 
 
 async def test_missing_authorization_is_logged_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("api.metrics.log", structlog.get_logger())
     connection, names = KafkaConnection(servers.kafka), TopicNames("t.")
     async with own_database(servers) as database:
-        lag = UnauthorizedLag(connection, names)
+        lag = FailingLag(connection, names)
         gauges = Gauges(facade_services(database, Publisher(connection), names, lag=lag))
         with capture_logs() as logs:
             for _ in range(2):
@@ -172,6 +174,39 @@ async def test_missing_authorization_is_logged_once(servers: Servers, monkeypatc
     ]
 
 
+@pytest.mark.parametrize(
+    ("error", "is_away"),
+    [
+        (GroupAuthorizationFailedError("plaudit.order-events"), 0),
+        (ZeroDivisionError(), 0),
+        (SaslAuthenticationFailed("plaudit"), 1),
+        (BrokerAwayError("Kafka did not return consumer offsets in time"), 1),
+    ],
+)
+async def test_kafka_that_denies_only_the_lag_is_not_away(servers: Servers, error: Exception, is_away: int) -> None:
+    connection, names = KafkaConnection(servers.kafka), TopicNames("t.")
+    async with own_database(servers) as database:
+        lag = FailingLag(connection, names)
+        lag.error = error
+        await Gauges(facade_services(database, Publisher(connection), names, lag=lag)).refresh()
+    assert value(metrics.STATE_KNOWN, what="kafka") == 0
+    assert value(metrics.SERVER_AWAY, what="kafka") == is_away
+
+
+async def test_server_that_answers_again_is_no_longer_away(servers: Servers) -> None:
+    async with own_database(servers) as database:
+        metrics.SERVER_AWAY.labels("mongodb").set(1)
+        await refresh_gauges(database)
+        assert value(metrics.SERVER_AWAY, what="mongodb") == 0
+
+
+async def test_unreachable_database_is_away() -> None:
+    client, database = connect("mongodb://127.0.0.1:1", "plaudit", timeout=0.2)
+    async with client:
+        await refresh_gauges(database, is_known=False)
+    assert value(metrics.SERVER_AWAY, what="mongodb") == 1
+
+
 async def test_failed_measurement_is_marked_unknown(servers: Servers) -> None:
     async with own_database(servers) as database:
         await refresh_gauges(database)
@@ -180,4 +215,5 @@ async def test_failed_measurement_is_marked_unknown(servers: Servers) -> None:
         await database["parkedReturns"].insert_one({"_id": "without a moment"})
         await refresh_gauges(database, is_known=False)
         assert value(metrics.STATE_KNOWN, what="mongodb") == 0
+        assert value(metrics.SERVER_AWAY, what="mongodb") == 0
         assert value(metrics.PARKED, kind="returns") is None
