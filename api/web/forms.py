@@ -1,9 +1,12 @@
 """Forms of the console's pages, read up to a maximum size."""
 
 import asyncio
+import re
+from collections.abc import Iterator
 from typing import Final
 
-from starlette.datastructures import FormData
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Scope
@@ -17,6 +20,11 @@ FORMS: Final = "/console/"
 MAX_FORM_BYTES: Final = 8 * 1024 * 1024
 """Maximum bytes of a form: it may hold two texts of 1 MiB, in which browsers write each byte that is no letter as
 three."""
+
+_URLENCODED: Final = b"application/x-www-form-urlencoded"
+_ESCAPES: Final = re.compile("%[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*+")
+"""Escapes in sequence. The pattern begins with a character, because Python finds that much faster than a group, and is
+possessive, so that Python notes no place to go back to for each escape."""
 
 
 async def read_form(request: Request, most_bytes: int, most_fields: int) -> FormData:
@@ -53,7 +61,40 @@ async def _parsed(scope: Scope, content: bytes, most_fields: int) -> FormData:
         return {"type": "http.request", "body": content}
 
     form = Request(scope, received)
+    if parse_options_header(form.headers.get("content-type"))[0] == _URLENCODED:
+        return _urlencoded(content, most_fields)
     return await form.form(max_files=0, max_fields=most_fields, max_part_size=len(content))
+
+
+def _urlencoded(content: bytes, most_fields: int) -> FormData:
+    """The fields as Starlette reads them, but without its 1.5 GiB of memory and its seconds for 8 MiB of `%`.
+
+    Raises HTTPException if there are too many.
+    """
+    fields: list[tuple[str, str | UploadFile]] = []
+    for field in _separate(content.replace(b"+", b" ")):
+        if len(fields) == most_fields:
+            raise HTTPException(400, f"Too many fields. Maximum number of fields is {most_fields}.")
+        name, _, value = field.decode("latin-1").partition("=")
+        fields.append((_unescaped(name), _unescaped(value)))
+    return FormData(fields)
+
+
+def _separate(content: bytes) -> Iterator[bytes]:
+    """The parts between `&` that aren't empty, one at a time: there can be millions."""
+    start = 0
+    while start < len(content):
+        end = content.find(b"&", start)
+        if end == -1:
+            end = len(content)
+        if end > start:
+            yield content[start:end]
+        start = end + 1
+
+
+def _unescaped(text: str) -> str:
+    """The text without percent-encoding, as `urllib.parse.unquote` returns it; a `%` that encodes nothing stays."""
+    return _ESCAPES.sub(lambda each: bytes.fromhex(each[0].replace("%", "")).decode(errors="replace"), text)
 
 
 def _unreadable(why: str) -> ProblemError:

@@ -1,15 +1,18 @@
 """Refused forms of the console: their content is shown again, and no input breaks a page."""
 
 import re
+import tracemalloc
 from collections.abc import AsyncIterator
 from threading import get_ident
 from typing import Any, cast
-from urllib.parse import quote, unquote_plus
+from urllib.parse import quote, unquote
 
 import httpx
 import pytest
 from fastapi import FastAPI
-from starlette import formparsers
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Message
@@ -462,12 +465,12 @@ async def test_refusal_links_back_to_its_screen() -> None:
 async def test_large_form_is_decoded_in_a_thread(
     guarded: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, size: int, is_in_thread: bool
 ) -> None:
-    def decoded(value: str) -> str:
-        threads.add(get_ident())
-        return unquote_plus(value)
+    def decoded(fields: list[tuple[str, str | UploadFile]]) -> FormData:
+        threads.append(get_ident())
+        return FormData(fields)
 
-    threads = set[int]()
-    monkeypatch.setattr(formparsers, "unquote_plus", decoded)
+    threads: list[int] = []
+    monkeypatch.setattr("api.web.forms.FormData", decoded)
     typed = {"key": "k-1", "text": "%" * size, "author": "Shop"}
     page = await guarded.post("/console/reviews/1/reply", data=typed, headers={"sec-fetch-site": "same-origin"})
     assert form_of(page) == {"action": "/console/reviews/1/reply", **typed}
@@ -505,6 +508,35 @@ async def test_unreadable_form_is_refused(kind: str, content: bytes, expected: s
         answer = await http.post("/console/reviews/1/reply", content=content, headers={"content-type": kind})
     assert answer.status_code == 400
     assert expected in text_of(answer.text)
+
+
+def sent(content: bytes) -> Request:
+    async def received() -> Message:
+        return {"type": "http.request", "body": content}
+
+    return Request(FORM, received)
+
+
+@given(st.lists(st.sampled_from([*b"%%%&&==+4C3aAfzg;", 0xC3, 0xA4, 0xFF])).map(bytes) | st.binary())
+async def test_urlencoded_form_is_read_as_by_starlette(content: bytes) -> None:
+    found = await read_form(sent(content), len(content), 100)
+    expected = await sent(content).form(max_fields=100)
+    assert found.multi_items() == expected.multi_items()
+
+
+@pytest.mark.parametrize("text", ["%" * 100_000, "%C3%A4" * 20_000])
+async def test_form_of_percent_signs_takes_little_memory(text: str) -> None:
+    """A list of the parts between them takes up to 190 times as much as the form."""
+    content = f"text={text}".encode()
+    request = sent(content)
+    tracemalloc.start()
+    try:
+        form = await read_form(request, len(content), 10)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert form["text"] == unquote(text)
+    assert peak < 8 * len(content)
 
 
 async def test_form_of_a_disconnected_client_is_refused() -> None:
