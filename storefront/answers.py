@@ -31,6 +31,9 @@ _BYTES_PER_ADDRESS_BYTE: Final = 5
 _MIN_GZIP_BYTES: Final = 500
 """Minimum bytes of a body that is compressed."""
 
+_LARGE_BYTES: Final = 64 * 1024
+"""Bytes above which compressing a body would block the event loop for several milliseconds."""
+
 _DIGEST_BYTES: Final = 12
 
 
@@ -50,12 +53,22 @@ class Answer:
     @cached_property
     def compressed(self) -> bytes | None:
         """The gzipped body; None if the body is too small for that."""
-        return gzip.compress(self.body, 6, mtime=0) if len(self.body) >= _MIN_GZIP_BYTES else None
+        return _compressed(self.body) if len(self.body) >= _MIN_GZIP_BYTES else None
+
+    async def compress(self) -> None:
+        """Compress a large body ahead, in a thread."""
+        if len(self.body) > _LARGE_BYTES:
+            # Python 3.11 locks a cached property of all objects while one is computed: the thread must not do that.
+            vars(self)["compressed"] = await asyncio.to_thread(_compressed, self.body)
 
     @property
     def size(self) -> int:
         """Approximate bytes in memory."""
         return _OVERHEAD_BYTES + len(self.body) + len(self.compressed or b"") + getsizeof(self.origins)
+
+
+def _compressed(body: bytes) -> bytes:
+    return gzip.compress(body, 6, mtime=0)
 
 
 Load = Callable[[], Awaitable[Answer]]
@@ -121,6 +134,7 @@ class Answers:
 
     async def _load(self, address: bytes, load: Load, asked: float) -> Answer:
         answer = await load()
+        await answer.compress()
         self._keep(address, _Entry(answer, asked, load, answer.size + _BYTES_PER_ADDRESS_BYTE * len(address)))
         return answer
 

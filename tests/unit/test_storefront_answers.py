@@ -1,10 +1,12 @@
 """The cache of public answers: their maximum age, shared loads, and the memory limit."""
 
 import asyncio
+import gzip
 import os
 import tracemalloc
 from dataclasses import dataclass, field
 from functools import partial
+from threading import get_ident
 from unittest.mock import Mock
 
 import httpx
@@ -254,6 +256,26 @@ def request(path: str, method: str = "GET", headers: dict[str, str] | None = Non
 
 async def empty(ids: list[str]) -> Answer:
     return Answer(b"{}")
+
+
+@pytest.mark.parametrize(("size", "is_in_thread"), [(10_000, False), (LARGE, True)])
+async def test_large_answer_is_compressed_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, size: int, is_in_thread: bool
+) -> None:
+    """Others are answered meanwhile: zlib doesn't hold Python's lock."""
+
+    def compressed(body: bytes, level: int, *, mtime: int) -> bytes:
+        threads.append(get_ident())
+        return compress(body, level, mtime=mtime)
+
+    async def load() -> Answer:
+        return Answer(body)
+
+    compress, threads, body = gzip.compress, list[int](), os.urandom(size)
+    monkeypatch.setattr(gzip, "compress", compressed)
+    answer = await Answers().of(PAGE, load)
+    assert gzip.decompress(answer.compressed or b"") == body
+    assert [thread != get_ident() for thread in threads] == [is_in_thread]
 
 
 def test_small_bodies_are_not_compressed() -> None:
