@@ -96,7 +96,7 @@ class Reader(Generic[T]):
     def read_quickly(self, value: bytes) -> Read[T] | None:
         """The content of a value on the fast path; None if it needs the slow one. Raises InvalidContentError."""
         value = without_bom(value)
-        if _count_parts(value) > _MAX_PARTS:
+        if has_too_many_parts(value):
             raise InvalidContentError([InputError("", "too-many-parts", _TOO_MANY_PARTS)])
         try:
             content = self._adapter.validator.validate_json(value, extra="forbid", by_alias=True, by_name=False)
@@ -259,12 +259,12 @@ def _final_errors(error: ValidationError, value: bytes) -> list[InputError]:
     return [e._replace(message=parse_error(value, e.message)) if e.code == INVALID_JSON else e for e in final]
 
 
-def _count_parts(value: bytes) -> int:
-    """The number of objects and arrays in a value, or more; 0 if there can't be too many."""
+def has_too_many_parts(value: bytes) -> bool:
+    """True if a value has more objects and arrays than any value may."""
     if len(value) <= 2 * _MAX_PARTS or value.count(b"{") + value.count(b"[") <= _MAX_PARTS:
-        return 0
+        return False
     structure = _STRINGS.sub(b"", value)
-    return structure.count(b"{") + structure.count(b"[")
+    return structure.count(b"{") + structure.count(b"[") > _MAX_PARTS
 
 
 def _may_repeat(value: bytes, fields: int) -> bool:

@@ -14,7 +14,7 @@ from api.services import Services
 from api.web.ignored import note_ignored
 from api.web.large_bodies import JSON_THREAD, LARGE
 from api.web.problems import MAX_ERRORS, ProblemError, ProblemKind, invalid
-from messaging.reading import Read, Reader, reader_of
+from messaging.reading import Read, Reader, has_too_many_parts, reader_of
 from messaging.reading_errors import InvalidContentError
 
 T = TypeVar("T")
@@ -90,13 +90,18 @@ async def check_no_body(request: Request) -> None:
     """Raise ProblemError if a request that takes no body has one with content of its own. An empty body has none,
     whatever its media type, nor does JSON whose values are all in the path or the query."""
     content = await _content(request)
+    if not content.strip():
+        return
     known = {*request.path_params.values(), *(value for _, value in request.query_params.multi_items())}
-    if content.strip() and not _values(content) <= known:
+    found = _values(content) if len(content) <= LARGE else await JSON_THREAD.run(_values, content)
+    if not found <= known:
         raise invalid([{"pointer": "", "code": "unexpected-body", "message": _UNEXPECTED}])
 
 
 def _values(content: bytes) -> set[str]:
-    """The scalar values in JSON as texts, without null; content that isn't JSON is one value."""
+    """The scalar values in JSON as texts, without null. Content that isn't JSON or has too many parts is one value."""
+    if has_too_many_parts(content):
+        return {content.decode(errors="replace")}
     try:
         pending = [orjson.loads(content)]
     except orjson.JSONDecodeError:

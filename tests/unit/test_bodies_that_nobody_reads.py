@@ -1,5 +1,9 @@
 """Operations without a body accept an empty one, and refuse one with content."""
 
+from threading import get_ident
+from typing import Any
+
+import orjson
 import pytest
 
 from tests.support.app import client_without_servers
@@ -26,6 +30,7 @@ async def test_unexpected_body_is_refused(method: str, path: str) -> None:
             (b'["a", {"b": 7}]', {}),
             (b"x", {"content-type": "text/plain"}),
             (b"reason=x", FORM),
+            (b"[%s[]]" % (b"[]," * 50_000), {}),
         ):
             response = await http.request(method, path, content=content, headers=headers)
             assert errors_of(response) == [("", "unexpected-body")], content
@@ -41,6 +46,23 @@ async def test_empty_or_redundant_body_is_accepted(content: bytes) -> None:
             # The body was accepted: 503 because Kafka is unavailable.
             path = "/api/notificationTemplates/OrderReviewRequest"
             assert (await http.request("DELETE", path, content=content, headers=headers)).status_code == 503
+
+
+@pytest.mark.parametrize(("size", "is_in_thread"), [(10, False), (20_000, True)])
+async def test_large_unexpected_body_is_parsed_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch, size: int, is_in_thread: bool
+) -> None:
+    def parsed(content: bytes) -> Any:
+        threads.append(get_ident())
+        return parse(content)
+
+    parse, threads = orjson.loads, list[int]()
+    monkeypatch.setattr(orjson, "loads", parsed)
+    async with client_without_servers() as http:
+        # The body was accepted: 503 because Kafka is unavailable.
+        path, content = "/api/notificationTemplates/OrderReviewRequest", b"[%s[]]" % (b"[]," * size)
+        assert (await http.request("DELETE", path, content=content)).status_code == 503
+    assert [thread != get_ident() for thread in threads] == [is_in_thread]
 
 
 @pytest.mark.parametrize("path", [f"{REVIEWS}?ids=r", f"{REVIEWS}/r/votes?userId=u"])
