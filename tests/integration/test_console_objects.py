@@ -6,7 +6,7 @@ from functools import partial
 import httpx
 import pytest
 
-from tests.support.console import page_of, send_form
+from tests.support.console_pages import page_of, send_form
 from tests.support.facade import Facade, new_id, submission
 from tests.support.waiting import eventually
 

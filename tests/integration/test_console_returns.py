@@ -7,8 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.console import page_of, send_form
-from tests.support.console_pages import Console, forms
+from tests.support.console_pages import Console, forms, page_of, send_form
 from tests.support.facade import new_id
 from tests.support.orders import Returns, an_order
 from tests.support.retries import resend_until_settled

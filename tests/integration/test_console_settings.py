@@ -16,7 +16,7 @@ import pytest
 from markupsafe import escape
 
 from tests.support.browser import Browser
-from tests.support.console_pages import Console, forms, text_of
+from tests.support.console_pages import Console, checked, forms, text_of
 from tests.support.facade import Facade, new_id, submission
 from tests.support.retries import resend_until_settled
 from tests.support.service import Json, Servers, Service
@@ -44,7 +44,7 @@ class Settler(Console):
             if "done=accepted" in to:
                 await self.service.idle()
             response = await self.http.get(to)
-        return self._page(response, status)
+        return checked(response, status)
 
 
 @pytest.fixture

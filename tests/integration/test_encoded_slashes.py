@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.support.console import page_of
+from tests.support.console_pages import page_of
 from tests.support.facade import REVIEWS, Facade, body_of, new_id, once, submission
 from tests.support.final_responses import follow_applied
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from html.parser import HTMLParser
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -20,6 +21,9 @@ class PageForm:
     method: str
     action: str
     fields: dict[str, str] = field(default_factory=dict)
+    hidden: dict[str, list[str]] = field(default_factory=dict)
+    """The values of each hidden field, which may be there for each line."""
+
     buttons: dict[str, str] = field(default_factory=dict)
     """The `formaction` of each button, by its value."""
 
@@ -32,7 +36,7 @@ class Console:
 
     async def open(self, path: str, status: int = 200) -> str:
         """A page with this status. Nothing in it may be inline script or style, or load from another origin."""
-        return self._page(await self.http.get(path), status)
+        return checked(await self.http.get(path), status)
 
     async def send(self, page: str, action: str, typed: Mapping[str, str | None], *, status: int = 200) -> str:
         """Fill in the form with this action, send it, and follow the redirect. A field of None is left out."""
@@ -42,17 +46,34 @@ class Console:
         response = await resend_until_settled(partial(self.http.request, form.method, where, data=given))
         if response.status_code == 303:
             response = await self.http.get(response.headers["location"])
-        return self._page(response, status)
+        return checked(response, status)
 
-    def _page(self, response: httpx.Response, status: int) -> str:
-        assert response.status_code == status, response.text
-        policy = response.headers["content-security-policy"]
-        assert "default-src 'none'" in policy
-        assert "unsafe-inline" not in policy
-        parser = _Forms()
-        parser.feed(response.text)
-        assert parser.inline == []
-        return response.text
+
+async def page_of(http: httpx.AsyncClient, path: str, **query: str) -> str:
+    """A page that must exist; `path` as in a link."""
+    return checked(await http.get(html.unescape(path), params=query or None), 200)
+
+
+async def send_form(http: httpx.AsyncClient, page: str, action: str, fields: Mapping[str, Any]) -> httpx.Response:
+    """Send a form that must be on a page, with its hidden fields and these, but none that the page filled in. Returns
+    the response once the command has its outcome."""
+    path = urlsplit(html.unescape(action)).path
+    on_page = forms(await page_of(http, page))
+    form = next(each for each in on_page if each.method == "POST" and urlsplit(each.action).path == path)
+    return await resend_until_settled(partial(http.post, form.action, data={**form.hidden, **fields}))
+
+
+def checked(response: httpx.Response, status: int) -> str:
+    """The page of a response with this status. It has no inline script or style, and loads from no other origin."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"].startswith("text/html")
+    policy = response.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy
+    parser = _Forms()
+    parser.feed(response.text)
+    assert parser.inline == []
+    return response.text
 
 
 class _Forms(HTMLParser):
@@ -77,6 +98,8 @@ class _Forms(HTMLParser):
             return
         elif tag == "input" and (given.get("type") != "checkbox" or "checked" in given):
             self._form.fields[str(name)] = value or ("on" if given.get("type") == "checkbox" else "")
+            if given.get("type") == "hidden":
+                self._form.hidden.setdefault(str(name), []).append(value)
         elif tag == "textarea":
             self._text = str(name)
             self._form.fields[self._text] = ""
