@@ -9,19 +9,23 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
 
 from devservers.broker import embedded_kafka
 from devservers.mongo import embedded_mongo
+from messaging.decoding import refusal_of
+from messaging.readers import READERS
+from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic
 from tests.chaos import bad_records
+from tests.chaos.check_dead_letters import Place
 from tests.chaos.corpus import RAW, REQUESTS, VALUES, hypothesis_values, mutated, places, replaced
 from tests.chaos.output import say
 from tests.chaos.record_kinds import kinds
@@ -124,16 +128,45 @@ def bad_messages(rng: random.Random, count: int, found: list[Any]) -> Iterator[t
 
 
 async def send_messages(service: Service, number: int, count: int) -> Findings:
-    """Publish `count` messages over all topics; each must take effect or become a dead letter with a specific
-    reason."""
-    rng, findings = random.Random(number), Findings()
+    """Publish `count` messages over all topics. Each that the reader of its topic refuses must become a dead letter,
+    each other one must take effect or become one, and the reason must be a specific one."""
+    findings, found = Findings(), set[Place]()
+    refused = await publish_messages(service, random.Random(number), number, count)
+    for topic in TOPICS:
+        await eventually(partial(service.lag, topic), lambda lag: lag == 0, deadline_s=60 + count / 200)
+        for letter in await service.records(f"{topic}.dlq"):
+            reason = dict(letter.headers)
+            found.add(place_of(reason))
+            code = reason["x-error-code"].decode()
+            findings.codes[code] += 1
+            if code == "processing-failed":
+                why = reason["x-error-message"].decode()[:500]
+                findings.faults.append(f"{topic} {(letter.value or b'')[:300]!r}: {why}")
+    findings.faults += without_letters(refused, found)
+    return findings
+
+
+async def publish_messages(service: Service, rng: random.Random, number: int, count: int) -> dict[Place, bytes]:
+    """Publish `count` messages. Returns the place and the start of each value that the reader of its topic refuses."""
+    refused = dict[Place, bytes]()
+
+    def note(value: bytes | None, error: KafkaError | None, record: Message) -> None:
+        assert error is None, error
+        if value is not None:
+            refused[str(record.topic()), int(record.partition() or 0), int(record.offset() or 0)] = value[:300]
+
     producer = Producer({"bootstrap.servers": service.servers.kafka, "linger.ms": 20, "message.max.bytes": 2**21})
     for sent, (topic, value) in enumerate(bad_messages(rng, count, hypothesis_values(number, FROM_HYPOTHESIS))):
         key = rng.choice([None, b"", b"e", b"\xff", str(rng.randrange(50)).encode()])
         headers, time = rng.choice(HEADERS), rng.choice(TIMES)
+        # In the thread in which the consumer of templates reads, too.
+        is_refused = await in_template_thread(refusal_of, value, READERS[Topic(topic)]) is not None
+        delivered = partial(note, value if is_refused else None)
         while True:
             try:
-                producer.produce(service.topic(topic), value, key, headers=headers, timestamp=time)
+                producer.produce(
+                    service.topic(topic), value, key, headers=headers, timestamp=time, on_delivery=delivered
+                )
                 break
             except BufferError:
                 await asyncio.to_thread(producer.poll, 0.5)
@@ -141,16 +174,18 @@ async def send_messages(service: Service, number: int, count: int) -> Findings:
             producer.poll(0)
             await asyncio.sleep(0)
     assert await asyncio.to_thread(producer.flush, 120) == 0
-    for topic in TOPICS:
-        await eventually(partial(service.lag, topic), lambda lag: lag == 0, deadline_s=60 + count / 200)
-        for letter in await service.records(f"{topic}.dlq"):
-            reason = dict(letter.headers)
-            code = reason["x-error-code"].decode()
-            findings.codes[code] += 1
-            if code == "processing-failed":
-                why = reason["x-error-message"].decode()[:500]
-                findings.faults.append(f"{topic} {(letter.value or b'')[:300]!r}: {why}")
-    return findings
+    return refused
+
+
+def place_of(headers: Mapping[str, bytes]) -> Place:
+    """The place of the record of a dead letter with these headers."""
+    topic, partition, offset = (headers[f"x-source-{part}"].decode() for part in ("topic", "partition", "offset"))
+    return topic, int(partition), int(offset)
+
+
+def without_letters(refused: Mapping[Place, bytes], found: Set[Place]) -> list[str]:
+    """Descriptions of refused records without a dead letter."""
+    return [f"no dead letter: {place} {value!r}" for place, value in sorted(refused.items()) if place not in found]
 
 
 async def still_works(service: Service) -> None:
