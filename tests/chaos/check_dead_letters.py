@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from tests.chaos.difference import Difference
-from tests.chaos.fleet import TOPICS
 from tests.chaos.model import Model
 from tests.chaos.record_kinds import expected_codes
-from tests.support.service import Service
+from tests.support.service import FLOW, Service
 
 Place = tuple[str, int, int]
 """Full topic name, partition and offset of a record."""
@@ -26,7 +25,7 @@ async def wrong_dead_letters(service: Service, model: Model) -> list[Difference]
     lost."""
     missing, found = set(model.poison), []
     unreadable = dict(model.unreadable)
-    for topic in (*TOPICS, "review-changes"):
+    for topic in FLOW:
         for record in await service.records(f"{topic}.dlq"):
             value = (record.value or b"").decode(errors="replace")
             headers = {name: (content or b"").decode(errors="replace") for name, content in record.headers}

@@ -20,10 +20,11 @@ from tests.chaos.check_schedulers import wrong_schedulers
 from tests.chaos.clients import Http
 from tests.chaos.difference import Difference
 from tests.chaos.exactly_once import logged, wrong_entries
-from tests.chaos.fleet import TOPICS, Fleet
+from tests.chaos.fleet import Fleet
 from tests.chaos.images import wrong_images
 from tests.chaos.leftovers import leftovers
 from tests.chaos.model import Model
+from tests.support.service import FLOW
 
 TIMEOUT_S = 90.0
 """Seconds that a difference may last. A dead process is replaced within 20 s, on a busy machine later."""
@@ -78,7 +79,7 @@ class Checker:
     async def unconsumed(self, timeout_s: float = 4 * TIMEOUT_S) -> list[Difference]:
         """Wait until all records are consumed, at most `timeout_s`. Returns a difference for each topic that isn't."""
         end, found = asyncio.get_running_loop().time() + timeout_s, list[Difference]()
-        for topic in (*TOPICS, "review-changes"):
+        for topic in FLOW:
             while lag := await self.fleet.service.lag(topic):
                 if asyncio.get_running_loop().time() > end:
                     found.append(Difference("lost", topic, f"{lag} records not consumed"))

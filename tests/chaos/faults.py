@@ -14,13 +14,13 @@ from aiokafka.errors import CommitFailedError
 from aiokafka.structs import OffsetAndMetadata
 
 from tests.chaos.cluster import Broker, Cluster, Member, freeze, thaw
-from tests.chaos.fleet import TOPICS, Fleet
+from tests.chaos.fleet import Fleet
 from tests.chaos.model import MAX_MAILS, Model
 from tests.chaos.partitions import Partitions
 from tests.chaos.record_kinds import Fate, kinds
 from tests.support.raw_batches import produce
 from tests.support.reminder_processes import start_run
-from tests.support.service import PARTITIONS
+from tests.support.service import FLOW, PARTITIONS
 from tests.support.waiting import eventually
 
 SESSION_S = 10.0
@@ -57,7 +57,7 @@ class Stage:
         await asyncio.sleep(self.rng.uniform(least_s, most_s))
 
     async def leader(self) -> Broker:
-        return await self.cluster.leader([self.fleet.service.topic(topic) for topic in TOPICS])
+        return await self.cluster.leader([self.fleet.service.topic(topic) for topic in FLOW])
 
     async def primary(self) -> Member:
         return await self.cluster.primary()
@@ -133,7 +133,7 @@ async def redeliver(stage: Stage) -> None:
     for name in workers:
         await stage.fleet.stop(name)
     service = stage.fleet.service
-    for topic in (*TOPICS, "review-changes"):
+    for topic in FLOW:
         partitions = service.partitions_of(topic)
         async with service.group_member(topic) as member:
             member.assign(partitions)
@@ -191,10 +191,10 @@ async def fill_disk(stage: Stage) -> None:
 
 async def send_bad_records(stage: Stage) -> None:
     """Write records that no client can decode, decompression bombs and other corrupt data to a partition of every
-    topic."""
+    topic but the mailer's, which doesn't run."""
     unreadable = [(name, kind) for name, kind in kinds().items() if kind.fate is Fate.DEAD_LETTER]
     service = stage.fleet.service
-    for topic in (*TOPICS, "review-changes"):
+    for topic in FLOW:
         for name, kind in stage.rng.sample(unreadable, BAD_RECORDS):
             full, partition = service.topic(topic), stage.rng.randrange(PARTITIONS)
             try:

@@ -16,13 +16,6 @@ from tests.support.service import Servers, Service
 from tests.support.targeting import VARIABLE
 from tests.support.waiting import eventually, free_port
 
-TOPICS = (
-    *("store-updates", "object-updates", "review-submissions", "order-events", "moderation-commands"),
-    *("review-feedback", "reminder-commands", "return-commands", "moderation-verdicts"),
-    *("image-uploads", "image-commands"),
-)
-"""Input topics in the order in which records lead to others; `review-changes` comes after them."""
-
 STOP_S = 30.0
 """Seconds that a stop may take: three times what is promised."""
 READY_S = 300.0
