@@ -6,8 +6,10 @@ from tests.chaos.clients import Http
 from tests.chaos.difference import Difference
 from tests.chaos.model import Json, Model
 from tests.chaos.reading import parts
+from tests.support.ratings import histogram
 
 _NO_RATING = (0, 0.0, None)
+_EMPTY_SUMMARY = (0, 0.0, histogram([]))
 
 
 async def wrong_ratings(http: Http, model: Model) -> list[Difference]:
@@ -30,21 +32,22 @@ async def wrong_ratings(http: Http, model: Model) -> list[Difference]:
 
 
 async def wrong_summaries(http: Http, model: Model) -> list[Difference]:
-    """The storefront shows the expected ratings of each store."""
-    entities: dict[str, list[str]] = defaultdict(list)
+    """The storefront shows the expected ratings of each store, also of objects without an approved review."""
+    entities: dict[str, set[str]] = defaultdict(set)
     expected = model.ratings()
-    for entity, store in expected:
-        if store is not None:
-            entities[store].append(entity)
+    for review in model.reviews.values():
+        if review.store is not None:
+            entities[review.store].add(review.entity)
     found = []
     for store, ids in entities.items():
-        for part in parts(ids, 100):
+        for part in parts(sorted(ids), 100):
             path = f"/storefront/v1/{store}/summaries?entityType=Product&ids={','.join(part)}"
             answer = await http.send("GET", path)
             for entity in part:
                 row = answer.body[entity]
                 actual = row["reviewCount"], row["average"], row["histogram"]
-                if actual != expected[entity, store]:
-                    what = f"summary {actual}, expected {expected[entity, store]}"
+                wanted = expected.get((entity, store), _EMPTY_SUMMARY)
+                if actual != wanted:
+                    what = f"summary {actual}, expected {wanted}"
                     found.append(Difference("wrong", entity, what))
     return found

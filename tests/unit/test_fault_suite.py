@@ -13,6 +13,7 @@ import pytest
 from tests.chaos import clients
 from tests.chaos.check_dead_letters import allowed_codes
 from tests.chaos.check_events import wrong_lifecycles, wrong_rating_events, wrong_refusals
+from tests.chaos.check_ratings import wrong_summaries
 from tests.chaos.check_repeats import changed_fields
 from tests.chaos.clients import Http, Ledger, NotAcknowledgedError
 from tests.chaos.exactly_once import announced, wrong_entries, wrong_events
@@ -113,6 +114,26 @@ def test_each_decision_is_logged_once() -> None:
     assert wrong_entries(model, Counter({("mine", "approve"): 2})) == []
     assert [each.kind for each in wrong_entries(model, Counter({("mine", "approve"): 1}))] == ["lost"]
     assert [each.kind for each in wrong_entries(model, Counter({("mine", "approve"): 3}))] == ["duplicated"]
+
+
+async def test_ratings_of_deleted_reviews_are_empty() -> None:
+    none = dict.fromkeys("12345", 0)
+    empty: Json = {"reviewCount": 0, "average": 0.0, "histogram": none}
+    stale: Json = {"reviewCount": 1, "average": 4.0, "histogram": {**none, "4": 1}}
+    model = Model()
+    for id, store in (("mine", "shop"), ("gone", "shop"), ("elsewhere", "other"), ("nowhere", None)):
+        model.submit(id, {**BODY, "EntityId": id, "storeId": store})
+        model.moderate("approve" if id == "mine" else "delete", id)
+    shown: Json = {"mine": stale, "gone": empty, "elsewhere": empty}
+
+    def summaries(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={id: shown[id] for id in request.url.params["ids"].split(",")})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(summaries)) as client:
+        http = Http(["http://facade"], Ledger(), client)
+        assert await wrong_summaries(http, model) == []
+        shown["gone"] = stale
+        assert [(each.kind, each.id) for each in await wrong_summaries(http, model)] == [("wrong", "gone")]
 
 
 def test_repeated_events_count_once() -> None:
