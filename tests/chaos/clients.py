@@ -45,16 +45,20 @@ class Ledger:
     acknowledged: int = 0
     by_kind: Counter[str] = field(default_factory=Counter)
     """Number of acknowledged commands by the first word of their description."""
+    by_sender: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """The same by the class of the client and the first word."""
     unknown: int = 0
     """Number of attempts whose outcome is unknown."""
     unexpected: list[str] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
     histories: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
-    def acknowledge(self, what: str, *objects: str) -> None:
-        """Record an acknowledged command for each of these objects."""
+    def acknowledge(self, what: str, *objects: str, by: str = "") -> None:
+        """Record an acknowledged command for each of these objects, sent by a client of the class `by`."""
         self.acknowledged += len(objects)
-        self.by_kind[what.split(" ", 1)[0]] += len(objects)
+        word = what.split(" ", 1)[0]
+        self.by_kind[word] += len(objects)
+        self.by_sender[by, word] += len(objects)
         now = f"{asyncio.get_running_loop().time():.2f} {what}"
         for id in objects:
             history = self.histories[id]

@@ -48,7 +48,7 @@ class CloudEventSender(Actor):
             self.world.model.submit(id, review)
             self.own_ids.append(id)
             self.texts[id] = [review]
-        self.world.ledger.acknowledge(f"unnamed under {count} CloudEvents ids", *ids)
+        self.acknowledge(f"unnamed under {count} CloudEvents ids", *ids)
         del self.own_ids[:-KEPT]
 
     async def edit(self) -> None:
@@ -64,7 +64,7 @@ class CloudEventSender(Actor):
         await self.publish("review-submissions", f"Product:{known.entity}", review, event_id=self.new_id("event"))
         # Nobody moderates it, so that it stays New anyway.
         self.world.model.edit(id, review, is_reset=False)
-        self.world.ledger.acknowledge(f"retold as {review['title']}", id)
+        self.acknowledge(f"retold as {review['title']}", id)
 
     async def return_goods(self) -> None:
         order = self.new_id("order")
@@ -79,7 +79,7 @@ class CloudEventSender(Actor):
         ids = await self.until_found(f"{RETURNS}/search", {"orderId": order}, count)
         for id in ids:
             self.world.model.create_return(id, {"id": id, **wanted})
-        self.world.ledger.acknowledge(f"returned under {count} CloudEvents ids", *ids)
+        self.acknowledge(f"returned under {count} CloudEvents ids", *ids)
 
     async def until_found(self, path: str, search: Json, count: int) -> list[str]:
         """The ids of the objects that a search finds, once there are this many.

@@ -58,7 +58,7 @@ class Decider(Actor):
         ids: list[str] = answer.body["ids"]
         for id, review in zip(ids, reviews, strict=True):
             self.world.model.submit(id, review, answer.command)
-        self.world.ledger.acknowledge("submitted by HTTP in bulk", *ids)
+        self.acknowledge("submitted by HTTP in bulk", *ids)
         self.batches.append(Reviews(ids))
 
     async def decide_early(self) -> None:
@@ -69,7 +69,7 @@ class Decider(Actor):
         await self.publish("review-submissions", self.new_id("batch"), reviews)
         for review in reviews:
             self.world.model.submit(review["id"], review)
-        self.world.ledger.acknowledge("submitted by Kafka in bulk behind decisions", *batch.ids)
+        self.acknowledge("submitted by Kafka in bulk behind decisions", *batch.ids)
         await self.until_shown(batch.ids[-1])
         self.batches.append(batch)
 
@@ -133,13 +133,13 @@ class Decider(Actor):
         for id in ids:
             self.world.model.moderate("approve", id, command=answer.command)
             self.world.model.moderate("reject", id, command=command["commandId"])
-        self.world.ledger.acknowledge("moderated before any submission, in bulk", *ids, *ids)
+        self.acknowledge("moderated before any submission, in bulk", *ids, *ids)
 
     def acknowledge_decision(
         self, way: str, action: str, commands: Mapping[str, str | None], expected: str | None, texts: TextHashes
     ) -> list[str]:
         """Record acknowledged commands, given by the id of the review. Returns the outcomes that they must have."""
-        self.world.ledger.acknowledge(f"{action} {expected or 'any'} {way}", *commands)
+        self.acknowledge(f"{action} {expected or 'any'} {way}", *commands)
         model = self.world.model
         return [model.moderate(action, id, expected, texts.get(id), command) for id, command in commands.items()]
 

@@ -47,7 +47,7 @@ class Audience(Actor):
         await self.until(lambda: self.world.http.send("GET", f"{REVIEWS}/{id}"), 200)
         answer = await self.world.http.wait_for("POST", f"{REVIEWS}/approve", [id], key=self.new_id("key"))
         self.world.model.moderate("approve", id, command=answer.command)
-        self.world.ledger.acknowledge("approved by its audience", id)
+        self.acknowledge("approved by its audience", id)
         self.approved.append(id)
         del self.approved[:-50]
 
@@ -60,7 +60,7 @@ class Audience(Actor):
         await asyncio.sleep(self.rng.choice([0.0, LATE_S]))
         await self.publish("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.submit(review["id"], review)
-        self.world.ledger.acknowledge("submitted by Kafka behind feedback", review["id"])
+        self.acknowledge("submitted by Kafka behind feedback", review["id"])
         # Separate consumers read feedback and decisions, and a decision closes only earlier reports: wait for these.
         await self.until_feedback_shown(review["id"])
         await self.approve(review["id"])
@@ -103,7 +103,7 @@ class Audience(Actor):
             command["commandId"] = self.new_id("command")
             await self.publish("review-feedback", id, command)
             self.expect_outcome(command["commandId"], id, outcome)
-        self.world.ledger.acknowledge(f"{command['action']} by Kafka", id)
+        self.acknowledge(f"{command['action']} by Kafka", id)
 
     async def send_feedback_by_kafka(self) -> None:
         for id in self.rng.sample(self.approved, min(len(self.approved), 5)):
@@ -121,7 +121,7 @@ class Audience(Actor):
             lambda: self.world.http.send(method, f"{REVIEWS}/{id}/{part}", body or None, key=key, wait=wait), 200, 202
         )
         self.expect_outcome(answer.body["commandId"], id, outcome)
-        self.world.ledger.acknowledge(f"{action} by HTTP", id)
+        self.acknowledge(f"{action} by HTTP", id)
 
     def expect_outcome(self, command: str, id: str, outcome: Outcome) -> None:
         """Expect an outcome of feedback, which the deletion of its review may have overtaken."""
@@ -147,7 +147,7 @@ class Audience(Actor):
             await self.until_feedback_shown(id)
             answer = await self.world.http.wait_for("POST", f"{REVIEWS}/approve", [id], key=self.new_id("key"))
             self.world.model.close_reports("approve", id, answer.command)
-            self.world.ledger.acknowledge("decided by HTTP", id)
+            self.acknowledge("decided by HTTP", id)
             await self.until_feedback_shown(id)
 
     async def delete(self) -> None:
@@ -155,4 +155,4 @@ class Audience(Actor):
         id = self.approved.pop(self.rng.randrange(len(self.approved)))
         answer = await self.world.http.wait_for("DELETE", REVIEWS, {"ids": [id]}, key=self.new_id("key"))
         self.world.model.moderate("delete", id, command=answer.command)
-        self.world.ledger.acknowledge("deleted by its audience", id)
+        self.acknowledge("deleted by its audience", id)

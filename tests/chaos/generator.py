@@ -94,6 +94,10 @@ class Actor(ABC):
             self.turns += 1
             await asyncio.sleep(self.rng.random() * pause_s)
 
+    def acknowledge(self, what: str, *objects: str) -> None:
+        """Record an acknowledged command of this client for each of these objects."""
+        self.world.ledger.acknowledge(what, *objects, by=type(self).__name__)
+
     async def redeliver_all(self) -> None:
         """Redeliver all remembered messages at the end, when no newer message can hide an effect."""
         await self.redeliver(list(self.redeliverable))
@@ -139,7 +143,7 @@ class Actor(ABC):
         mark, topic = self.new_id("poison"), self.rng.choice(TOPICS)
         await self.world.upstream.publish(topic, f"Product:{self.rng.choice(self.world.hot)}", mark.encode())
         self.world.model.poison[mark] += 1
-        self.world.ledger.acknowledge(f"poison to {topic}", mark)
+        self.acknowledge(f"poison to {topic}", mark)
 
     def review(self, **fields: Any) -> Json:
         rng = self.rng
@@ -262,7 +266,7 @@ class Reviewer(Actor):
         ids = answer.body["ids"]
         submit, command = self.world.model.submit, answer.command
         outcomes = [submit(id, review, command) for id, review in zip(ids, reviews, strict=True)]
-        self.world.ledger.acknowledge("submitted by HTTP", *ids)
+        self.acknowledge("submitted by HTTP", *ids)
         self.expect(answer, ids, outcomes)
         self.own_ids += ids
 
@@ -275,7 +279,7 @@ class Reviewer(Actor):
         id = review["id"]
         await self.publish("review-submissions", f"Product:{review['EntityId']}", review)
         self.world.model.submit(id, review)
-        self.world.ledger.acknowledge(f"submitted by Kafka to {review['storeId']}", id)
+        self.acknowledge(f"submitted by Kafka to {review['storeId']}", id)
         self.own_ids.append(id)
 
     async def take_an_id(self) -> None:
@@ -288,7 +292,7 @@ class Reviewer(Actor):
         rival = self.review(id=id, EntityId=known.entity, storeId=known.store, userId=f"{self.name}-rival")
         await self.publish("review-submissions", f"Product:{known.entity}", rival)
         self.world.model.submit_by_rival(id)
-        self.world.ledger.acknowledge("wanted by another author", id)
+        self.acknowledge("wanted by another author", id)
 
     async def edited(self, id: str, **fields: Any) -> Json:
         """The review with another title, text and rating; once it is stored, some edits omit text, rating or both."""
@@ -309,7 +313,7 @@ class Reviewer(Actor):
         wait = self.rng.choice([None, None, 5])
         answer = await self.world.http.send("POST", REVIEWS, [review], key=self.new_id("key"), wait=wait)
         outcome = self.world.model.edit(id, review, is_reset=False, command=answer.command)
-        self.world.ledger.acknowledge(f"edited by HTTP to {review['title']}: {outcome}", id)
+        self.acknowledge(f"edited by HTTP to {review['title']}: {outcome}", id)
         if outcome == "applied" and answer.status not in (200, 202):
             self.world.ledger.report_unexpected(f"edit of {id} refused: {answer}")
         elif outcome == "applied":
@@ -322,7 +326,7 @@ class Reviewer(Actor):
                 review = await self.edited(id)
                 await self.publish("review-submissions", f"Product:{known.entity}", review)
                 outcome = self.world.model.edit(id, review, is_reset=False)
-                self.world.ledger.acknowledge(f"edited by Kafka to {review['title']}: {outcome}", id)
+                self.acknowledge(f"edited by Kafka to {review['title']}: {outcome}", id)
 
     async def race(self) -> None:
         """Submit reviews of one object by one customer to a store that takes one, by both ways and to several
@@ -346,7 +350,7 @@ class Reviewer(Actor):
                 self.world.model.outcomes.compete(post.result().body["commandId"], id, refused)
         self.world.model.races[entity] = ids
         self.world.model.raced.update(ids[:3], taken)
-        self.world.ledger.acknowledge("race", entity)
+        self.acknowledge("race", entity)
 
     async def moderate_early(self) -> None:
         """Publish decisions before their review."""
@@ -370,7 +374,7 @@ class Reviewer(Actor):
         for id in ids:
             self.world.model.moderate(command["action"], id, command=command["commandId"])
             self.world.model.moderate("approve", id, command=answer.command)
-        self.world.ledger.acknowledge("moderated before any submission", *ids, *ids)
+        self.acknowledge("moderated before any submission", *ids, *ids)
 
     async def moderate(self, id: str) -> None:
         action, expected = self.rng.choice(ACTIONS), self.rng.choice(EXPECTED)
@@ -378,7 +382,7 @@ class Reviewer(Actor):
         command = {"action": action, "ids": [id], "expectedStatus": expected, "commandId": command_id}
         await self.publish("moderation-commands", id, command)
         self.world.model.moderate(action, id, expected, command=command_id)
-        self.world.ledger.acknowledge(f"{action} {expected or 'any'} by Kafka", id)
+        self.acknowledge(f"{action} {expected or 'any'} by Kafka", id)
 
     async def moderate_by_http(self) -> None:
         ids = self.rng.sample(self.own_ids, min(len(self.own_ids), self.rng.randint(1, 20)))
@@ -393,7 +397,7 @@ class Reviewer(Actor):
             self.world.ledger.report_unexpected(f"moderation refused: {answer}")
             return
         outcomes = [self.world.model.moderate(action, id, expected, command=answer.command) for id in ids]
-        self.world.ledger.acknowledge(f"{action} {expected or 'any'} by HTTP", *ids)
+        self.acknowledge(f"{action} {expected or 'any'} by HTTP", *ids)
         self.expect(answer, ids, outcomes)
         # Real clients mostly act on recent reviews, and an ever longer list would cost more and more.
         del self.own_ids[:-500]
@@ -423,7 +427,7 @@ class Importer(Actor):
         await self.publish("review-submissions", batch, reviews)
         for id, review in zip(ids, reviews, strict=True):
             self.world.model.submit(id, review)
-        self.world.ledger.acknowledge("submitted by Kafka in bulk", *ids)
+        self.acknowledge("submitted by Kafka in bulk", *ids)
         await self.until_all_shown(ids)
         self.batches.append((batch, ids))
 
@@ -439,7 +443,7 @@ class Importer(Actor):
         for edit in edits:
             # The store keeps the status; without a store the review becomes New again.
             self.world.model.edit(edit["id"], edit, is_reset=edit["storeId"] is None)
-            self.world.ledger.acknowledge(f"edited in bulk to {edit['title']}", edit["id"])
+            self.acknowledge(f"edited in bulk to {edit['title']}", edit["id"])
         await self.until_all_shown(ids)
 
     async def moderate(self) -> None:
@@ -450,7 +454,7 @@ class Importer(Actor):
         await self.publish("moderation-commands", batch[-1], command)
         for id in batch:
             self.world.model.moderate(action, id, text=texts.get(id), command=command_id)
-        self.world.ledger.acknowledge(f"{action} by Kafka in bulk", *batch)
+        self.acknowledge(f"{action} by Kafka in bulk", *batch)
         await self.until_all_shown(batch)
         await self.until_answered(command_id, len(batch))
         if action == "delete":
@@ -519,7 +523,7 @@ class Buyer(Actor):
         for event in events:
             await self.publish("order-events", id, event)
             self.world.model.apply_order_event(event)
-            self.world.ledger.acknowledge(f"order {event['status']}", id)
+            self.acknowledge(f"order {event['status']}", id)
         return id
 
     async def place_order(self) -> None:
@@ -583,7 +587,7 @@ class Buyer(Actor):
             self.world.model.outcomes.compete(answer.body["commandId"], answer.body["id"], NOT_AVAILABLE)
         ids += [answer.body["id"] for answer in taken]
         self.world.model.rushes[order] = quantity, ids
-        self.world.ledger.acknowledge("rush", *ids)
+        self.acknowledge("rush", *ids)
 
     async def create_one(self) -> None:
         order = self.rng.choice(self.orders)
@@ -645,4 +649,4 @@ class Buyer(Actor):
             # The version before reports "applied" for an update without a change.
             if outcome != "unchanged":
                 self.expect(answer, [wanted["id"]], [outcome])
-        self.world.ledger.acknowledge(f"{action} {wanted}: {outcome}", wanted["id"], order)
+        self.acknowledge(f"{action} {wanted}: {outcome}", wanted["id"], order)

@@ -32,7 +32,7 @@ class Photographer(Actor):
         self.world.model.images[id] = None
         self.world.model.outcomes.expect(answer.command, id, APPLIED)
         self.world.model.outcomes.if_gone[answer.body["commandId"], id] = NOT_FOUND
-        self.world.ledger.acknowledge("uploaded", id)
+        self.acknowledge("uploaded", id)
         return id
 
     async def upload_unused(self) -> None:
@@ -73,7 +73,7 @@ class Photographer(Actor):
         is_changed = (image in model.hidden_images) is not (action == "hide")
         model.outcomes.expect(answer.command, image, APPLIED if is_changed else UNCHANGED)
         (model.hidden_images.add if action == "hide" else model.hidden_images.discard)(image)
-        self.world.ledger.acknowledge(action, image, id)
+        self.acknowledge(action, image, id)
 
     async def delete(self) -> None:
         id = self.own_ids.pop(self.rng.randrange(len(self.own_ids)))
@@ -88,7 +88,7 @@ class Photographer(Actor):
         model.images |= dict.fromkeys(ids, review_id)
         for gone in model.deleted_images & model.images.keys():
             del model.images[gone]
-        self.world.ledger.acknowledge(f"images {list(ids)}", review_id, *ids)
+        self.acknowledge(f"images {list(ids)}", review_id, *ids)
 
 
 async def wrong_images(http: Http, model: Model) -> list[tuple[str, str]]:

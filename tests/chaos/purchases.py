@@ -61,7 +61,7 @@ class Shopper(Actor):
     async def send_order(self, event: Json) -> None:
         await self.publish("order-events", event["id"], event)
         self.world.model.apply_order_event(event)
-        self.world.ledger.acknowledge(f"order {event['status']} of {event['customerId']}", event["id"])
+        self.acknowledge(f"order {event['status']} of {event['customerId']}", event["id"])
 
     async def send_review(self, review: Json) -> None:
         id = review["id"]
@@ -71,4 +71,4 @@ class Shopper(Actor):
         else:
             answer = await self.world.http.send("POST", REVIEWS, [review], key=self.new_id("key"))
             self.world.model.submit(id, review, answer.command)
-        self.world.ledger.acknowledge("submitted by a shopper", id)
+        self.acknowledge("submitted by a shopper", id)

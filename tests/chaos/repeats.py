@@ -53,7 +53,7 @@ class Repeater(Actor):
             await asyncio.sleep(0.25)  # until it is asked again
         if problem and not self.world.is_mixed:
             self.world.ledger.report_unexpected(f"a repeat of {sent} was answered {problem}")
-        self.world.ledger.acknowledge("repeated by HTTP", sent.command)
+        self.acknowledge("repeated by HTTP", sent.command)
 
     async def reuse_a_key(self) -> None:
         """Send another command with the key of one whose outcome is known: it must be refused, and change nothing."""
@@ -69,7 +69,7 @@ class Repeater(Actor):
             await asyncio.sleep(0.25)  # until it is asked again
         if answer.body.get("type") != f"/problems/{KEY_REUSED}" and not self.world.is_mixed:
             self.world.ledger.report_unexpected(f"another command with the key of {sent} was answered {answer}")
-        self.world.ledger.acknowledge("reused the key of a command", sent.command)
+        self.acknowledge("reused the key of a command", sent.command)
 
 
 def is_final(state: Answer) -> bool:

@@ -40,7 +40,7 @@ class Mover(Actor):
             self.world.model.pasts[id] = {"createdDate": written, "flags": [], "source": "import"}
             for past in () if is_early else pasts:
                 await self.publish("moderation-commands", id, past)
-            self.world.ledger.acknowledge(f"brought along {'behind' if is_early else 'before'} its past", id)
+            self.acknowledge(f"brought along {'behind' if is_early else 'before'} its past", id)
             for past in pasts:
                 self.restore(id, past)
             self.own_ids.append(id)
@@ -63,7 +63,7 @@ class Mover(Actor):
         command: Json = {"action": action, "ids": [id], "moderator": self.name, "commandId": self.new_id("command")}
         await self.publish("moderation-commands", id, command)
         outcome = self.world.model.moderate_imported(action, id, self.name, command["commandId"])
-        self.world.ledger.acknowledge(f"{action} by Kafka: {outcome}", id)
+        self.acknowledge(f"{action} by Kafka: {outcome}", id)
         if action == "delete":
             self.own_ids.remove(id)
         await self.publish_past(id)
@@ -71,7 +71,7 @@ class Mover(Actor):
     def restore(self, id: str, past: Json) -> None:
         """Apply a past to the model."""
         outcome = self.world.model.restore(id, past)
-        self.world.ledger.acknowledge(f"restored to {past['restored']}: {outcome}", id)
+        self.acknowledge(f"restored to {past['restored']}: {outcome}", id)
 
     def past(self, id: str) -> Json:
         rng, status = self.rng, self.rng.choice(STATUSES)

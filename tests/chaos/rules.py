@@ -80,7 +80,7 @@ class Ruled(Actor):
         digest = sha256(f"{text_source['title']}\n{text_source['review']}".encode()).hexdigest()
         verdict = {"reviewId": review["id"], "textHash": digest, "source": "ai", "verdict": outcome}
         await self.publish("moderation-verdicts", review["id"], verdict)
-        self.world.ledger.acknowledge(f"verdict {outcome} about {text_source['review']}", review["id"])
+        self.acknowledge(f"verdict {outcome} about {text_source['review']}", review["id"])
         if text_source is not review:
             return
         known, flags = self.world.model.reviews[review["id"]], self.world.model.flags[review["id"]]
@@ -157,7 +157,7 @@ class Critic(Actor):
             await self.moderate(action, [id for id in decided if decided[id] == action])
         await self.world.expire_holds(ids)
         for id in ids:
-            self.world.ledger.acknowledge("end of its hold", id)
+            self.acknowledge("end of its hold", id)
             if id not in decided and self.world.model.flags[id] == ["low"]:
                 self.world.model.reviews[id].status = "Approved"
                 self.published.append(id)
@@ -183,7 +183,7 @@ class Critic(Actor):
             self.world.model.moderate(action, id, command=answer.command)
             if action == "delete":
                 del self.world.model.flags[id]
-        self.world.ledger.acknowledge(f"{action} by HTTP", *ids)
+        self.acknowledge(f"{action} by HTTP", *ids)
 
 
 async def expire_holds(service: Service, ids: Sequence[str]) -> None:

@@ -204,8 +204,8 @@ class Run:
             self.result.differences["lost"] += 1
 
     def missing_work(self, actors: Sequence[Actor]) -> Iterator[str]:
-        """Planned faults that didn't happen, clients that sent nothing, and kinds of commands that nobody sent: a run
-        that does little finds little."""
+        """Planned faults that didn't happen, clients that sent nothing, and kinds of commands that no client of a class
+        sent: a run that does little finds little."""
         if self.turns < self.plan.faults:
             yield f"{self.turns} faults of {self.plan.faults} in {self.seconds:.0f} s; skipped: {self.result.skipped}"
         if self.plan.faults >= len(self.plan.kinds):
@@ -216,8 +216,8 @@ class Run:
         for type_of_actor, words in WORK.items():
             turns = sum(actor.turns for actor in actors if type(actor) is type_of_actor)
             if turns >= ENOUGH_TURNS:
-                sent = self.world.ledger.by_kind
-                yield from (f"{type_of_actor.__name__}: no {word} in {turns} turns" for word in words if not sent[word])
+                name, sent = type_of_actor.__name__, self.world.ledger.by_sender
+                yield from (f"{name}: no {word} in {turns} turns" for word in words if not sent[name, word])
         for actor in actors:
             if not actor.turns:
                 yield f"{actor.name} sent nothing"

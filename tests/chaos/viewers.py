@@ -45,14 +45,14 @@ class Viewer(Actor):
         body, key = {"customerOrderId": order}, self.new_id("key")
         answer = await self.world.http.wait_for("POST", VIEWED, body, key=key)
         self.world.model.outcomes.expect(answer.command, order, outcome)
-        self.world.ledger.acknowledge(f"viewed by HTTP: {outcome.outcome}", order)
+        self.acknowledge(f"viewed by HTTP: {outcome.outcome}", order)
 
     async def view_by_kafka(self, order: str, customer: str, outcome: Outcome) -> None:
         command_id = self.new_id("command")
         command = {"action": "viewed", "customerOrderId": order, "customerId": customer, "commandId": command_id}
         await self.publish("reminder-commands", order, command)
         self.world.model.outcomes.expect(command_id, order, outcome)
-        self.world.ledger.acknowledge(f"viewed by Kafka: {outcome.outcome}", order)
+        self.acknowledge(f"viewed by Kafka: {outcome.outcome}", order)
         await self.until_answered(command_id, 1)
 
     async def send_order(self, order: Json, status: str, minute: int) -> None:
@@ -60,4 +60,4 @@ class Viewer(Actor):
         event = {**order, "status": status, "modifiedDate": at}
         await self.publish("order-events", order["id"], event)
         self.world.model.apply_order_event(event)
-        self.world.ledger.acknowledge(f"order {status}", order["id"])
+        self.acknowledge(f"order {status}", order["id"])

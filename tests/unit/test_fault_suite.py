@@ -186,7 +186,7 @@ def test_allowed_dead_letter_codes(value: str, place: tuple[str, int, int], code
     assert list(allowed_codes(model, value, "r", place)) == codes
 
 
-def test_missing_work_of_a_run_is_listed() -> None:
+async def test_missing_work_of_a_run_is_listed() -> None:
     sizes: Any = dict.fromkeys(("seed", "commands", "reviewers", "importers", "buyers", "audiences", "deciders"), 1)
     plan, nobody = Plan(**sizes, faults=2, seconds=1.0, processes=()), cast(Any, None)
     world = World(nobody, nobody, Ledger(), Model(), (), "s1", nobody)
@@ -198,7 +198,11 @@ def test_missing_work_of_a_run_is_listed() -> None:
     assert list(run.missing_work([busy])) == []
     busy.turns = ENOUGH_TURNS
     assert list(run.missing_work([busy])) == [f"Shopper: no {word} in {busy.turns} turns" for word in WORK[Shopper]]
-    world.ledger.by_kind.update(WORK[Shopper])
+    # The same words of another class of clients don't count.
+    world.ledger.by_sender.update(("Buyer", word) for word in WORK[Shopper])
+    assert len(list(run.missing_work([busy]))) == len(WORK[Shopper])
+    for word in WORK[Shopper]:
+        busy.acknowledge(f"{word} by a test", "object")
     assert list(run.missing_work([busy])) == []
     every = Run(replace(plan, kinds=("a", "b")), print, Result(1, faults=Counter("a")), nobody, nobody, world, turns=2)
     assert list(every.missing_work([busy])) == ["the fault b didn't happen"]
