@@ -1,4 +1,5 @@
-"""Checks the events of reviews, returns and ratings: what they announce, and that each change has exactly one."""
+"""Checks the events of reviews, returns and ratings: what they announce, and that each change has exactly one. Checks
+the audit log, too, which must have the same decisions."""
 
 import json
 from collections import defaultdict
@@ -6,7 +7,14 @@ from collections.abc import Mapping, Sequence, Set
 
 from tests.chaos.clients import Http
 from tests.chaos.difference import Difference
-from tests.chaos.exactly_once import announced
+from tests.chaos.exactly_once import (
+    announced,
+    contradictions,
+    logged,
+    misannounced,
+    wrong_entries,
+    wrong_refused_returns,
+)
 from tests.chaos.exactly_once import wrong_events as miscounted_events
 from tests.chaos.model import ONE_EACH_STORE, Json, Model
 from tests.chaos.reading import pages
@@ -22,19 +30,28 @@ RETURN_EVENTS = ("ReturnCreated", "ReturnDeleted")
 
 
 async def wrong_events(http: Http, service: Service, model: Model, *, is_mixed: bool) -> list[Difference]:
-    """Events announce every refusal, every current rating, and the fate of reviews and returns. A repeat is no
-    difference."""
+    """Events announce every refusal, every current rating, and the fate of reviews and returns; the audit log has each
+    decision. A repeat is no difference."""
+    entries = await logged(service)
     events: dict[str, list[Json]] = defaultdict(list)
     records = await service.records("events")
     for record in records:
         events[kind_of(record)].append(json.loads(record.value))
     stored = pages(http, SEARCH, storeId=ONE_EACH_STORE, sort="createdDate:asc")
     winners = {row["id"] async for row in stored}
+    found = announced(records)
+    miscounts = [
+        *miscounted_events(model, found, winners, is_mixed=is_mixed),
+        *misannounced(model, found),
+        *wrong_refused_returns(model, found),
+        *wrong_entries(model, entries),
+        *contradictions(model, found, entries),
+    ]
     return [
         *wrong_refusals(model, events["SubmissionRefused"], winners),
         *wrong_rating_events(model, events["RatingChanged"], is_mixed=is_mixed),
         *wrong_lifecycles(model, events, winners),
-        *(Difference(*each) for each in miscounted_events(model, announced(records), winners, is_mixed=is_mixed)),
+        *(Difference(*each) for each in miscounts),
     ]
 
 

@@ -19,7 +19,6 @@ from tests.chaos.check_reviews_topic import wrong_topic
 from tests.chaos.check_schedulers import wrong_schedulers
 from tests.chaos.clients import Http
 from tests.chaos.difference import Difference
-from tests.chaos.exactly_once import logged, wrong_entries
 from tests.chaos.fleet import Fleet
 from tests.chaos.images import wrong_images
 from tests.chaos.leftovers import leftovers
@@ -64,7 +63,6 @@ class Checker:
             *await wrong_mails(service, model),
             *await wrong_dead_letters(service, model),
             *await wrong_events(http, service, model, is_mixed=is_mixed),
-            *(Difference(*each) for each in wrong_entries(model, await logged(service))),
             *wrong_schedulers(self.fleet, model),
             *await wrong_topic(service),
             *await wrong_flags(http, model),

@@ -1,6 +1,8 @@
 """Exactly once, counted: one event for each change in the model, one audit entry for each decision.
 
-Events are published at least once, and a repeat has the same id: distinct ids are counted.
+Events are published at least once, and a repeat has the same id: distinct ids are counted. Where the model doesn't know
+each decision, as rules make some, events and audit log must agree. Edits, replies, reports and refused returns have
+bounds: one that meets the deletion of its subject may be too late.
 """
 
 import json
@@ -8,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Set
 from typing import Any, Final, Literal, NamedTuple
 
-from tests.chaos.model import IMPORT_STORE, RULED_STORE, Json, Model
+from tests.chaos.model import IMPORT_STORE, RULED_STORE, Feedback, Json, Model
+from tests.chaos.model_returns import NOT_AVAILABLE, UNKNOWN_RETURN
+from tests.chaos.outcomes import ID_TAKEN
 from tests.support.service import Service, kind_of
 
 Change = tuple[str, str]
@@ -23,17 +27,29 @@ ACTIONS: Final = {
     "ReturnCreated": "create",
     "ReturnChanged": "update",
     "ReturnDeleted": "delete",
+    "ReviewEdited": "edit",
+    "ReviewReplied": "reply",
+    "ReviewReported": "report",
+    "ReturnRefused": "refuse",
 }
 """Action of each counted kind of event."""
 
-AUDITED: Final = ("approve", "reject", "reset", "delete")
-"""Counted actions in the audit log. Edits and replies aren't: one that meets the deletion of its review may be too
-late."""
+BOUNDED: Final = ("edit", "reply", "report", "refuse")
+"""Actions with a minimum and a maximum of events."""
+
+DECISIONS: Final = ("approve", "reject", "reset")
+RESTORE: Final = "restore"
+"""The action in the audit log of a past, which has the event of the status that it restores."""
+
+AUDITED: Final = (*DECISIONS, "delete")
+"""Counted actions in the audit log."""
 
 RULING_STORES: Final = (RULED_STORE, IMPORT_STORE)
-"""Stores whose reviews are approved by rules, verdicts and pasts, too: of decisions there, only deletions are
-counted."""
+"""Stores whose reviews are approved by rules, verdicts and pasts, too: the model doesn't know how often a review there
+was approved, rejected or reset."""
 
+RETURN_REFUSALS: Final = {NOT_AVAILABLE.reason, UNKNOWN_RETURN, ID_TAKEN.reason}
+"""Reasons of expected outcomes with a ReturnRefused event."""
 
 MiscountKind = Literal["lost", "duplicated", "wrong"]
 
@@ -59,7 +75,8 @@ def announced(records: Iterable[Any]) -> Counter[Change]:
 async def logged(service: Service) -> Counter[Change]:
     """The number of entries in the audit log for each change."""
     group: Json = {"id": {"$ifNull": ["$reviewId", "$returnId"]}, "action": "$action"}
-    pipeline: list[Json] = [{"$match": {"action": {"$in": AUDITED}}}, {"$group": {"_id": group, "count": {"$sum": 1}}}]
+    counted = [*AUDITED, RESTORE]
+    pipeline: list[Json] = [{"$match": {"action": {"$in": counted}}}, {"$group": {"_id": group, "count": {"$sum": 1}}}]
     async with service.mongo() as database:
         counts = await database["auditLog"].aggregate(pipeline)
         return Counter({(each["_id"]["id"], each["_id"]["action"]): each["count"] async for each in counts})
@@ -71,14 +88,67 @@ def wrong_events(model: Model, found: Counter[Change], winners: Set[str], *, is_
     expected = model.applied + Counter({(id, "submit"): 1 for id in model.reviews.keys() | winners})
     # Which of the competing returns are granted is open.
     expected += Counter({(id, "create"): 1 for id in model.rushed() if found[id, "create"]})
-    is_counted = {change for change in found.keys() | expected.keys() if not (is_mixed and change[1] == "update")}
+    uncounted = {*BOUNDED, *(["update"] if is_mixed else [])}
+    is_counted = {change for change in found.keys() | expected.keys() if change[1] not in uncounted}
     return _wrong(model, found, expected, is_counted, "events")
 
 
 def wrong_entries(model: Model, found: Counter[Change]) -> list[Miscount]:
     """Changes without exactly one entry each in the audit log, which also has decisions that only closed reports."""
     expected = Counter({change: n for change, n in model.applied.items() if change[1] in AUDITED}) + model.closings
-    return _wrong(model, found, expected, found.keys() | expected.keys(), "entries in the audit log")
+    counted = {change for change in found.keys() | expected.keys() if change[1] != RESTORE}
+    return _wrong(model, found, expected, counted, "entries in the audit log")
+
+
+def contradictions(model: Model, events: Counter[Change], entries: Counter[Change]) -> list[Miscount]:
+    """Reviews with another number of events about decisions than of entries in the audit log, whoever decided. A
+    decision in `model.closings` has no event; a past that changed the status has the event of the new one."""
+    wrong = list[Miscount]()
+    changes = events.keys() | entries.keys() | model.closings.keys()
+    for id in sorted({id for id, action in changes if action in (*DECISIONS, RESTORE)}):
+        more = {each: events[id, each] + model.closings[id, each] - entries[id, each] for each in DECISIONS}
+        restored = entries[id, RESTORE]
+        what = f"events of decisions minus entries in the audit log: {more}; {restored} pasts restored"
+        if sum(more.values()) < restored or min(more.values()) < 0:
+            wrong.append(Miscount("lost", id, what))
+        elif sum(more.values()) > restored:
+            wrong.append(Miscount("duplicated", id, what))
+    return wrong
+
+
+def misannounced(model: Model, found: Counter[Change]) -> list[Miscount]:
+    """Edits, replies and reports of which the stored review shows more than there are events, or that have more events
+    than commands."""
+    least = Counter[Change]()
+    for id, _ in model.living():
+        feedback = model.feedback.get(id, Feedback())
+        least[id, "edit"] = id in model.edited
+        least[id, "reply"] = feedback.reply is not None
+        least[id, "report"] = feedback.reports
+    wrong = list[Miscount]()
+    for id, action in sorted(change for change in found | least | model.sent if change[1] in BOUNDED[:-1]):
+        actual, minimum, maximum = found[id, action], least[id, action], model.sent[id, action]
+        what = f"{actual} events of {action}, expected {minimum} to {maximum}"
+        if actual < minimum:
+            wrong.append(Miscount("lost", id, what))
+        elif actual > maximum:
+            wrong.append(Miscount("duplicated" if maximum else "wrong", id, what))
+    return wrong
+
+
+def wrong_refused_returns(model: Model, found: Counter[Change]) -> list[Miscount]:
+    """Refused returns without an event, and created ones with an event although no command on them was refused.
+
+    A refusal that the API gives at once has no event.
+    """
+    required = {id for (_, id), each in model.outcomes.expected.items() if each.reason in RETURN_REFUSALS}
+    required |= {id for id in model.rushed() if not found[id, "create"]}
+    unrefused = model.return_requests.keys() - model.refused_returns
+    refused = {id for id, action in found if action == "refuse"}
+    return [
+        *(Miscount("lost", id, "no ReturnRefused event") for id in sorted(required - refused)),
+        *(Miscount("wrong", id, "unexpected ReturnRefused event") for id in sorted(refused & unrefused)),
+    ]
 
 
 def _wrong(

@@ -71,6 +71,8 @@ class Audience(Actor):
         feedback = self.world.model.feedback.setdefault(id, Feedback())
         before = Feedback(feedback.reply, dict(feedback.votes), feedback.reports)
         command = self.random_feedback(feedback)
+        if command["action"] not in ("vote", "remove-vote"):
+            self.world.model.sent[id, command["action"].removeprefix("remove-")] += 1
         return command, UNCHANGED if feedback == before else APPLIED
 
     def random_feedback(self, feedback: Feedback) -> Json:

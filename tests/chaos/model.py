@@ -7,7 +7,7 @@ are independent of each other.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -106,8 +106,11 @@ class Model(OrdersAndReturns):
     """Ids of imported reviews on which this service has decided: a restored past no longer changes them."""
     early_moderation: dict[str, list[Decision]] = field(default_factory=lambda: defaultdict(list))
     """Decisions on reviews that aren't submitted yet, by review id."""
+    edited: set[str] = field(default_factory=set)
+    """Ids of reviews that an edit changed."""
     closings: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Number of decisions that left the status of a review and closed its reports, by id and action."""
+    """Number of decisions that left the status of a review, and closed its reports or ended its planned approval, by id
+    and action."""
     feedback: dict[str, Feedback] = field(default_factory=dict)
     """Feedback by review id."""
     mails: Counter[str] = field(default_factory=Counter)
@@ -151,10 +154,14 @@ class Model(OrdersAndReturns):
         if command:
             self.outcomes.expect(command, id, APPLIED)
             self.outcomes.if_gone[command, id] = ID_TAKEN
+        self.sent[id, "edit"] += 1
         if review.status is None:
             return "refused"
+        before = replace(review)
         review.rating, review.text = body.get("rating", review.rating), body.get("review", review.text)
         review.title, review.author_name = body["title"], body["userName"]
+        if review != before:
+            self.edited.add(id)
         if is_reset:
             review.status = "New"
         return "applied"
@@ -198,10 +205,6 @@ class Model(OrdersAndReturns):
         self.outcomes.expect(command, id, UNCHANGED)
         self.closings[id, action] += self.feedback[id].reports > 0
         self.feedback[id].reports = 0
-
-    def _applied(self, id: str, action: str) -> str:
-        self.applied[id, action] += 1
-        return "applied"
 
     def restore(self, id: str, command: Json) -> str:
         """Give an imported review its past, unless it has a newer one or this service has decided on it."""

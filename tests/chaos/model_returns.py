@@ -47,11 +47,16 @@ class OrdersAndReturns:
     """Expected outcomes of commands."""
     applied: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Number of times that an action changed a review's status or a return, by id and action."""
+    sent: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Number of edits, replies and reports that clients sent, by review id and action. Removing a reply counts as a
+    reply."""
     orders: dict[str, Order] = field(default_factory=dict)
     returns: dict[str, Return] = field(default_factory=dict)
     return_requests: dict[str, Json] = field(default_factory=dict)
     """The requests that created returns, by return id; those of deleted returns are kept."""
     deleted_returns: set[str] = field(default_factory=set)
+    refused_returns: set[str] = field(default_factory=set)
+    """Ids with a refused command, by any way."""
     return_ids: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Ids of existing returns by order id, in the order of their creation."""
     early_returns: dict[str, list[tuple[str, str, Json, str | None]]] = field(default_factory=lambda: defaultdict(list))
@@ -91,8 +96,7 @@ class OrdersAndReturns:
             self.waiting_returns[id] = order_id
             return self._return_waits("create", id, wanted, command)
         outcome = self._created_return(id, wanted)
-        self.outcomes.expect(command, id, outcome)
-        return outcome.outcome
+        return self._answer(command, id, outcome)
 
     def _created_return(self, id: str, wanted: Json) -> Outcome:
         if id in self.deleted_returns:
@@ -115,8 +119,7 @@ class OrdersAndReturns:
         if id in self.waiting_returns:
             return self._return_waits("update", id, changes, command)
         outcome = self._changed_return(id, changes)
-        self.outcomes.expect(command, id, outcome)
-        return outcome.outcome
+        return self._answer(command, id, outcome)
 
     def _changed_return(self, id: str, changes: Json) -> Outcome:
         known = self.returns.get(id)
@@ -144,13 +147,17 @@ class OrdersAndReturns:
             return self._return_waits("delete", id, {"id": id}, command)
         known = self.returns.pop(id, None)
         if known is None:
-            self.outcomes.expect(command, id, Outcome("not-found", UNKNOWN_RETURN))
-            return "not-found"
+            return self._answer(command, id, Outcome("not-found", UNKNOWN_RETURN))
         self.return_ids[known.order].remove(id)
         self.deleted_returns.add(id)
         self.applied[id, "delete"] += 1
-        self.outcomes.expect(command, id, APPLIED)
-        return "applied"
+        return self._answer(command, id, APPLIED)
+
+    def _answer(self, command: str | None, id: str, outcome: Outcome) -> str:
+        self.outcomes.expect(command, id, outcome)
+        if outcome.reason:
+            self.refused_returns.add(id)
+        return outcome.outcome
 
     def _return_waits(self, action: str, id: str, body: Json, command: str | None) -> str:
         self.early_returns[self.waiting_returns[id]].append((action, id, body, command))

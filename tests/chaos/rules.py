@@ -180,6 +180,9 @@ class Critic(Actor):
         else:
             answer = await self.world.http.wait_for("POST", f"{REVIEWS}/{action}", ids, key=key)
         for id in ids:
+            # A decision that leaves a review New ends the plan to approve it, and is logged.
+            is_planned = self.world.model.reviews[id].status == "New" and self.world.model.flags[id] == ["low"]
+            self.world.model.closings[id, action] += is_planned and action == "reset"
             self.world.model.moderate(action, id, command=answer.command)
             if action == "delete":
                 del self.world.model.flags[id]

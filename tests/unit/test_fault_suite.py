@@ -16,12 +16,20 @@ from tests.chaos.check_events import wrong_lifecycles, wrong_rating_events, wron
 from tests.chaos.check_ratings import wrong_summaries
 from tests.chaos.check_repeats import changed_fields
 from tests.chaos.clients import Http, Ledger, NotAcknowledgedError
-from tests.chaos.exactly_once import announced, wrong_entries, wrong_events
+from tests.chaos.exactly_once import (
+    announced,
+    contradictions,
+    misannounced,
+    wrong_entries,
+    wrong_events,
+    wrong_refused_returns,
+)
 from tests.chaos.generator import World
 from tests.chaos.model import CLOSED_STORE, RULED_STORE, Feedback, Json, Model
 from tests.chaos.plan import Plan, Result
 from tests.chaos.purchases import Shopper
 from tests.chaos.ratings_watch import INTERVAL_S
+from tests.chaos.rules import Critic
 from tests.chaos.run import ENOUGH_TURNS, MANY_LOOKS, WORK, Run
 
 BODY: Json = {"EntityId": "camera", "review": "Sharp.", "rating": 4}
@@ -114,6 +122,87 @@ def test_each_decision_is_logged_once() -> None:
     assert wrong_entries(model, Counter({("mine", "approve"): 2})) == []
     assert [each.kind for each in wrong_entries(model, Counter({("mine", "approve"): 1}))] == ["lost"]
     assert [each.kind for each in wrong_entries(model, Counter({("mine", "approve"): 3}))] == ["duplicated"]
+
+
+def test_events_and_audit_log_have_the_same_decisions() -> None:
+    # Nothing of it is in the model: rules, verdicts and pasts decide, too.
+    events = Counter({("ruled", "approve"): 2, ("moved", "reject"): 1, ("moved", "approve"): 1, ("held", "submit"): 1})
+    entries = Counter({("ruled", "approve"): 2, ("moved", "restore"): 1, ("moved", "approve"): 1})
+    entries += Counter({("held", "reset"): 1, ("held", "delete"): 1})
+    model = Model(closings=Counter({("held", "reset"): 1}))
+
+    def found(events: Counter[tuple[str, str]], entries: Counter[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [(each.kind, each.id) for each in contradictions(model, events, entries)]
+
+    assert found(events, entries) == []
+    for change in (("ruled", "approve"), ("moved", "reject"), ("moved", "approve")):
+        assert found(events - Counter([change]), entries) == [("lost", change[0])]
+        assert found(events + Counter([change]), entries) == [("duplicated", change[0])]
+    for change in (("ruled", "approve"), ("moved", "approve"), ("moved", "restore"), ("held", "reset")):
+        assert found(events, entries - Counter([change])) == [("duplicated", change[0])]
+        assert found(events, entries + Counter([change])) == [("lost", change[0])]
+    # An approval that is logged as a rejection.
+    assert found(events, entries - Counter([("ruled", "approve")]) + Counter([("ruled", "reject")])) == [
+        ("lost", "ruled")
+    ]
+
+
+async def test_a_moderator_who_leaves_a_held_review_new_has_decided() -> None:
+    def acknowledged(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"commandId": "c", "ids": []})
+
+    model, ledger, nobody = Model(), Ledger(), cast(Any, None)
+    async with httpx.AsyncClient(transport=httpx.MockTransport(acknowledged)) as client:
+        world = World(Http(["http://facade"], ledger, client), nobody, ledger, model, (), "s1", nobody)
+        for id, flags, status in (("held", ["low"], "New"), ("free", [], "New"), ("published", ["low"], "Approved")):
+            model.submit(id, {**BODY, "storeId": RULED_STORE})
+            model.reviews[id].status, model.flags[id] = status, flags
+        await Critic(world, "critic", 1).moderate("reset", list(model.reviews))
+    assert +model.closings == {("held", "reset"): 1}
+    assert model.applied == {("published", "reset"): 1}
+
+
+def test_edits_replies_and_reports_have_events() -> None:
+    model = Model(feedback={"mine": Feedback(reply="Thanks", reports=2), "gone": Feedback(reply="Thanks", reports=1)})
+    for id in ("mine", "same", "gone"):
+        model.submit(id, {**BODY, "title": "Good", "userName": "Ann"})
+    for id, title in (("mine", "Better"), ("mine", "Best"), ("same", "Good"), ("gone", "Better")):
+        model.edit(id, {**BODY, "title": title, "userName": "Ann"}, is_reset=False)
+    model.moderate("delete", "gone")
+    for id in ("mine", "gone"):
+        model.sent += Counter({(id, "reply"): 1, (id, "report"): 3})
+    least = [("mine", "edit"), ("mine", "reply"), ("mine", "report"), ("mine", "report")]
+
+    def found(changes: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [(each.kind, each.id) for each in misannounced(model, Counter(changes))]
+
+    assert found(least) == found(model.sent.elements()) == []
+    for change in least:
+        assert found((Counter(least) - Counter([change])).elements()) == [("lost", "mine")]
+    for change in model.sent:
+        assert found([*least, *[change] * (model.sent[change] + 1)]) == [("duplicated", change[0])]
+    for action in ("edit", "reply", "report"):
+        assert found([*least, ("other", action)]) == [("wrong", "other")]
+
+
+def test_refused_returns_have_events() -> None:
+    model = Model(rushes={"order": (1, ["granted", "lost"])})
+    model.apply_order_event({"id": "o", "items": [{"id": "l", "quantity": 1}], "modifiedDate": "2026"})
+    wanted: Json = {"orderId": "o", "lineItems": [{"orderLineItemId": "l", "quantity": 1}]}
+    for id in ("first", "second"):
+        model.command_return("create", id, wanted, f"{id}-created")
+    model.command_return("create", "at-once", wanted, "answered")
+    model.outcomes.rename("answered", None)
+    granted = ("granted", "create")
+    right = [granted, ("second", "refuse"), ("lost", "refuse")]
+
+    def found(changes: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [(each.kind, each.id) for each in wrong_refused_returns(model, Counter(changes))]
+
+    assert found(right) == found([*right, *right, ("at-once", "refuse")]) == []
+    assert found([granted, ("lost", "refuse")]) == [("lost", "second")]
+    assert found([granted, ("second", "refuse")]) == [("lost", "lost")]
+    assert found([*right, ("first", "refuse")]) == [("wrong", "first")]
 
 
 async def test_ratings_of_deleted_reviews_are_empty() -> None:

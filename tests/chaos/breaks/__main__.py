@@ -34,6 +34,7 @@ RUNS = {
     "forward-after-an-error": ["--faults=4", "--commands=2000", "--kinds=bad-records"],
     "token-before-publish": ["--faults=8", "--commands=2000", "--kinds=worker-killed"],
     "edits-in-any-order": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
+    "edits-announced-twice": ["--faults=0", "--commands=1000"],
     "unique-keys-without-holders": ["--faults=0", "--commands=3000", "--kinds=worker-killed"],
     "orders-that-verify-nothing": [*_FEW_CLIENTS, "--seconds=150"],
     "restored-over-a-decision": [*_FEW_CLIENTS, "--seconds=60"],
