@@ -122,8 +122,8 @@ def misannounced(model: Model, found: Counter[Change]) -> list[Miscount]:
     least = Counter[Change]()
     for id, _ in model.living():
         feedback = model.feedback.get(id, Feedback())
-        least[id, "edit"] = id in model.edited
-        least[id, "reply"] = feedback.reply is not None
+        least[id, "edit"] = int(id in model.edited)
+        least[id, "reply"] = int(feedback.reply is not None)
         least[id, "report"] = feedback.reports
     wrong = list[Miscount]()
     for id, action in sorted(change for change in found | least | model.sent if change[1] in BOUNDED[:-1]):
