@@ -67,20 +67,21 @@ class ExportedVote(NamedTuple):
 
 
 class FeedbackExport:
-    """Reads feedback by review. Memory holds one batch of a cursor."""
+    """Reads feedback on the reviews of a search. Memory holds one batch of a cursor."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, search: ReviewSearch) -> None:
         self._votes = database[_VOTES]
         self._reports = database[_REPORTS]
+        self._is_filtered = search != ReviewSearch()
 
     async def votes(self, review_ids: Collection[str]) -> AsyncIterator[ExportedVote]:
-        """The votes on these reviews, by review and voter, without withdrawn ones."""
+        """The votes on these reviews, consecutive ones of the search, by review and voter, without withdrawn ones."""
         if not review_ids:
             return
         wanted = set(review_ids)
-        first, last = {"reviewId": min(wanted), "userId": MinKey()}, {"reviewId": max(wanted), "userId": MaxKey()}
-        # A range of ids: MongoDB compares texts by their UTF-8 bytes, which is the order of their code points.
-        found = self._votes.find({"_id": {"$gte": first, "$lte": last}}, batch_size=_AT_ONCE).sort("_id")
+        # One range is found faster than hundreds, but it has all the votes on other reviews that a filter leaves out.
+        ranges = [_range(id, id) for id in sorted(wanted)] if self._is_filtered else [_range(min(wanted), max(wanted))]
+        found = self._votes.find({"$or": ranges}, batch_size=_AT_ONCE).sort("_id")
         async for document in found:
             id, helpful = document["_id"], vote_from(document).helpful
             if id["reviewId"] in wanted and helpful is not None:
@@ -92,3 +93,9 @@ class FeedbackExport:
         found = self._reports.find({"reviewId": {"$in": list(review_ids)}}, allow_disk_use=True).sort(order)
         async for document in found:
             yield report_from(document)
+
+
+def _range(first: str, last: str) -> Document:
+    """The condition on votes that their reviews are in this range of ids: MongoDB compares texts by their UTF-8 bytes,
+    which is the order of their code points."""
+    return {"_id": {"$gte": {"reviewId": first, "userId": MinKey()}, "$lte": {"reviewId": last, "userId": MaxKey()}}}

@@ -83,7 +83,8 @@ async def run_export(settings: Settings, progress: Terminal, options: ExportOpti
                 for line in await _lines(reviews, stores, images):
                     write(line)
                 if options.format is FileFormat.JSONL:
-                    async for feedback in feedback_lines(database, [review.id for review in reviews]):
+                    ids = [review.id for review in reviews]
+                    async for feedback in feedback_lines(database, options.search, ids):
                         write(feedback)
                 count += len(reviews)
                 named += sum(bool(review.images) for review in reviews)

@@ -9,6 +9,7 @@ from api.feedback import ReportRow
 from domain.feedback_reports import Report
 from storage.database import Database
 from storage.reviews_exports import ExportedVote, FeedbackExport
+from storage.reviews_search import ReviewSearch
 
 VOTES_IN_LINE: Final = 500
 REPORTS_IN_LINE: Final = 10
@@ -40,9 +41,11 @@ class ReportsLine(TypedDict):
     reported: list[dict[str, Any]]
 
 
-async def feedback_lines(database: Database, review_ids: Collection[str]) -> AsyncIterator[VotesLine | ReportsLine]:
-    """All votes on and reports about these reviews, grouped by review."""
-    feedback = FeedbackExport(database)
+async def feedback_lines(
+    database: Database, search: ReviewSearch, review_ids: Collection[str]
+) -> AsyncIterator[VotesLine | ReportsLine]:
+    """All votes on and reports about these reviews, which are consecutive ones of the search, grouped by review."""
+    feedback = FeedbackExport(database, search)
     async for review_id, votes in _grouped(feedback.votes(review_ids), VOTES_IN_LINE, _vote):
         yield {"reviewId": review_id, "votes": votes}
     async for review_id, reported in _grouped(feedback.reports(review_ids), REPORTS_IN_LINE, ReportRow.of):

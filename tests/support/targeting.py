@@ -100,12 +100,16 @@ def conditions(filter: Json) -> Iterator[tuple[str, Any]]:
 
 
 def names_place(filter: Json, field: str, *, is_range: bool = False, is_one: bool = False) -> bool:
-    """True if a filter restricts a shard key field to values, or to a range if it is sharded by ranges.
+    """True if a filter restricts a shard key field to values, or to ranges if it is sharded by ranges.
 
     `is_one`: only to a single value.
     """
-    wanted = [condition for name, condition in conditions(filter) if name == field]
-    return any(_is_named(condition, is_range=is_range, is_one=is_one) for condition in wanted)
+    for name, condition in conditions(filter):
+        if name == field and _is_named(condition, is_range=is_range, is_one=is_one):
+            return True
+        if name == "$or" and not is_one and all(names_place(each, field, is_range=is_range) for each in condition):
+            return True
+    return False
 
 
 def _is_named(condition: Any, *, is_range: bool, is_one: bool) -> bool:

@@ -36,6 +36,10 @@ def test_listed_scattering_functions_exist(function: str) -> None:
         ("find", {"find": "reviews", "filter": {"$and": [{"status": 1}, {"_id": {"$in": ["a", "b"]}}]}}),
         ("find", {"find": "outcomes", "filter": {"_id": {"$gte": "a/", "$lt": "a0"}}}),
         ("find", {"find": "votes", "filter": {"_id": {"reviewId": "a", "userId": "b"}}}),
+        (
+            "find",
+            {"find": "votes", "filter": {"$or": [{"_id": {"$gte": 1, "$lte": 2}}, {"_id": {"$gte": 4, "$lte": 5}}]}},
+        ),
         ("count", {"count": "ratings", "query": {"entityType": "Product", "entityId": {"$in": ["a"]}}}),
         ("aggregate", {"aggregate": "ratings", "pipeline": [{"$match": TALLY}]}),
         ("update", {"update": "ratings", "updates": [{"q": TALLY, "u": {}, "upsert": True}]}),
