@@ -73,7 +73,7 @@ def test_approval_hides_images_not_yet_visible(status: ReviewStatus, action: Mod
     unseen = (ReviewImage("late", ready_at=command.sent - timedelta(seconds=2)), ReviewImage("b", is_pending=True))
     review = a_review(status)._replace(images=(*seen, *unseen))
     after = moderate([command], {"a": review}).reviews["a"]
-    assert after.images == (*seen, *(image._replace(is_hidden=is_hidden) for image in unseen))
+    assert after.images == (*seen, *(image._replace(is_hidden=is_hidden, is_unseen=is_hidden) for image in unseen))
 
 
 @given(reviews, histories)

@@ -480,8 +480,8 @@ def test_images_that_an_author_adds_to_a_review_that_stays_approved_are_hidden(
     is_hidden = status is ReviewStatus.APPROVED and right is AUTHOR
     assert after.images == (
         ReviewImage("a"),
-        ReviewImage("ready", is_hidden, ready_at=LATER),
-        ReviewImage("pending", is_hidden, is_pending=True),
+        ReviewImage("ready", is_hidden, ready_at=LATER, is_unseen=is_hidden),
+        ReviewImage("pending", is_hidden, is_pending=True, is_unseen=is_hidden),
     )
 
 
