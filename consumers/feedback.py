@@ -111,12 +111,14 @@ class FeedbackConsumer:
             reviews,
             await stored.votes.load({command.vote_key for command in commands if command.vote_key}, session),
             owners,
+            await stored.reports.open_among({c.report.id for c in commands if c.report and c.report.settled}, session),
             await stored.outcomes.answers([c.answer_key for c in commands if c.answer_key], session),
         )
         taken = apply_feedback(commands, known)
         await stored.feedback.save(taken.reviews, session)
         await stored.votes.save(taken.votes, session)
         await stored.reports.add(taken.reports, session)
+        await stored.reports.settle_as_imported(taken.settled, session)
         applied = list(_applied(commands, taken))
         work.emit(event for command, review in applied for event in self._events(command, review))
         work.audit(_audit_entry(command, review) for command, review in applied if _is_reply(command))
@@ -147,8 +149,9 @@ def _is_reply(command: Feedback) -> bool:
 
 
 def _applied(commands: Iterable[Feedback], taken: AppliedFeedback) -> Iterator[tuple[Feedback, ReviewFeedback]]:
+    """Commands that have events, with the review after each: all that were applied, but settlements of reports."""
     for command, result in zip(commands, taken.results, strict=True):
-        if result and result.outcome is Outcome.APPLIED and result.review:
+        if result and result.outcome is Outcome.APPLIED and result.review and not result.is_settlement:
             yield command, result.review
 
 

@@ -131,6 +131,8 @@ class KnownFeedback:
     reviews: Mapping[str, ReviewFeedback] = field(default_factory=dict)
     votes: Mapping[VoteKey, Vote] = field(default_factory=dict)
     reports: Collection[str] = ()
+    open_reports: Collection[str] = ()
+    """Those of `reports` that are open, as far as commands settle them."""
     answered: Collection[tuple[str, str]] = ()
 
 
@@ -140,6 +142,8 @@ class FeedbackResult(NamedTuple):
     outcome: Outcome
     reason: FeedbackRefusal | None = None
     review: ReviewFeedback | None = None
+    is_settlement: bool = False
+    """True if it settled a report that was known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,9 @@ class AppliedFeedback:
     reviews: Mapping[str, ReviewFeedback]
     votes: Mapping[VoteKey, Vote]
     reports: Sequence[Report]
+    """New reports."""
+    settled: Sequence[Report]
+    """Stored reports that are settled now."""
     results: Sequence[FeedbackResult | None]
 
 
@@ -159,6 +166,7 @@ class _Step(NamedTuple):
     outcome: Outcome | None
     vote: Vote | None = None
     report: Report | None = None
+    is_settlement: bool = False
 
 
 def visitor_id(store_id: str, browser: str) -> str:
@@ -191,13 +199,14 @@ def apply_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> Applie
     """Apply feedback in order.
 
     A review that isn't in `known` has been deleted. A record that was applied changes nothing, nor does an older one;
-    a new record that repeats a command only moves the marks. A repeated report is recognised by its id, and changes
-    nothing; under another command it has an outcome of its own.
+    a new record that repeats a command only moves the marks. A repeated report is recognised by its id: it changes
+    nothing, but a settled one, as imported, settles an open one. Under another command it has an outcome of its own.
     """
     present, votes, repeats = dict(known.reviews), dict(known.votes), set(known.answered)
     reviews: dict[str, ReviewFeedback] = {}
     voted: dict[VoteKey, Vote] = {}
     reports: dict[str, Report] = {}
+    settled: dict[str, Report] = {}
     results: list[FeedbackResult | None] = []
     for command in commands:
         review = present.get(command.review_id)
@@ -211,8 +220,11 @@ def apply_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> Applie
         if key:
             step = _apply_vote(review, votes.get(key), command, is_repeat=is_repeat)
         elif command.report:
-            is_known = command.report.id in known.reports or command.report.id in reports
-            step = _apply_report(review, command.report, is_repeat=is_repeat, is_known=is_known)
+            id = command.report.id
+            earlier = settled.get(id) or reports.get(id)
+            is_known = earlier is not None or id in known.reports
+            is_open = earlier.settled is None if earlier else id in known.open_reports
+            step = _apply_report(review, command.report, is_repeat=is_repeat, is_known=is_known, is_open=is_open)
         else:
             step = _apply_reply(review, command, is_repeat=is_repeat)
         if command.answer_key:
@@ -222,9 +234,10 @@ def apply_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> Applie
         if key and step.vote:
             votes[key] = voted[key] = step.vote
         if step.report:
-            reports[step.report.id] = step.report
-        results.append(None if step.outcome is None else FeedbackResult(step.outcome, None, step.review))
-    return AppliedFeedback(reviews, voted, list(reports.values()), results)
+            (settled if step.report.id in known.reports else reports)[step.report.id] = step.report
+        result = step.outcome and (step.outcome, None, step.review, step.is_settlement)
+        results.append(FeedbackResult(*result) if result else None)
+    return AppliedFeedback(reviews, voted, list(reports.values()), list(settled.values()), results)
 
 
 def responses_after_vote(responses: Responses, before: bool | None, after: bool | None) -> Responses:
@@ -243,10 +256,11 @@ def _apply_reply(review: ReviewFeedback, command: Feedback, *, is_repeat: bool) 
     if _is_older(command, review):
         # Without a reply the mark dates its removal, after which an import may still bring a newer one.
         return _Step(seen if review.reply else review, Outcome.UNCHANGED)
-    if _text_and_author(review.reply) == _text_and_author(command.reply):
-        return _Step(seen, Outcome.UNCHANGED)
     reply = command.reply
-    if reply and review.reply:
+    is_imported = reply is not None and (reply.created, reply.modified) != (command.at, command.at)
+    if reply == review.reply or (not is_imported and _text_and_author(reply) == _text_and_author(review.reply)):
+        return _Step(seen, Outcome.UNCHANGED)
+    if reply and review.reply and not is_imported:
         reply = reply._replace(created=review.reply.created)
     return _Step(replace(seen, reply=reply), Outcome.APPLIED)
 
@@ -275,8 +289,11 @@ def _apply_vote(review: ReviewFeedback, stored: Vote | None, command: Feedback, 
     return _Step(after, outcome, Vote(command.helpful, position))
 
 
-def _apply_report(review: ReviewFeedback, report: Report, *, is_repeat: bool, is_known: bool) -> _Step:
-    if is_repeat or is_known:
+def _apply_report(review: ReviewFeedback, report: Report, *, is_repeat: bool, is_known: bool, is_open: bool) -> _Step:
+    """`is_open`: it is known, and open."""
+    is_settlement = is_open and report.settled is not None
+    if is_repeat or (is_known and not is_settlement):
         return _Step(review, None if is_repeat else Outcome.UNCHANGED)
-    responses = review.responses._replace(reports=review.responses.reports + (report.settled is None))
-    return _Step(replace(review, responses=responses), Outcome.APPLIED, report=report)
+    count = max(0, review.responses.reports + (report.settled is None) - is_settlement)
+    after = replace(review, responses=review.responses._replace(reports=count))
+    return _Step(after, Outcome.APPLIED, report=report, is_settlement=is_settlement)

@@ -5,13 +5,13 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
+from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany, UpdateOne
 
 from domain.feedback_reports import Report, ReportReason, Settlement
 from domain.moderation import Moderation
 from domain.reviews import ModerationAction
 from domain.timestamps import EPOCH
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 from storage.id_ranges import TEXTS, found_in_ranges, update_in_ranges
 from storage.shapes import (
     DATE,
@@ -77,20 +77,27 @@ class ReportRepository:
         found = self._reports.find({"_id": {"$in": list(ids)}}, {"reviewId": 1}, session=session)
         return {document["_id"]: with_stand_ins(REPORT, document)["reviewId"] async for document in found}
 
+    async def open_among(self, ids: Collection[str], session: Session) -> set[str]:
+        """Those of these ids whose reports are open."""
+        if not ids:
+            return set()
+        found = self._reports.find({"_id": {"$in": list(ids)}, **_OPEN}, {"_id": 1}, session=session)
+        return {document["_id"] async for document in found}
+
     async def add(self, reports: Iterable[Report], session: Session) -> None:
         """Store new reports."""
         if documents := [_document(report) for report in reports]:
             await self._reports.insert_many(documents, ordered=False, session=session)
 
+    async def settle_as_imported(self, reports: Iterable[Report], session: Session) -> None:
+        """Settle these reports, which are open, as they are settled; nothing else of them is written."""
+        writes = [UpdateOne({"_id": each.id}, _settled(each.settled)) for each in reports if each.settled]
+        await write_all(self._reports, writes, session)
+
     async def settle(self, decisions: Mapping[str, Moderation], session: Session) -> None:
         """Settle the open reports about these reviews, each by its decision."""
         await self._reports.bulk_write(
-            [
-                UpdateMany(
-                    {"reviewId": id, **_OPEN}, {"$unset": {"isOpen": ""}, "$set": {"settled": _settlement_fields(each)}}
-                )
-                for id, each in decisions.items()
-            ],
+            [UpdateMany({"reviewId": id, **_OPEN}, _settled(each)) for id, each in decisions.items()],
             ordered=False,
             session=session,
         )
@@ -100,8 +107,7 @@ class ReportRepository:
         waiting = {"reviewId": review_id, **_OPEN, "at": {"$lte": before}}
         found = self._reports.find(waiting, {"_id": 1}, session=session).limit(MOST_AT_ONCE)
         ids = [document["_id"] async for document in found]
-        settled: Document = {"$unset": {"isOpen": ""}, "$set": {"settled": _settlement_fields(decision)}}
-        await self._reports.update_many({"_id": {"$in": ids}}, settled, session=session)
+        await self._reports.update_many({"_id": {"$in": ids}}, _settled(decision), session=session)
         return len(ids)
 
     async def page(self, review_id: str, skip: int, take: int) -> list[Report]:
@@ -157,6 +163,11 @@ def _document(report: Report) -> Document:
         "userId": report.user_id,
         **({"settled": _settlement_fields(report.settled)} if report.settled else _OPEN),
     }
+
+
+def _settled(decision: Moderation | Settlement) -> Document:
+    """The update that settles an open report."""
+    return {"$unset": {"isOpen": ""}, "$set": {"settled": _settlement_fields(decision)}}
 
 
 def _settlement_fields(decision: Moderation | Settlement) -> Document:

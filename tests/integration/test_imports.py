@@ -73,6 +73,55 @@ async def test_import_into_its_source_duplicates_nothing(service: Service, facad
     assert await exported() == changed
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("newer_is_first", [False, True], ids=["older first", "newer first"])
+async def test_newer_export_counts_for_replies_and_reports(
+    service: Service, facade: Facade, tmp_path: Path, *, newer_is_first: bool
+) -> None:
+    product, file = new_id(), tmp_path / "rows.jsonl"
+    ids = [new_id("review") for _ in range(2)]
+
+    def rows(number: int) -> list[Json]:
+        """Return the first or the second export: a reply is written again, another edited, and a report settled."""
+        at = f"2023-05-0{number}T07:08:09.000Z"
+        past = {"reviewStatus": "Approved", "createdDate": "2023-05-01T07:08:09.000Z", "modifiedDate": at}
+        texts = ["Thanks", f"Thanks {number}"]
+        replies = [{"text": text, "author": None, **dict.fromkeys(DATES, at)} for text in texts]
+        reviews = [
+            {
+                "id": id,
+                "entityId": product,
+                "entityType": "Product",
+                "review": "Good",
+                "rating": 4,
+                **past,
+                "reply": reply,
+            }
+            for id, reply in zip(ids, replies, strict=True)
+        ]
+        report: Json = {"id": f"of {ids[0]}", "reason": "spam", "explanation": "It is", "at": past["createdDate"]}
+        if number == 2:
+            report["settled"] = {"action": "approve", "moderator": "eve", "at": at}
+        return [*reviews, {"reviewId": ids[0], "reported": [report]}]
+
+    async def import_rows(number: int) -> list[Json]:
+        """Import an export; returns the replies of the reviews, the number of open reports, and the settlement."""
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows(number)))
+        await service.run("import", str(file))
+        await service.idle()
+        reviews = [await facade.review(id) for id in ids]
+        (report,) = (await facade.get(f"/api/customerReviews/{ids[0]}/reports"))["results"]
+        return [*(each["reply"] for each in reviews), reviews[0]["reports"], report["settled"]]
+
+    *reviews, line = rows(2)
+    expected = [*(each["reply"] for each in reviews), 0, line["reported"][0]["settled"]]
+    first, second, third = [await import_rows(number) for number in ((2, 1, 2) if newer_is_first else (1, 2, 1))]
+    assert first[2:] == (expected[2:] if newer_is_first else [1, None])
+    assert second == third == expected
+    events = [kind for kind, _ in await service.events(f"Product:{product}")]
+    assert events.count("ReviewReported") == 1
+
+
 async def test_second_row_with_same_id_is_refused(service: Service, facade: Facade, tmp_path: Path) -> None:
     id, product, file = new_id("review"), new_id(), tmp_path / "twice.csv"
     file.write_text(

@@ -152,6 +152,19 @@ def test_imported_reply_does_not_replace_a_newer_one() -> None:
     assert apply(slow, reviews=known).reviews["a"].reply == old
 
 
+def test_newer_imported_reply_brings_its_dates() -> None:
+    old, anew = (Reply("Thanks", None, AT + timedelta(hours=n), AT + timedelta(hours=n)) for n in (1, 2))
+    edited = Reply("Thank you", None, AT + timedelta(hours=2), AT + timedelta(hours=3))
+    for first, second in ((old, anew), (old, edited), (anew, edited)):
+        older, newer = (replace(a_reply(each.text, 9), reply=each) for each in (first, second))
+        known = {"a": replace(REVIEW, reply=first, replied=place(3))}
+        result = apply(newer, reviews=known)
+        assert (outcomes(result), result.reviews["a"].reply) == ([Outcome.APPLIED], second)
+        again = [replace(each, origin=Origin(place(10 + n))) for n, each in enumerate((newer, older))]
+        assert outcomes(apply(*again, reviews=result.reviews)) == [Outcome.UNCHANGED] * 2
+        assert apply(*again, reviews=result.reviews).reviews["a"].reply == second
+
+
 def test_imported_reply_does_not_restore_a_removed_one() -> None:
     removed = place(9, timestamp=milliseconds(AT + timedelta(hours=3)))
     known = {"a": replace(REVIEW, replied=removed)}
@@ -241,6 +254,29 @@ def test_report_counts_once() -> None:
     assert (outcomes(repeat), repeat.reports, repeat.reviews) == ([None], [], {})
     again = apply(a_report("r3", 6, "c"), a_report("r3", 7, "d"), answered={("c", "a")}, reports={"r3"})
     assert (outcomes(again), again.reports, again.reviews) == ([None, Outcome.UNCHANGED], [], {})
+
+
+def settled_report(offset: int, *, by: str = "eve") -> Feedback:
+    command = a_report("r", offset)
+    assert command.report is not None
+    return replace(command, report=command.report._replace(settled=Settlement(ModerationAction.REJECT, by, AT)))
+
+
+def test_imported_settlement_settles_an_open_report() -> None:
+    known: dict[str, Any] = {"reviews": {"a": replace(REVIEW, responses=Responses(4, 6, 2))}, "reports": {"r"}}
+    result = apply(settled_report(1), settled_report(2, by="bob"), a_report("r", 3), **known, open_reports={"r"})
+    assert outcomes(result) == [Outcome.APPLIED, Outcome.UNCHANGED, Outcome.UNCHANGED]
+    assert (result.reports, result.settled) == ([], [settled_report(1).report])
+    assert result.reviews["a"].responses == Responses(4, 6, 1)
+    assert [each and each.is_settlement for each in result.results] == [True, False, False]
+    # A decision made here stays.
+    result = apply(settled_report(1), **known)
+    assert (outcomes(result), result.settled, result.reviews) == ([Outcome.UNCHANGED], [], {})
+    # In one batch with the report itself.
+    result = apply(a_report("r", 1), settled_report(2), a_report("r", 3))
+    assert outcomes(result) == [Outcome.APPLIED, Outcome.APPLIED, Outcome.UNCHANGED]
+    assert (result.reports, result.settled) == ([settled_report(2).report], [])
+    assert result.reviews["a"].responses == Responses(0, 0, 0)
 
 
 def test_reports_about_two_reviews_can_have_the_same_id() -> None:
