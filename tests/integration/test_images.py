@@ -12,7 +12,7 @@ from tests.support.console_pages import forms, text_of
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
 from tests.support.images import IMAGES, Images, opened, picture
 from tests.support.messages import Message, message
-from tests.support.retries import resend_until_settled, retry_until_decided
+from tests.support.retries import resend_until_refused, resend_until_settled, retry_until_decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -29,10 +29,8 @@ def files_of(service: Service, id: str) -> list[str]:
 
 
 async def refused(http: httpx.AsyncClient, *reviews: Json) -> httpx.Response:
-    """Return the response to reviews that name images they cannot have. While the database is too slow to check it,
-    they are accepted, and their consumer refuses them."""
-    post = partial(http.post, REVIEWS, json=reviews)
-    return await eventually(post, lambda answer: answer.status_code not in (202, 503))
+    """Return the response to reviews that name images they cannot have."""
+    return await resend_until_refused(partial(http.post, REVIEWS, json=reviews))
 
 
 async def until_gone(service: Service, *ids: str) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from api.lookups import Lookups
@@ -18,6 +19,7 @@ from storage.shapes import StoredDocumentError
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
 from tests.support.final_responses import final_status
 from tests.support.messages import Message, message, moderation, review_message
+from tests.support.retries import resend_until_refused, retry_until_served
 from tests.support.secured import running_secured
 from tests.support.service import Json, Servers, Service, kind_of, own_database
 from tests.support.waiting import eventually
@@ -105,8 +107,8 @@ async def test_moderator_edits_row_of_a_list(facade: Facade, service: Service, p
     assert (event["editedBy"], event["fields"], event["statusAfter"]) == ("moderator", ["rating", "title"], "Approved")
     await facade.command("PUT", f"/api/stores/{store}", {"settings": {"reviewsEnabled": False}}, once())
     assert await edit(facade, {**row, "title": "Corrected again"}) == {"outcome": "applied"}
-    refused = await facade.http.post(REVIEWS, json=[{**row, "userId": "anna", "title": "Mine"}])
-    assert errors_of(refused, 403) == [("/0", "reviews-disabled")]
+    send = partial(facade.http.post, REVIEWS, json=[{**row, "userId": "anna", "title": "Mine"}])
+    assert errors_of(await resend_until_refused(send), 403) == [("/0", "reviews-disabled")]
 
 
 @pytest.mark.long
@@ -281,6 +283,11 @@ async def send_concurrently(facade: Facade, service: Service, reviews: Sequence[
     await service.idle()
 
 
+async def posted(facade: Facade, *reviews: Json) -> httpx.Response:
+    """The response to reviews, sent once the rules of their stores can be looked up."""
+    return await retry_until_served(partial(facade.http.post, REVIEWS, json=reviews))
+
+
 async def refused(facade: Facade, store: str, product: str, user: str = "anna") -> list[str]:
     about = {"storeId": store, "userId": user, "entityType": "Product", "entityId": product}
     reasons: list[str] = (await facade.get(f"{REVIEWS}/canLeaveFeedback", **about))["reasons"]
@@ -313,10 +320,10 @@ async def test_one_review_for_each_customer(facade: Facade, service: Service, pr
     assert await edit(facade, {**mine, "review": "Changed"}) == {"outcome": "applied"}
     await facade.moderate("reject", row["id"])
     again = submission(product, 4, storeId=store, title="again")
-    assert errors_of(await facade.http.post(REVIEWS, json=[again]), 403) == [("/0", "duplicate-review")]
+    assert errors_of(await posted(facade, again), 403) == [("/0", "duplicate-review")]
     await facade.moderate("delete", row["id"])
     twice = [{**again, "EntityId": new_id()}] * 2
-    assert errors_of(await facade.http.post(REVIEWS, json=twice), 403) == [("/1", "duplicate-review")]
+    assert errors_of(await posted(facade, *twice), 403) == [("/1", "duplicate-review")]
     (id,) = await facade.submit(again)
     assert await facade.listed(entityIds=[product]) == [id]
 
@@ -341,7 +348,7 @@ async def test_unregistered_store_is_refused(facade: Facade, service: Service, p
     store, id = new_id("store"), new_id("review")
     assert await refused(facade, store, product) == ["unknown-store"]
     review = submission(product, id=id, storeId=store)
-    assert errors_of(await facade.http.post(REVIEWS, json=[review]), 403) == [("/0", "unknown-store")]
+    assert errors_of(await posted(facade, review), 403) == [("/0", "unknown-store")]
     await service.publish("review-submissions", review_message(review))
     event = await one_event(service, "SubmissionRefused", id)
     assert (event["code"], "No store is registered" in event["message"]) == ("unknown-store", True)

@@ -6,12 +6,14 @@ from functools import partial
 from itertools import permutations
 from typing import Any
 
+import httpx
 import pytest
 
 from consumers import reviews_edits
 from tests.support.consumers import Desk, opened_desk
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, problem_of, submission
 from tests.support.messages import review_message
+from tests.support.retries import resend_until_refused
 from tests.support.service import Json, Servers, Service, kind_of
 from tests.support.waiting import eventually
 
@@ -64,21 +66,29 @@ async def test_title_or_rating_alone_by_http(facade: Facade, service: Service, p
 
 async def test_without_a_stored_review_nothing_is_accepted(facade: Facade, service: Service, product: str) -> None:
     stored, unknown = [submission(product, id=new_id("review")) for _ in range(2)]
-    await facade.submit(stored)
-    bodies = [partly(stored, title="Corrected"), partly(unknown, title="Corrected")]
-    answer = await facade.http.post(REVIEWS, json=bodies, headers=once())
+
+    async def send(*edits: Json) -> httpx.Response:
+        return await facade.http.post(REVIEWS, json=edits, headers=once())
+
+    async def send_beside_unknown() -> httpx.Response:
+        """Send an edit of a review that no earlier attempt has edited, beside one of an unknown review."""
+        stored["id"] = new_id("review")
+        await facade.submit(stored)
+        return await send(partly(stored, title="Corrected"), partly(unknown, title="Corrected"))
+
+    answer = await resend_until_refused(send_beside_unknown)
     assert errors_of(answer) == [("/1/review", "missing"), ("/1/rating", "missing")]
     assert {error["message"][:23] for error in problem_of(answer, 422)["errors"]} == {"No review has this id, "}
-    half = await facade.http.post(REVIEWS, json=[partly(unknown, review="Sharp")], headers=once())
+    half = await resend_until_refused(partial(send, partly(unknown, review="Sharp")))
     assert errors_of(half) == [("/0/rating", "missing")]
-    nobodys = await facade.http.post(REVIEWS, json=[{**partly(unknown), "id": None}], headers=once())
+    nobodys = await send({**partly(unknown), "id": None})
     assert errors_of(nobodys) == [("/0/review", "missing"), ("/0/rating", "missing")]
     for other in ({"userId": "bert"}, {"EntityId": new_id()}):
-        taken = await facade.http.post(REVIEWS, json=[partly(stored, title="Mine", **other)], headers=once())
+        taken = await resend_until_refused(partial(send, partly(stored, title="Mine", **other)))
         assert errors_of(taken, 409) == [("/0/id", "id-taken")]
     assert (await facade.review(stored["id"]))["title"] == stored["title"]
     assert await facade.moderate("delete", stored["id"]) == ["applied"]
-    gone = await facade.http.post(REVIEWS, json=[partly(stored, title="Late")], headers=once())
+    gone = await resend_until_refused(partial(send, partly(stored, title="Late")))
     assert errors_of(gone, 409) == [("/0/id", "id-taken")]
 
 

@@ -25,6 +25,7 @@ from storage.review_tokens import ReviewTokenRepository
 from tests.support.facade import REVIEWS, WAIT, Facade, body_of, errors_of, facade_of, new_id, problem_of, submission
 from tests.support.final_responses import final_status, follow_applied
 from tests.support.images import opened, picture
+from tests.support.retries import retry_until_served
 from tests.support.service import Json, Servers, Service, running_service
 from tests.support.waiting import eventually
 
@@ -67,7 +68,8 @@ class Page:
         return {name: form[name] for name in ("open", "anonymous")}
 
     async def send(self, what: str, body: Any, method: str = "POST", **headers: str) -> httpx.Response:
-        return await self.facade.http.request(method, f"{self.path}/{what}", json=body, headers={**WAIT, **headers})
+        sent = {"json": body, "headers": {**WAIT, **headers}}
+        return await retry_until_served(partial(self.facade.http.request, method, f"{self.path}/{what}", **sent))
 
     async def write(self, **fields: Any) -> httpx.Response:
         """Send a review like a visitor."""
