@@ -104,11 +104,11 @@ async def test_hung_start_is_followed_by_one_with_full_timeout(
         while not any(call.done() and not call.exception() for call in calls):
             calls.add(asyncio.create_task(publisher.publish([OutgoingMessage(topic, b"key", b"value")])))
             await asyncio.sleep(0.1)
-            assert len(calls) < 200
+            assert len(calls) < 600  # on a busy machine, the second start may time out, too
     finally:
         await publisher.stop()
         await asyncio.gather(*calls, return_exceptions=True)
-    assert starts == 2
+    assert starts >= 2
 
 
 @pytest.mark.long

@@ -135,9 +135,19 @@ async def test_database_aborts_slow_query(servers: Servers) -> None:
             wanted = {"ns": things.full_name, "active": True}
             return list((await patient.client.admin.command({"currentOp": True, **wanted}))["inprog"])
 
-        # No client of the API could cause this query.
-        slow = asyncio.create_task(database["things"].find_one({"$where": "sleep(200000) || true"}))
-        await eventually(running)
+        async def seen_query() -> asyncio.Task[object] | None:
+            """A slow query that has been seen on the server; None if it ended before that, as on a busy machine."""
+            # No client of the API could cause this query.
+            query = asyncio.create_task(database["things"].find_one({"$where": "sleep(200000) || true"}))
+            while not await running():
+                if query.done():
+                    assert query.exception()
+                    return None
+                await asyncio.sleep(0.05)
+            return query
+
+        slow = await eventually(seen_query)
+        assert slow
         with pytest.raises((ExecutionTimeout, NetworkTimeout)) as caught:
             await slow
         assert is_too_slow(caught.value)

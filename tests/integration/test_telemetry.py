@@ -12,9 +12,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from messaging.metrics import FAMILIES, PREFIX
-from tests.support.facade import REVIEWS, WAIT, Facade, facade_of, new_id, submission
+from tests.support.facade import REVIEWS, Facade, body_of, facade_of, new_id, once, submission
 from tests.support.messages import Message, message, review_message
-from tests.support.retries import retry_until_served
+from tests.support.retries import retry_until_decided, retry_until_served
 from tests.support.secured import Secured
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually, free_port
@@ -134,9 +134,12 @@ async def test_consuming_worker_is_ready(service: Service) -> None:
             await eventually(partial(http.get, path), lambda answer: answer.json() == {"status": "pass"})
 
 
-async def test_events_are_counted(service: Service, facade: Facade, product: str) -> None:
+async def changes_by_a_review(service: Service, facade: Facade) -> tuple[Samples, Samples]:
+    """Store, approve and edit a review, and send what is refused: the samples of the API and of the worker that this
+    changed, as differences."""
+    addresses, product = (service.address, metrics_address(service, "worker")), new_id()
     await service.idle()
-    _, before = await scraped(metrics_address(service, "worker"))
+    before = [(await scraped(address))[1] for address in addresses]
     store = await facade.open_store(reviewsEnabled=False)
     (id,) = await facade.submit_approved(submission(product, 4))
     refused = await retry_until_served(partial(facade.http.post, REVIEWS, json=[submission(product, storeId=store)]))
@@ -144,25 +147,41 @@ async def test_events_are_counted(service: Service, facade: Facade, product: str
     repeated, edited = (review_message(submission(product, rating, id=id)) for rating in (4, 5))
     await service.publish("review-submissions", repeated, edited, Message(None, b"not a review"))
     await service.idle()
-    _, now = await scraped(metrics_address(service, "worker"))
-    samples = {key: value - before.get(key, 0) for key, value in now.items() if value != before.get(key, 0)}
-    letters = {key: value for key, value in samples.items() if key[0] == "plaudit_dead_letters_total"}
-    assert total(samples, "dead_letters_total") == 1, letters
-    assert sample(samples, "dead_letters_total", topic="review-submissions", code="invalid-json") == 1
-    submissions = {labels: n for (name, labels), n in samples.items() if name == "plaudit_submissions_total"}
-    outcomes = {dict(labels)["outcome"]: n for labels, n in submissions.items()}
-    assert outcomes == {"stored": 1, "repeated": 1, "edited": 1}
-    assert sample(samples, "moderations_total", action="approve", outcome="applied") == 1
-    assert sample(samples, "published_messages_total", topic="events") >= 2
-    assert sample(samples, "consumed_records_total", topic="review-changes") == 1
-    assert sample(samples, "batch_seconds_count", topic="review-changes") == 1
-    assert total(samples, "batch_records_sum", topic="store-updates") == 1
-    _, api = await scraped(service.address)
-    assert sample(api, "submissions_total", outcome="reviews-disabled") == 1
-    assert sample(api, "http_requests_total", method="POST", route=REVIEWS, status="4xx") == 1
-    assert sample(api, "http_request_seconds_count", method="PUT", route="/api/stores/{storeId}") == 1
-    assert id not in str(api)
-    assert store not in str(api)
+    after = [(await scraped(address))[1] for address in addresses]
+    assert id not in str(after[0])
+    assert store not in str(after[0])
+    api, worker = (
+        {key: value - old.get(key, 0) for key, value in new.items() if value != old.get(key, 0)}
+        for old, new in zip(before, after, strict=True)
+    )
+    assert sample(worker, "published_messages_total", topic="events") >= 2
+    return api, worker
+
+
+def counts_of(api: Samples, worker: Samples) -> Json:
+    submissions = {labels: n for (name, labels), n in worker.items() if name == "plaudit_submissions_total"}
+    return {
+        "letters": total(worker, "dead_letters_total"),
+        "invalid": sample(worker, "dead_letters_total", topic="review-submissions", code="invalid-json"),
+        "submissions": {dict(labels)["outcome"]: n for labels, n in submissions.items()},
+        "approvals": sample(worker, "moderations_total", action="approve", outcome="applied"),
+        "changes": sample(worker, "consumed_records_total", topic="review-changes"),
+        "batches": sample(worker, "batch_seconds_count", topic="review-changes"),
+        "stores": total(worker, "batch_records_sum", topic="store-updates"),
+        "refused": sample(api, "submissions_total", outcome="reviews-disabled"),
+        "4xx": sample(api, "http_requests_total", method="POST", route=REVIEWS, status="4xx"),
+        "puts": sample(api, "http_request_seconds_count", method="PUT", route="/api/stores/{storeId}"),
+    }
+
+
+async def test_events_are_counted(service: Service, facade: Facade) -> None:
+    async def counted() -> Json:
+        return counts_of(*await changes_by_a_review(service, facade))
+
+    names = ("letters", "invalid", "approvals", "changes", "batches", "stores", "refused", "4xx", "puts")
+    expected = {**dict.fromkeys(names, 1), "submissions": {"stored": 1, "repeated": 1, "edited": 1}}
+    # On a busy machine, requests are sent again, and records are redelivered after a rebalance: both are counted again.
+    await eventually(counted, lambda found: found == expected)
 
 
 @pytest.mark.kafka
@@ -266,8 +285,8 @@ async def test_logs_are_json_with_ids(service: Service, facade: Facade) -> None:
     review = submission(new_id(), userName=SECRET, review=SECRET, title=SECRET)
     refused = await facade.http.post(f"{REVIEWS}?q={SECRET}", json=[review])
     assert refused.status_code == 422
-    response = await facade.http.post(REVIEWS, json=[review], headers=traced(trace) | WAIT)
-    command = response.json()["commandId"]
+    post = partial(facade.http.post, REVIEWS, json=[review], headers=traced(trace) | once())
+    command = body_of(await retry_until_decided(post), dict)["commandId"]
 
     def lines() -> list[Json]:
         return [line for name in ("api", "worker") for line in whole_lines(service.log(name))]
@@ -275,11 +294,15 @@ async def test_logs_are_json_with_ids(service: Service, facade: Facade) -> None:
     def of_command(lines: list[Json], event: str) -> list[Json]:
         return [line for line in lines if line["event"] == event and line.get("command_id") == command]
 
-    found = await eventually(lines, lambda found: all(of_command(found, event) for event in ("request", "batch done")))
-    (request,) = of_command(found, "request")
+    def are_complete(found: list[Json]) -> bool:
+        statuses = [request["status"] for request in of_command(found, "request")]
+        return 200 in statuses and bool(of_command(found, "batch done"))
+
+    found = await eventually(lines, are_complete)
+    # On a busy machine, the request is sent again.
+    request, batch = (of_command(found, event)[-1] for event in ("request", "batch done"))
     assert request.items() >= {"method": "POST", "route": REVIEWS, "status": 200, "trace_id": trace}.items()
     assert request["ms"] > 0
-    (batch,) = of_command(found, "batch done")
     assert batch.items() >= {"topic": "review-submissions", "trace_id": trace}.items()
     assert SECRET not in json.dumps(found)
     # The part of an address that isn't changed by encoding in a query.

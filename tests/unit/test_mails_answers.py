@@ -32,6 +32,7 @@ async def test_each_success_code_means_accepted(server: MailServer) -> None:
     assert (server.attempts[ANNA], server.connections) == (3, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("refusal", "error"),
     [("550 no such user", MailRefusedError), ("450 later", MailDelayedError)],
@@ -43,7 +44,7 @@ async def test_refusal_counts_even_if_server_then_stays_silent(
     """Otherwise the mail would be retried for ever, as with a silent server."""
     server.refusals[ANNA] = refusal
     server.says["RSET"] = None
-    connection = SmtpConnection(SmtpServer("127.0.0.1", server.port, timeout=0.5))
+    connection = SmtpConnection(SmtpServer("127.0.0.1", server.port, timeout=5))
     with pytest.raises(error):
         await connection.send(a_mail())
     await connection.send(a_mail(to="bob@example.com"))

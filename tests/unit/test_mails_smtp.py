@@ -130,10 +130,11 @@ async def test_reply_codes_map_to_errors(plain_server: MailServer) -> None:
     assert plain_server.connections == 2
 
 
+@pytest.mark.long
 async def test_slow_content_scan_is_waited_for(plain_server: MailServer) -> None:
     """The server has the mail by then: after a timeout it would be sent again."""
-    plain_server.looks_s = 1.0
-    connection = SmtpConnection(SmtpServer("127.0.0.1", plain_server.port, timeout=0.5))
+    plain_server.looks_s = 6.0
+    connection = SmtpConnection(SmtpServer("127.0.0.1", plain_server.port, timeout=5))
     await connection.send(a_mail())
     await connection.close()
     assert len(plain_server.mails) == 1

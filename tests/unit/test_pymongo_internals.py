@@ -55,7 +55,11 @@ async def test_cancelled_operations_leave_the_client_usable() -> None:
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="asyncio.wait_for waits in one task since Python 3.12")
 async def test_client_hangs_without_the_workaround(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pymongo.lock, "wait_for", asyncio.wait_for)
-    assert await blocks_after_cancellations(within_s=1)
+    # On a busy machine, not all operations wait for the lock when they are cancelled.
+    for _ in range(3):
+        if await blocks_after_cancellations(within_s=1):
+            return
+    pytest.fail("the client has never hung")
 
 
 def test_programming_error_is_not_an_outage() -> None:
