@@ -42,8 +42,9 @@ async def test_stores_do_not_share_numbers(returns: Returns, facade: Facade) -> 
         await returns.create(order, {"a": 1})
     numbers = await returns.found("number", orderId=order)
     assert len(set(numbers)) == 2
-    # The text is the same, each in its own store.
-    assert set(numbers) < set(taken)
+    # The text is the same, each in its own store, unless a new year has begun in between.
+    years = {number[-9:-5] for number in (*numbers, *taken)}
+    assert len(years) == 2 or set(numbers) < set(taken)
 
 
 async def test_free_numbers_are_found_after_template_change(returns: Returns, facade: Facade) -> None:
