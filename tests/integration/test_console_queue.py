@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import Browser, Dialog, Page, Route, expect
 
-from tests.support.chromium import HEARD, NAME_IN_A_NETWORK, Watch, opened, show, violations
+from tests.support.chromium import HEARD, NAME_IN_A_NETWORK, Watch, opened, show, until_quiet, violations
 from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.messages import review_message
 from tests.support.service import Servers, Service, running_service
@@ -596,7 +596,7 @@ async def test_queue_and_reviews_are_accessible(browser: Browser, place: Service
         async with opened(browser, place.address, Watch(), **options) as page:
             for path in ("queue", "queue?only=flagged", "reviews", f"reviews/{ids[0]}", "queue/all", "nowhere"):
                 await page.goto(f"/console/{path}")
-                await page.wait_for_load_state("networkidle") if "queue" not in path else await asyncio.sleep(0.3)
+                await until_quiet(page)
                 assert await violations(page) == [], path
             await page.goto("/console/queue")
             await page.keyboard.press("j")

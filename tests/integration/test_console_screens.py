@@ -1,6 +1,5 @@
 """Every page of the console in Chromium, filled with hostile text: it stays text, and the pages are accessible."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from console.app import SCREENS
-from tests.support.chromium import WINDOWS, Watch, chromium, faults, opened, window
+from tests.support.chromium import WINDOWS, Watch, chromium, faults, opened, until_quiet, window
 from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.messages import Message
 from tests.support.orders import Returns
@@ -108,7 +107,7 @@ async def test_hostile_text_is_shown_as_text(filled: Filled) -> None:
             response = await page.goto(f"/console{path}")
             assert response is not None
             assert response.status == 200, path
-            await asyncio.sleep(0.3)
+            await until_quiet(page)
             assert await page.title() != "an attack ran", path
             found = await page.locator("main script, main img[src=x], [hx-get='/'], main style").count()
             assert found == 0, path
@@ -130,7 +129,7 @@ async def test_screens_are_accessible(filled: Filled, scheme: str, width: int) -
             if name in PARTS:
                 continue
             await page.goto(f"/console{path}")
-            await asyncio.sleep(0.2)
+            await until_quiet(page)
             if found := await faults(page):
                 faults_by_path[path] = found
     assert faults_by_path == {}
@@ -153,7 +152,7 @@ async def test_long_words_fit_the_page(service: Service, facade: Facade, width: 
             *(f"objects/Product/{product}", "audit"),
         ):
             await page.goto(f"/console/{path}")
-            await asyncio.sleep(0.3)
+            await until_quiet(page)
             assert await faults(page) == [], path
         await page.goto(f"/console/reviews?q={word}")
         short = page.get_by_role("link", name="unbroken")

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
-from tests.support.chromium import Watch, opened, violations
+from tests.support.chromium import Watch, opened, until_quiet, violations
 from tests.support.colours import PARTS, contrast
 from tests.support.facade import facade_of, new_id, submission
 from tests.support.images import picture
@@ -397,11 +397,21 @@ async def test_self_hosted_copy_of_widget(browser: Browser, filled: Filled) -> N
     assert watch.complaints == []
 
 
+async def open_photo(page: Page) -> None:
+    await page.get_by_role("button", name="Photo 1 of 2").click()
+    await page.get_by_role("dialog").get_by_role("img", name="Photo 1 of 2").wait_for()
+
+
+async def open_report(page: Page) -> None:
+    await page.get_by_role("button", name="Report", exact=True).first.click()
+    await page.get_by_role("dialog").wait_for()
+
+
 STATES: Final[Mapping[str, Callable[[Page], Awaitable[Any]]]] = {
-    "list": lambda page: page.get_by_label("Sort by").wait_for(),
+    "list": lambda page: titles(page).first.wait_for(),
     "form": open_form,
-    "lightbox": lambda page: page.get_by_role("button", name="Photo 1 of 2").click(),
-    "report": lambda page: page.get_by_role("button", name="Report", exact=True).first.click(),
+    "lightbox": open_photo,
+    "report": open_report,
 }
 
 
@@ -450,7 +460,7 @@ async def test_widget_is_accessible(browser: Browser, filled: Filled, scheme: st
             if name == "lightbox":
                 await page.get_by_role("button", name="With photos").click()
             await reach(page)
-            await asyncio.sleep(0.2)
+            await until_quiet(page)
             if found := await violations(page):
                 faults_by_state[name] = found
             if await page.evaluate(WIDE):

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 from tests.support.colours import TEXTS, contrast
+from tests.support.waiting import eventually
 
 WINDOWS: Final = [("light", 1360), ("dark", 1360), ("light", 320), ("dark", 320)]
 """Colour schemes and widths that pages are designed for."""
@@ -25,6 +27,18 @@ loopback address."""
 _PLACEHOLDERS: Final = """[...document.querySelectorAll("[placeholder]")].map((each) =>
   [each.placeholder, getComputedStyle(each, "::placeholder").color, getComputedStyle(each).backgroundColor])"""
 """Text, colour and background of each placeholder, which axe doesn't check."""
+
+_QUIET: Final = """() => {
+  const loaded = new Set(performance.getEntriesByType("resource").map((each) => new URL(each.name).pathname));
+  const parts = [...document.querySelectorAll("[hx-get][hx-trigger^=load]")];
+  const isDue = (part) => !loaded.has(new URL(part.getAttribute("hx-get"), location.href).pathname);
+  const roots = [document, ...[...document.querySelectorAll("*")].flatMap((each) => each.shadowRoot ?? [])];
+  const isChanging = (each) => each.playState === "running" && each.effect.getComputedTiming().endTime < Infinity;
+  return !(window.htmx && parts.some(isDue))
+    && !document.querySelector(".htmx-request, .htmx-swapping, .htmx-settling")
+    && !roots.some((root) => root.getAnimations().some(isChanging));
+}"""
+"""True once the parts that a page loads by itself have been loaded, and no transition is going on."""
 
 HEARD: Final = """window.heard = [];
 const { addEventListener } = EventSource.prototype;
@@ -95,6 +109,11 @@ async def show(page: Page, *, is_hidden: bool) -> None:
     """Hide a page or show it again, by script: without a window all tabs are visible."""
     script = "each => { Object.defineProperty(document, 'hidden', { get: () => each, configurable: true }); "
     await page.evaluate(f"{script} document.dispatchEvent(new Event('visibilitychange')); }}", is_hidden)
+
+
+async def until_quiet(page: Page) -> None:
+    """Wait until a page has loaded its parts, and its transitions have ended, but not for its open streams."""
+    await eventually(partial(page.evaluate, _QUIET))
 
 
 async def violations(page: Page) -> list[str]:
