@@ -13,11 +13,15 @@ from domain.reviews_facts import ReasonCode
 from storage.database import Database, Document
 from storage.reviews import COLLECTION
 from storage.reviews_search import SINCE_EVER
+from storage.reviews_shape import HAS_TEXT_ID
 
 _DECIDED: Final = [int(ReviewStatus.APPROVED), int(ReviewStatus.REJECTED)]
 _AT_ONCE: Final = 5_000
-_RATED: Final[Document] = {"ratingHundredths": {"$gte": lowest_with(1), "$lte": highest_with(HIGHEST_RATING)}}
-"""The filter that leaves out reviews without a possible rating."""
+_COUNTED: Final[Document] = {
+    "ratingHundredths": {"$gte": lowest_with(1), "$lte": highest_with(HIGHEST_RATING)},
+    **HAS_TEXT_ID,
+}
+"""The filter that leaves out reviews without a possible rating, and those whose ids aren't texts."""
 
 _STARS: Final[Document] = {"$floor": {"$divide": [{"$add": ["$ratingHundredths", 50]}, 100]}}
 """The same as `domain.ratings.stars`."""
@@ -53,7 +57,7 @@ class DecisionCounts:
         group = {"store": "$storeId", "status": "$status", "stars": _STARS, "reason": "$reasonCode"}
         counted = await self._reviews.aggregate(
             [
-                {"$match": {"storeId": {"$in": list(store_ids)}, "status": {"$in": _DECIDED}, **_RATED}},
+                {"$match": {"storeId": {"$in": list(store_ids)}, "status": {"$in": _DECIDED}, **_COUNTED}},
                 {"$group": {"_id": group, "count": {"$sum": 1}}},
             ]
         )
@@ -72,7 +76,7 @@ class DecisionCounts:
         memory per decision.
         """
         created: Document = {"$gte": since or SINCE_EVER} | ({"$lt": until} if until else {})
-        match: Document = {"createdDate": created, **_RATED} | ({} if store_id is None else {"storeId": store_id})
+        match: Document = {"createdDate": created, **_COUNTED} | ({} if store_id is None else {"storeId": store_id})
         fields = dict.fromkeys(
             ("status", "ratingHundredths", "reasonCode", "createdDate", "submittedAt", "modifiedDate"), 1
         )

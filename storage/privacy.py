@@ -35,6 +35,7 @@ from storage.returns_parking import ParkedValue, ReturnParking
 from storage.review_tokens import ReviewTokenRepository, TokenUse
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews import ReviewRepository
+from storage.reviews_shape import HAS_TEXT_ID
 
 _NO_COMMAND: Final = b"{}"
 """The value that a waiting command keeps if it can't be read: it has no effect in any case."""
@@ -51,22 +52,30 @@ class PersonalData:
         self._database = database
         self._customer = customer_id
         self._parked_returns = ReturnParking(database)
-        self._damaged_commands = set[str]()
+        self._damaged = set[str]()
         self.orders: Final = PersonalOrders(database, customer_id)
 
     @property
     def damaged(self) -> set[str]:
-        """The returns and waiting returns, by kind and id, that were damaged when the person was removed from them."""
-        return self._damaged_commands | self.orders.damaged
+        """Damaged documents, by kind and id: reviews that were removed, and returns and waiting returns from which the
+        person was removed."""
+        return self._damaged | self.orders.damaged
 
     async def reviews(self) -> list[Review]:
         """Their reviews, in any store and status."""
         return await ReviewRepository(self._database).by_user(self._customer)
 
     async def review_ids(self, limit: int) -> list[str]:
-        """The ids of at most `limit` of their reviews."""
-        found = self._database[REVIEWS].find({"userId": self._customer}, {"_id": 1}).limit(limit)
+        """The ids of at most `limit` of their reviews; ids that aren't texts are left out, as no command can have them."""
+        found = self._database[REVIEWS].find({"userId": self._customer, **HAS_TEXT_ID}, {"_id": 1}).limit(limit)
         return [document["_id"] async for document in found]
+
+    async def remove_damaged_reviews(self) -> int:
+        """Remove their reviews whose ids aren't texts, which count in no rating; returns the number."""
+        theirs: Document = {"userId": self._customer, "$nor": [HAS_TEXT_ID]}
+        ids = [document["_id"] async for document in self._database[REVIEWS].find(theirs, {"_id": 1})]
+        self._damaged.update(f"review {id}" for id in ids)
+        return (await self._database[REVIEWS].delete_many({"_id": {"$in": ids}})).deleted_count
 
     async def reminders(self) -> SentReminders:
         """The reminders sent to them; none if their number is damaged."""
@@ -112,7 +121,7 @@ class PersonalData:
         for each in returns:
             value = return_command_without_customer(each.value, self._customer)
             if value is None:
-                self._damaged_commands.add(f"waiting return {each.key}")
+                self._damaged.add(f"waiting return {each.key}")
             await self._parked_returns.rewrite(each, value or _NO_COMMAND)
         commands = self._database[PARKED_COMMANDS]
         forgotten = await commands.update_many(self._parked_filter(), {"$set": {"reason": None}})

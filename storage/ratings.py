@@ -13,6 +13,7 @@ from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, one_of, own_values, write_all
 from storage.ratings_slices import slices
 from storage.reviews_search import ReviewSearch, are_tallied, tallied
+from storage.reviews_shape import HAS_TEXT_ID
 from storage.reviews_types import with_types
 from storage.shapes import STRING, TEXT_OR_NULL, WHOLE, Shape, default_field, irrecoverable_field, is_whole, read
 
@@ -229,6 +230,7 @@ def _count_pipeline(condition: Document) -> list[Document]:
         {
             "$match": {
                 "$and": [_HAS_OBJECT, condition],
+                **HAS_TEXT_ID,
                 "status": int(ReviewStatus.APPROVED),
                 "ratingHundredths": {"$gt": 0},
             }

@@ -21,6 +21,7 @@ from storage.database import Database, Document, Session, in_stores
 from storage.ratings import COLLECTION, key_from, tally_from
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews import NEWEST
+from storage.reviews_shape import HAS_TEXT_ID
 
 INDEXES: Final = [
     IndexModel([("listKey", ASCENDING)], name="listed"),
@@ -111,7 +112,7 @@ class RatedObjectRepository:
         others between them."""
         since = next(mondays(now))
         condition = {"entityType": entity.type, "entityId": entity.id, "createdDate": {"$gte": since}}
-        approved = {**condition, **in_stores(stores), "status": int(ReviewStatus.APPROVED)}
+        approved = {**condition, **in_stores(stores), "status": int(ReviewStatus.APPROVED), **HAS_TEXT_ID}
         week = {"$dateTrunc": {"date": "$createdDate", "unit": "week", "startOfWeek": "monday"}}
         groups = await self._reviews.aggregate(
             [

@@ -223,7 +223,8 @@ class ReviewRepository:
         )
         ids: dict[ReviewIdentity, set[str]] = {}
         async for document in found:
-            ids.setdefault(identity_from(document), set()).add(document["_id"])
+            if not is_field_damaged(REVIEW, document, "_id"):
+                ids.setdefault(identity_from(document), set()).add(document["_id"])
         return {identity: ids[identity] for identity in wanted if identity in ids}
 
     async def get(self, id: str, session: Session | None = None) -> Review | None:
@@ -272,13 +273,9 @@ class ReviewRepository:
 
     async def count(self, search: ReviewSearch, *, exact_below: int) -> int:
         """The number of matching reviews over all pages. From `exact_below` on, it may include approved ones that have
-        yet to leave the queue, because only the index is counted."""
+        yet to leave the queue, because only the index is counted. Reviews whose ids aren't texts are left out."""
         conditions = await self._criteria(await with_types(self._reviews, search))
-        by_index = reviews_queue.by_index(conditions)
-        if by_index is None:
-            return await self._reviews.count_documents(conditions)
-        exact = await self._reviews.count_documents(conditions, limit=exact_below)
-        return exact if exact < exact_below else await self._reviews.count_documents(by_index)
+        return await reviews_queue.count(self._reviews, conditions, exact_below)
 
     async def _criteria(self, search: ReviewSearch) -> Document:
         """The filter for a search. Reported reviews, which are few and in no index, are found by their reports."""

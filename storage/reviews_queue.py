@@ -21,6 +21,7 @@ from pymongo.write_concern import WriteConcern
 
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, one_of
+from storage.id_ranges import TEXTS
 from storage.schema import SchemaMarks
 
 _FIELD: Final = "queued"
@@ -61,6 +62,18 @@ def queue_fields(status: int) -> Document:
 def among(statuses: Collection[ReviewStatus]) -> Document:
     """The condition for reviews in the queue in these statuses."""
     return {_FIELD: one_of([int(status) for status in statuses])}
+
+
+async def count(reviews: AsyncCollection[Document], conditions: Document, exact_below: int) -> int:
+    """The number of reviews that meet these conditions. From `exact_below` on, it may include approved ones that have
+    yet to leave the queue, because only the index is counted. Reviews whose ids aren't texts are left out."""
+    # Subtracted, so that the count itself remains one by an index: nearly always, there are none.
+    left_out = await reviews.count_documents({"$and": [conditions, {"_id": {"$not": TEXTS}}]}, hint="_id_")
+    indexed = by_index(conditions)
+    if indexed is None:
+        return max(0, await reviews.count_documents(conditions) - left_out)
+    exact = await reviews.count_documents(conditions, limit=exact_below)
+    return max(0, (exact if exact < exact_below else await reviews.count_documents(indexed)) - left_out)
 
 
 def by_index(conditions: Document) -> Document | None:

@@ -17,6 +17,11 @@ APPROVED: Final[Document] = {**IS_REVIEW, "status": int(ReviewStatus.APPROVED)}
 been edited since it was found."""
 
 
+HAS_TEXT_ID: Final[Document] = {"$expr": {"$eq": [{"$type": "$_id"}, "string"]}}
+"""The filter that leaves out reviews that somebody inserted with another id, for counts. It is an expression so that
+MongoDB doesn't consider the index of ids for the query."""
+
+
 def _created(document: Document) -> datetime:
     """The time of its submission: as an import noted it, or of the record that last wrote it; else its last change."""
     for value in (document.get("submittedAt"), _written(document), document.get("modifiedDate")):

@@ -68,7 +68,8 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
             {"topic": r.topic, "partition": r.partition, "offset": r.offset, "value": _json_or_text(r.value or b"")}
             async for r in letters_about(settings, customer_id, orders, addresses)
         ]
-    content = shown_json(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()).encode()
+    # In a damaged document, a value can have any type.
+    content = shown_json(orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2).decode()).encode()
     if output is None:
         sys.stdout.buffer.write(content + b"\n")
         return

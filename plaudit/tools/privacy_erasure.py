@@ -70,6 +70,7 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
             # The mark tells letters that name the person, not those that name only their order.
             letters |= await exclude_letters()
         with progress.status("Removing the person from other records"):
+            reviews += await data.remove_damaged_reviews()
             counts = {"reviews": reviews} | await forget_everywhere(data)
             counts["mails"] += mails
             await erasures.complete(erasure, datetime.now(UTC), counts)
@@ -100,8 +101,9 @@ def _report(out: Terminal, counts: Mapping[str, int], damaged: list[str], letter
     out.set_result({**counts, "deadLetters": letters, "retentionDays": retention_days, "damaged": damaged})
     if damaged:
         out.print(
-            f"{quantity(len(damaged), 'damaged document')}, from which the person was removed, too: "
-            f"{', '.join(damaged)}. `plaudit doctor` finds such returns, and `plaudit migrate` lists what is lost."
+            f"{quantity(len(damaged), 'damaged document')}: {', '.join(damaged)}. The reviews among them were deleted, "
+            "and the person was removed from the others. `plaudit doctor` finds such returns, and `plaudit migrate` "
+            "lists what is lost."
         )
     out.print(
         f"Deleted {quantity(counts['reviews'], 'review')} with all images, "
