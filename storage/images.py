@@ -16,7 +16,7 @@ from domain.images import ImageState, StoredImage, UploadRefusal
 from domain.timestamps import EPOCH
 from storage.database import Database, Document, Session, write_all
 from storage.seen import seen_document, seen_from
-from storage.shapes import DATE, STRING, RequiredField, Shape, read
+from storage.shapes import DATE, STRING, RequiredField, Shape, irrecoverable_field, is_field_damaged, read, read_for_display
 
 COLLECTION: Final = "images"
 
@@ -55,7 +55,14 @@ def _at(document: Document) -> datetime:
 
 
 IMAGE: Final = Shape(
-    COLLECTION, {"state": RequiredField(STRING, _state), "at": RequiredField(DATE, _at)}, {"goneAt": None}
+    COLLECTION,
+    {
+        # Such an image has no files: no upload can have its id.
+        "_id": irrecoverable_field(STRING, "?"),
+        "state": RequiredField(STRING, _state),
+        "at": RequiredField(DATE, _at),
+    },
+    {"goneAt": None},
 )
 
 
@@ -126,7 +133,7 @@ class ImageRepository:
     async def awaited_before(self, moment: datetime, limit: int) -> list[str]:
         """Ids of at most `limit` images that reviews have awaited since before this moment, longest first."""
         found = self._images.find({**_AWAITED, "at": {"$lt": moment}}, {"_id": 1}).sort("at").limit(limit)
-        return [document["_id"] async for document in found]
+        return [document["_id"] async for document in found if _has_text_id(document)]
 
     async def some_ready(self) -> list[str]:
         """Ids of a few ready images of reviews."""
@@ -140,7 +147,7 @@ class ImageRepository:
         due = {"$or": [{"unswept": {"$type": ["bool", "string"]}}, {"unswept": {"$lt": tried_before}}]}
         # In the order of BSON types, dates come last.
         found = self._images.find(due, {"unswept": 1}).sort("unswept").limit(limit)
-        return {document["_id"]: document["unswept"] async for document in found}
+        return {document["_id"]: document["unswept"] async for document in found if _has_text_id(document)}
 
     async def note_swept(self, swept: Mapping[str, UnsweptMark]) -> None:
         """Record that the files of these images are removed, unless the mark has changed: files were written since."""
@@ -161,16 +168,27 @@ class ImageRepository:
     async def gone_before(self, moment: datetime, limit: int) -> list[str]:
         """Ids of at most `limit` images that have been gone since before this moment, without those of `unswept`."""
         found = self._images.find({"goneAt": {"$lt": moment}, "unswept": {"$exists": False}}, {"_id": 1}).limit(limit)
-        return [document["_id"] async for document in found]
+        return [document["_id"] async for document in found if _has_text_id(document)]
 
     async def forget(self, ids: Collection[str]) -> None:
         """Remove the placeholders of images that are gone."""
         await self._images.delete_many({"_id": {"$in": list(ids)}, "state": ImageState.GONE.value})
 
     async def of_person(self, person: str, review_ids: Collection[str]) -> list[StoredImage]:
-        """The images that a person uploaded, and those of these reviews, by id."""
+        """The images that a person uploaded, and those of these reviews, by id, with stand-ins for damaged fields."""
         theirs = {"$or": [{"uploader": person}, {"reviewId": {"$in": list(review_ids)}}]}
-        return [read(IMAGE, _image, document) async for document in self._images.find(theirs).sort("_id")]
+        found = self._images.find(theirs).sort("_id")
+        return [read_for_display(IMAGE, _image, document) async for document in found]
+
+    async def review_of(self, id: str, session: Session) -> str | None:
+        """The id of the review that has an image, also a damaged one; None if no review has it."""
+        document: Document = await self._images.find_one({"_id": id}, {"reviewId": 1}, session=session) or {}
+        return document.get("reviewId")
+
+
+def _has_text_id(document: Document) -> bool:
+    """False for an image that somebody inserted with another id."""
+    return not is_field_damaged(IMAGE, document, "_id")
 
 
 def _document(image: StoredImage) -> Document:

@@ -63,6 +63,11 @@ class ReviewImageRepository:
             update["$max"] = {"modifiedDate": modified}
         await self._reviews.update_one({"_id": review.id}, update, session=session)
 
+    async def remove(self, id: str, image_id: str, session: Session) -> None:
+        """Remove an image from a review, also from a damaged one."""
+        wanted = {"_id": id, "images": {"$elemMatch": {"id": image_id}}}
+        await self._reviews.update_one(wanted, {"$pull": {"images": {"id": image_id}}}, session=session)
+
 
 def _review(document: Document) -> ReviewWithImages:
     return ReviewWithImages(

@@ -9,7 +9,7 @@ from typing import Final
 
 from domain.feedback import Feedback, Vote, VoteKey, responses_after_vote
 from domain.feedback_reports import Report
-from domain.images import StoredImage, with_settled
+from domain.images import StoredImage
 from domain.moderation import Moderation
 from domain.privacy import MessageSearch, return_command_without_customer
 from domain.reminders import SentReminders
@@ -194,11 +194,10 @@ class PersonalData:
     async def _forget_image(self, id: str, session: Session) -> None:
         images, reviews = ImageRepository(self._database), ReviewImageRepository(self._database)
         # Read again: a review may have claimed it meanwhile.
-        image = (await images.of_ids([id], session)).get(id)
+        review_id = await images.review_of(id, session)
         await images.give_up([id], session)
-        if review := await reviews.get(image.review_id if image else None, session):
-            kept = with_settled(review.images, id, None)
-            await reviews.save(review.with_images(kept), session)
+        if review_id is not None:
+            await reviews.remove(review_id, id, session)
 
     async def _forget_votes(self, session: Session) -> int:
         """Remove some of their votes; returns how many, 0 once there are none."""
