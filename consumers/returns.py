@@ -108,7 +108,7 @@ class ReturnConsumer:
     async def _store(self, wanted: _Work, numbers: dict[RequestKey, str], work: UnitOfWork) -> int:
         repositories, session = work.repositories, work.session
         stored, parked = await _load(wanted, work)
-        waiting = [(_parked_request(each), each) for each in parked]
+        waiting = [(request, each) for each in parked if (request := _parked_request(each))]
         requests = [*(request for request, _ in waiting), *(request for request, _ in wanted.fresh)]
         of_returns = {each.order_id for each in stored.values() if isinstance(each, Return)}
         order_ids = {r.order_id for r in requests} | of_returns
@@ -225,9 +225,14 @@ def _request(received: Received[ReturnCommand]) -> ReturnRequest:
     return replace(request, mark=received.mark)
 
 
-def _parked_request(parked: ParkedReturn) -> ReturnRequest:
-    """The request of a parked command, as of its own record; its order is the one for which it is parked."""
-    command = RETURN_COMMAND.validate_python(orjson.loads(parked.value), strict=False)
+def _parked_request(parked: ParkedReturn) -> ReturnRequest | None:
+    """The request of a parked command, as of its own record; its order is the one for which it is parked. None if the
+    stored value is no command: it waits for its repair, and stops no other."""
+    try:
+        command = RETURN_COMMAND.validate_python(orjson.loads(parked.value), strict=False)
+    except ValueError as error:
+        log.error("a parked return can't be read", id=parked.key, error=str(error)[:500])
+        return None
     request = return_request(command, parked.id, parked.position, from_milliseconds(parked.position.timestamp))
     return replace(request, order_id=parked.order_id, command_id=parked.command_id, mark=parked.mark)
 

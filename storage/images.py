@@ -16,7 +16,16 @@ from domain.images import ImageState, StoredImage, UploadRefusal
 from domain.timestamps import EPOCH
 from storage.database import Database, Document, Session, write_all
 from storage.seen import seen_document, seen_from
-from storage.shapes import DATE, STRING, RequiredField, Shape, irrecoverable_field, is_field_damaged, read, read_for_display
+from storage.shapes import (
+    DATE,
+    STRING,
+    RequiredField,
+    Shape,
+    irrecoverable_field,
+    is_field_damaged,
+    read,
+    read_for_display,
+)
 
 COLLECTION: Final = "images"
 

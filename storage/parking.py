@@ -20,6 +20,7 @@ from messaging.images import ReceivedImageCommand, image_command_from, parked_im
 from messaging.moderation import moderation_from, parked_value
 from messaging.verdicts import parked_verdict, verdict_from
 from storage.database import Database, Document, Session
+from storage.shapes import READ_ERRORS
 
 log = structlog.get_logger()
 
@@ -110,15 +111,18 @@ class ParkingRepository(Generic[T]):
         if not await self._parked.find_one({}, {"_id": 1}):
             return []  # nearly always: cheaper than sending all the ids
         wanted = {"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind}
-        return self._parking.in_turn(await self._readable(self._parked.find(wanted, batch_size=_PAGE)))
+        return self._parking.in_turn(await self.readable(self._parked.find(wanted, batch_size=_PAGE)))
 
-    async def _readable(self, documents: AsyncIterable[Document]) -> list[T]:
-        """The commands in these documents. One that can't be read waits for its repair, and stops no other."""
+    async def readable(self, documents: AsyncIterable[Document]) -> list[T]:
+        """The commands in these documents. One that can't be read waits for its repair, and stops no other; nor does a
+        copy with another id, by which nobody would remove it."""
         commands = list[T]()
         async for document in documents:
             try:
                 command = self._parking.read(document)
-            except (KeyError, ValueError) as error:
+                if (id := self._id(command)) != document["_id"]:
+                    raise ValueError(f"its id isn't {id}")
+            except READ_ERRORS as error:
                 log.error("a parked command can't be read", id=document["_id"], error=str(error)[:500])
                 continue
             commands.append(command)
@@ -155,7 +159,7 @@ class ParkingRepository(Generic[T]):
         if except_reviews:
             overdue["reviewId"] = {"$nin": list(except_reviews)}
         found = self._parked.find(overdue).sort("parkedAt").limit(limit)
-        return await self._readable(found)
+        return await self.readable(found)
 
     async def are_any_before(self, moment: datetime) -> bool:
         """True if any command was parked before this moment."""

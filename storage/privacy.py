@@ -14,9 +14,7 @@ from domain.moderation import Moderation
 from domain.privacy import MessageSearch, return_command_without_customer
 from domain.reminders import SentReminders
 from domain.reviews import Review
-from messaging.feedback_parked import feedback_from
-from messaging.images import ReceivedImageCommand, image_command_from
-from messaging.moderation import moderation_from
+from messaging.images import ReceivedImageCommand
 from storage.audit import AuditEntry, AuditLog
 from storage.database import Database, Document, Session, in_transaction
 from storage.feedback import FeedbackRepository
@@ -28,7 +26,7 @@ from storage.images_reviews import ReviewImageRepository
 from storage.mails import COLLECTION as MAILS
 from storage.mails import MailRepository
 from storage.parking import COLLECTION as PARKED_COMMANDS
-from storage.parking import FEEDBACK, IMAGES, MODERATION
+from storage.parking import FEEDBACK, IMAGES, MODERATION, ParkingRepository
 from storage.privacy_orders import PersonalOrders
 from storage.reminders import CUSTOMERS, ReminderRepository
 from storage.returns_parking import ParkedValue, ReturnParking
@@ -66,7 +64,7 @@ class PersonalData:
         return await ReviewRepository(self._database).by_user(self._customer)
 
     async def review_ids(self, limit: int) -> list[str]:
-        """The ids of at most `limit` of their reviews; ids that aren't texts are left out, as no command can have them."""
+        """The ids of at most `limit` of their reviews. Those that aren't texts are left out: no command has them."""
         found = self._database[REVIEWS].find({"userId": self._customer, **HAS_TEXT_ID}, {"_id": 1}).limit(limit)
         return [document["_id"] async for document in found]
 
@@ -107,12 +105,12 @@ class PersonalData:
     async def parked_commands(self) -> list[Moderation]:
         """The moderation commands that came from them or name them, and wait for a review."""
         found = self._database[PARKED_COMMANDS].find({"kind": MODERATION.kind, **self._parked_filter()})
-        return [moderation_from(document) async for document in found]
+        return await ParkingRepository(self._database, MODERATION).readable(found)
 
     async def parked_image_commands(self) -> list[ReceivedImageCommand]:
         """The image commands that came from them or name them, and wait for a review."""
         found = self._database[PARKED_COMMANDS].find({"kind": IMAGES.kind, **self._parked_filter()})
-        return [image_command_from(document) async for document in found]
+        return await ParkingRepository(self._database, IMAGES).readable(found)
 
     async def forget_parked(self) -> int:
         """Remove them from waiting commands, which then take effect without their words and name, and without reasons
@@ -166,10 +164,9 @@ class PersonalData:
 
     async def parked_feedback(self) -> list[Feedback]:
         """Their votes and reports that wait for a review, and the replies that they write or withdraw."""
-        own = [feedback_from(document) async for document in self._parked_feedback(await self.orders.addresses())]
-        return own + [
-            feedback_from(each) async for each in self._database[PARKED_COMMANDS].find(self._moderator_filter)
-        ]
+        parking, commands = ParkingRepository(self._database, FEEDBACK), self._database[PARKED_COMMANDS]
+        own = await parking.readable(self._parked_feedback(await self.orders.addresses()))
+        return own + await parking.readable(commands.find(self._moderator_filter))
 
     async def forget_votes(self) -> int:
         """Remove their votes, and subtract them from the counters of the reviews; returns the number of votes."""
@@ -222,9 +219,14 @@ class PersonalData:
         names = {address.casefold() for address in addresses}
         named = {"$or": [{"command.userId": self._customer}, {"command.email": {"$exists": True}}]}
         async for document in self._database[PARKED_COMMANDS].find({"kind": FEEDBACK.kind, **named}):
-            command = document["command"]
-            if command.get("userId") == self._customer or command.get("email", "").casefold() in names:
-                yield document
+            stored = document["command"]
+            # Of a damaged command, there may be several parts.
+            for command in stored if isinstance(stored, list) else [stored]:
+                email = command.get("email") if isinstance(command, dict) else None
+                is_theirs = isinstance(email, str) and email.casefold() in names
+                if is_theirs or (isinstance(command, dict) and command.get("userId") == self._customer):
+                    yield document
+                    break
 
     def _unsent_mails(self, field: str) -> AsyncIterator[Document]:
         """Their mails that have not been sent, with one field. MongoDB scans all mails."""

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import structlog
 from pymongo import ASCENDING, IndexModel, UpdateOne
@@ -18,6 +18,7 @@ from domain.delivery import RecordPosition, in_turn
 from domain.timestamps import milliseconds
 from storage.database import Database, Document, Session
 from storage.parking import parked_now
+from storage.shapes import READ_ERRORS
 
 log = structlog.get_logger()
 
@@ -108,15 +109,16 @@ class ReturnParking:
     async def about(
         self, order_ids: Collection[str], return_ids: Collection[str], session: Session
     ) -> list[ParkedReturn]:
-        """All commands that wait for these orders, or for the orders that these returns wait for, in order."""
+        """All commands that wait for these orders, or for the orders that these returns wait for, in order. A damaged
+        one waits for its repair, and stops no other."""
         if not await self._parked.find_one({}, {"_id": 1}, session=session):
             return []  # nearly always: cheaper than sending all the ids
         orders = set(order_ids)
         if return_ids:
             found = self._parked.find({"return": {"$in": list(return_ids)}}, {"orderId": 1}, session=session)
-            orders |= {document["orderId"] async for document in found}
+            orders |= {document["orderId"] async for document in found if _has_order(document)}
         found = self._parked.find({"orderId": {"$in": list(orders)}}, session=session)
-        return in_turn([_parked(document) async for document in found], lambda each: each.position)
+        return in_turn([each async for document in found if (each := _parked(document))], lambda each: each.position)
 
     async def orders_waited_for(self, ids: Collection[str]) -> set[str]:
         """Those of these orders that commands wait for."""
@@ -148,7 +150,7 @@ class ReturnParking:
     async def overdue(self, before: datetime, limit: int) -> list[str]:
         """The orders of at most `limit` commands that have waited since before this moment, oldest first."""
         found = self._parked.find({"parkedAt": {"$lt": before}}, {"orderId": 1}).sort("parkedAt").limit(limit)
-        return list(dict.fromkeys([document["orderId"] async for document in found]))
+        return list(dict.fromkeys([document["orderId"] async for document in found if _has_order(document)]))
 
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
         """The returns of a command that still wait, by id, with the mark of the command."""
@@ -180,18 +182,34 @@ def _document(parked: ParkedReturn) -> Document:
     }
 
 
-def _parked(document: Document) -> ParkedReturn:
-    at, id = document["parkedAt"], document["_id"]
-    source = document.get("source") or (EARLIER, 0, milliseconds(at))
+def _has_order(document: Document) -> bool:
+    return isinstance(document.get("orderId"), str)
+
+
+def _parked(document: Document) -> ParkedReturn | None:
+    """The command in a document; None if that is damaged."""
+    try:
+        return _whole(document)
+    except READ_ERRORS as error:
+        log.error("a parked return can't be read", id=document["_id"], error=repr(error))
+        return None
+
+
+def _whole(document: Document) -> ParkedReturn:
+    at: Any = document.get("parkedAt")
+    id, value = _return_id(document), document["value"]
+    position = RecordPosition(*(document.get("source") or (EARLIER, 0, milliseconds(at))))
+    if not isinstance(id, str) or not isinstance(value, bytes) or not all(isinstance(each, int) for each in position):
+        raise TypeError("a field has the wrong type")
     return ParkedReturn(
-        id=_return_id(document),
+        id=id,
         order_id=document["orderId"],
-        position=RecordPosition(*source),
-        value=document["value"],
+        position=position,
+        value=value,
         command_id=document.get("commandId"),
         mark=mark_from(document.get("commandMark")),
-        at=at,
-        key=_key(id),
+        at=at if isinstance(at, datetime) else None,
+        key=_key(document["_id"]),
     )
 
 

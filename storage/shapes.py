@@ -36,7 +36,8 @@ _PYTHON: Final[Mapping[str, type]] = {
     "binData": bytes,
 }
 _MISSING: Final = object()
-_READ_ERRORS: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError)
+READ_ERRORS: Final = (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""The errors of reading a document with missing fields or values of other types."""
 
 
 class StoredDocumentError(Exception):
@@ -99,10 +100,10 @@ def read(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
     """The result of `build` for a document, with stand-ins for missing fields. Raises StoredDocumentError."""
     try:
         return build(document)
-    except _READ_ERRORS:
+    except READ_ERRORS:
         try:
             return build(with_stand_ins(shape, document))
-        except _READ_ERRORS as error:
+        except READ_ERRORS as error:
             reason = f"{type(error).__name__}: {error}"
             raise StoredDocumentError(shape.collection, document.get("_id"), reason) from error
 
@@ -121,7 +122,7 @@ def read_for_display(shape: Shape, build: Callable[[Document], T], document: Doc
 def _is_usable(shape: Shape, build: Callable[[Document], T], document: Document) -> bool:
     try:
         build(with_stand_ins(shape, document))
-    except _READ_ERRORS:
+    except READ_ERRORS:
         return False
     return True
 

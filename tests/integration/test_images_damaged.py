@@ -12,12 +12,13 @@ from bson import ObjectId
 from consumers.images_sweeping import forget_images, sweep_images
 from domain.images import SIZES
 from storage.images_files import ImageFiles, open_store
+from storage.privacy import PersonalData
 from tests.support.consumers import Desk, opened_desk
 from tests.support.facade import new_id
 from tests.support.images import picture
-from tests.support.service import Servers
+from tests.support.service import Json, Servers
 
-DAMAGE: Final = {
+DAMAGE: Final[dict[str, Json]] = {
     "state": {"$set": {"state": "faded"}},
     "marks": {"$set": {"seen": 5}},
     "refusal": {"$set": {"refusal": "gossip"}},

@@ -45,7 +45,7 @@ async def test_copy_counts_in_no_rating(desk: Desk) -> None:
 @pytest.mark.parametrize("status", ReviewStatus)
 @pytest.mark.parametrize("exact_below", [1, 1_000])
 async def test_copy_counts_in_no_total(desk: Desk, status: ReviewStatus, exact_below: int) -> None:
-    review, copy = await copied(desk)
+    review, _ = await copied(desk)
     await desk.database["reviews"].update_many({}, {"$set": {"status": int(status), "queued": int(status)}})
     for search in (ReviewSearch(), ReviewSearch(statuses=[status]), ReviewSearch(ids=[review["id"]])):
         assert await desk.services.reviews.count(search, exact_below=exact_below) == 1

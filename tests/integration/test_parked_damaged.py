@@ -1,0 +1,110 @@
+"""Damaged documents of waiting commands stop neither other commands nor an export or erasure of a person."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Final
+from uuid import uuid4
+
+import pytest
+from bson import ObjectId
+
+from consumers.images_commands import ImageCommandConsumer
+from consumers.returns import ReturnConsumer
+from storage.privacy import PersonalData
+from tests.support.consumers import Desk, opened_desk
+from tests.support.facade import new_id
+from tests.support.orders import an_order, wanted_return
+from tests.support.service import Json, Servers
+
+LONG_AGO: Final = datetime(2020, 1, 1, tzinfo=UTC)
+NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+ANNA: Final = "Anna@example.com"
+
+
+@pytest.fixture
+async def desk(servers: Servers) -> AsyncIterator[Desk]:
+    async with opened_desk(servers) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"$unset": {"source": ""}},
+        {"$set": {"source": 5}},
+        {"$set": {"source": ["a", "b", "c"]}},
+        {"$set": {"commandMark": 5}},
+        {"$unset": {"command": ""}},
+        {"$set": {"command": [{"email": ANNA}, 5]}},
+        {"$set": {"command.reason": "gossip"}},
+        {"$set": {"command.email": 5}},
+    ],
+    ids=str,
+)
+async def test_damaged_waiting_report_stops_nothing(desk: Desk, change: Json) -> None:
+    parked, review = desk.database["parkedCommands"], desk.review()
+    report = {"action": "report", "reviewId": review["id"], "reason": "spam", "explanation": "No", "goodFaith": True}
+    await desk.give_feedback(desk.records(*({**report, "email": email} for email in (ANNA, ANNA, "berta@example.com"))))
+    damaged = (await parked.find().to_list())[0]["_id"]
+    await parked.update_one({"_id": damaged}, change)
+    await parked.update_many({}, {"$set": {"parkedAt": LONG_AGO}})
+    anna = PersonalData(desk.database, ANNA.casefold())
+    assert len(await anna.parked_feedback()) == 1
+    assert len(await desk.services.parked_feedback.parked_before(NOW, 10)) == 2
+    named = 1 if change in ({"$unset": {"command": ""}}, {"$set": {"command.email": 5}}) else 2
+    assert await anna.remove_parked_feedback() == named
+    await desk.submit(desk.records(review))
+    assert (await desk.stored(review["id"]))["reports"] == 1
+    assert not [message for message in desk.kafka.published if message.topic.endswith(".dlq")]
+    assert await parked.count_documents({}) == 2 - named
+
+
+async def test_copy_of_waiting_command_about_an_image_stops_no_giving_up(desk: Desk) -> None:
+    parked = desk.database["parkedCommands"]
+    await desk.command_images(desk.records({"action": "hide", "reviewId": "r", "imageId": str(uuid4())}))
+    await parked.insert_one({**(await parked.find_one({}) or {}), "_id": ObjectId()})
+    await parked.update_many({}, {"$set": {"parkedAt": LONG_AGO}})
+    async with asyncio.timeout(30):  # it wouldn't end
+        assert await ImageCommandConsumer(desk.services).give_up_overdue(NOW) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"$unset": {"value": ""}},
+        {"$set": {"value": 5}},
+        {"$set": {"value": b"{"}},
+        {"$set": {"value": b"{}"}},
+        {"$set": {"source": 5}},
+        {"$unset": {"orderId": ""}},
+    ],
+    ids=str,
+)
+async def test_damaged_waiting_return_stops_no_other(desk: Desk, change: Json) -> None:
+    parked, consumer = desk.database["parkedReturns"], ReturnConsumer(desk.services)
+    order = new_id("order")
+    damaged, whole, late = (
+        wanted_return(id, {"a": 1}, id=new_id("return")) for id in (order, order, new_id("late-order"))
+    )
+    await desk.command_returns(desk.records(*({"action": "create", "return": each} for each in (damaged, whole, late))))
+    await parked.update_one({"return": damaged["id"]}, {**change, "$min": {"parkedAt": LONG_AGO}})
+    await parked.update_one({"return": late["id"]}, {"$set": {"parkedAt": LONG_AGO}})
+    assert await consumer.give_up_overdue(NOW) == 1
+    # A command about the damaged return itself.
+    await desk.command_returns(desk.records({"action": "delete", "return": {"id": damaged["id"]}}))
+    await desk.order(an_order(order, {"a": 3}))
+    kinds = [(kind, data["returnId"]) for kind, data in desk.events()]
+    assert ("ReturnRefused", late["id"]) in kinds
+    assert ("ReturnCreated", whole["id"]) in kinds
+    assert [each["return"] async for each in parked.find()] == [damaged["id"]]
+    assert not [message for message in desk.kafka.published if message.topic.endswith(".dlq")]
+
+
+async def test_waiting_return_without_time_is_created_with_its_order(desk: Desk) -> None:
+    parked, order = desk.database["parkedReturns"], new_id("order")
+    wanted = wanted_return(order, {"a": 1}, id=new_id("return"))
+    await desk.command_returns(desk.records({"action": "create", "return": wanted}))
+    await parked.update_one({}, {"$unset": {"parkedAt": ""}})
+    await desk.order(an_order(order, {"a": 3}))
+    assert [(kind, data["returnId"]) for kind, data in desk.events()] == [("ReturnCreated", wanted["id"])]
