@@ -18,6 +18,7 @@ from consumers.names_known import KnownNames
 from consumers.parked_commands import ParkedCommands
 from consumers.purchases import verify_submissions
 from consumers.reviews_decisions import (
+    ID_TAKEN,
     Decided,
     Decision,
     Inserted,
@@ -106,6 +107,7 @@ class SubmissionConsumer:
             await self.services.publisher.publish(stored)
             stored = []
         await self._events.publish_rivals(submissions, decisions.decided)
+        await self._answer(submissions, {key: v for key, v in decisions.decided.items() if v == ID_TAKEN})
         edits = [submission.edit(decisions.rules.reasons.get(submission.key)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
         decided = decisions.decided | {s.key: decision_of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}

@@ -174,8 +174,8 @@ def decide_at(submission: Submission, holder: IdHolder) -> Decision | None:
         # The review came from this very record, and may have been deleted before its event was published.
         if is_first:
             return stored_before(holder.created, is_announced=holder.is_announced)
-        is_decided = holder.written and Seen().after(holder.written.position).covers(submission.positions[0])
-        return REDELIVERED if is_decided else ID_TAKEN
+        written = Seen().after(holder.written.position) if holder.written else Seen()
+        return REDELIVERED if all(map(written.covers, submission.positions)) else ID_TAKEN
     if not is_same_review(submission.key.identity, holder.identity, submission.right):
         return ID_TAKEN
     is_known = submission.key.message in holder.written.messages

@@ -179,21 +179,22 @@ def submissions_of(
             content, last = review.content, latest.get((id, review.identity))
             if last and review.omitted:
                 content = merged(last.review.content, content)
+            is_equal = last is not None and last.review.content == content
             digest = message_digest(identity and f"{identity}/{index}", content)
             key = Key(id, review.identity, digest)
             command = review.command_id
             is_repeat = (command, id) in commands
             if command:
                 used_for = commands.setdefault((command, id), key)
-                if last and last.key == key != used_for:
+                if last and is_equal and used_for not in (key, last.key):
                     continue
                 key = used_for
             last = latest.pop(key[:2], None)
+            is_later = bool(last and is_equal and (last.is_command_later or last.review.command_id is None))
             if last is None or last.key != key:
                 review = _over(last.review, review, command) if last else review
-                last = Submission(key, review, (position,), other, command_mark, ages=ages)
+                last = Submission(key, review, (position,), other, command_mark, is_command_later=is_later, ages=ages)
             elif not is_repeat:
-                is_later = last.is_command_later or last.review.command_id is None
                 review = _over(last.review, review, last.review.command_id or command)
                 last = last._replace(review=review, is_command_later=is_later)
             latest[key[:2]] = last
@@ -209,7 +210,7 @@ async def known_submissions(
     services: Services, batch: Iterable[Received[Sequence[SubmittedReview]]], token_keys: Sequence[bytes]
 ) -> dict[Key, Submission]:
     """The submissions of a batch. Those already stored under their other id have that one, and a command that has an
-    outcome isn't passed back to an equal submission."""
+    outcome isn't passed back to an equal submission about a stored review, as that would lose an edit."""
     submissions = submissions_of(batch, token_keys, has_places=services.publisher.has_places)
     taken = await services.reviews.holders({each.other_id for each in submissions.values() if each.other_id})
     if taken:
@@ -220,10 +221,11 @@ async def known_submissions(
         submissions = {each.key: each for each in found}
     later = [each for each in submissions.values() if each.is_command_later and each.review.command_id]
     used = await services.outcomes.answers([each.answer_key for each in later])
+    holders = await services.reviews.holders({id for _, id in used})
     without = (
         each._replace(review=each.review.model_copy(update={"command_id": None}))
         for each in later
-        if each.answer_key in used
+        if each.answer_key in used and each.id in holders and holders[each.id].identity is not None
     )
     return submissions | {each.key: each for each in without}
 

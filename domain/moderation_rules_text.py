@@ -47,8 +47,8 @@ _LINKS: Final = (
     re.compile(
         r"\.(?<=[^\W_]\.)(?:xn--\w|[a-z]{2,6}/\w|(?:com|net|org|info|biz|shop|online|store|site|xyz|club|top|app|dev|edu"
         r"|gov|eu|de|fr|uk|nl|pl|ru|cn|jp|br|ch|ca|au|kr|tr|cz|gr|hu|ro|sk|ua|io|tv|cc"
-        # Not those that are words of common languages: at, be, es, is, it, me, no, se. A full stop may precede a word.
-        r"|bg|dk|fi|hk|ie|lt|lv|mx|nz|pt|rs|sg|tw|рф)(?![\w-]))"
+        # A full stop may precede a word or an abbreviation: not at, be, es, ie, is, it, lt, lv, me, no, rs, se.
+        r"|bg|dk|fi|hk|mx|nz|pt|sg|tw|рф)(?![\w-]))"
     ),
 )
 _DOMAIN: Final = r"\w[\w-]{0,62}(?:(?:\.| ?[\[(] ?dot ?[\])] ?)[\w-]{1,63}){1,8}"

@@ -15,6 +15,7 @@ from pymongo.errors import AutoReconnect
 
 from consumers import inbox, moderation_rules, reviews_edits
 from consumers.dead_letters import ReplayConsumer
+from consumers.reviews_edits import ReviewEditor
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.images import ImageState, StoredImage
@@ -226,12 +227,61 @@ async def test_redelivered_edit_of_deleted_review_is_not_announced_as_refused(de
         assert desk.event_kinds(review["id"]) == [*announced, *["SubmissionRefused"] * number]
 
 
+async def test_new_repeat_of_an_edit_beside_its_redelivery_is_refused(desk: Desk) -> None:
+    review = desk.review()
+    edit = {**review, "review": "Sharper."}
+    records = [desk.records(value, at=LONG_AGO + n)[0] for n, value in enumerate((review, edit))]
+    await desk.submit(records)
+    await desk.moderate(("delete", review["id"]))
+    announced = desk.event_kinds(review["id"])
+    await desk.submit([records[1], *desk.records(edit)])
+    assert desk.event_kinds(review["id"]) == [*announced, "SubmissionRefused"]
+
+
+async def test_rival_is_answered_as_it_is_announced(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if a worker dies after an edit of the same batch, and the review is deleted before the redelivery."""
+    review, command = desk.review(), new_id("command")
+    rival, edit = {**review, "userId": "bert", "commandId": command}, {**review, "review": "Sharper."}
+    await desk.submit(desk.records(review))
+    records = desk.records(rival, edit)
+    apply = ReviewEditor.apply
+
+    async def die_after(*args: Any) -> Any:
+        await apply(*args)
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ReviewEditor, "apply", die_after)
+        with pytest.raises(asyncio.CancelledError):
+            await desk.submit(records)
+    await desk.moderate(("delete", review["id"]))
+    await desk.submit(records)
+    (answer,) = await desk.services.outcomes.of_command(command, 2)
+    assert (answer.outcome, answer.reason) == (Outcome.REFUSED, "id-taken")
+
+
+async def test_repeat_of_an_array_after_a_deletion_is_not_announced_as_refused(desk: Desk) -> None:
+    review = desk.review()
+    twice = [review, {**review, "commandId": new_id("command")}]
+    await desk.submit(desk.records(twice))
+    await desk.moderate(("delete", review["id"]))
+    announced = desk.event_kinds(review["id"])
+    await desk.submit(desk.records(twice))
+    assert desk.event_kinds(review["id"]) == announced
+
+
+@pytest.mark.parametrize("is_cloud_event", [True, False])
 @pytest.mark.parametrize("is_one_batch", [True, False])
-async def test_used_command_of_an_equal_submission_in_its_record_stops_no_edit(desk: Desk, is_one_batch: bool) -> None:
+async def test_used_command_of_an_equal_submission_in_its_record_stops_no_edit(
+    desk: Desk, is_one_batch: bool, is_cloud_event: bool
+) -> None:
     review, command = desk.review(), new_id("command")
     with_command, edit = {**review, "review": "Used.", "commandId": command}, {**review, "review": "Sharper."}
     values = (review, with_command, [edit, {**edit, "commandId": command}])
     records = [desk.records(value, at=LONG_AGO + n)[0] for n, value in enumerate(values)]
+    if is_cloud_event:
+        headers = [("ce_source", b"/shop"), ("ce_specversion", b"1.0"), ("ce_type", b"Review")]
+        records = [replace(each, headers=(*headers, ("ce_id", str(n).encode()))) for n, each in enumerate(records)]
     for batch in [records] if is_one_batch else [[each] for each in records]:
         await desk.submit(batch)
     assert (await desk.stored(review["id"]))["review"] == "Sharper."
