@@ -51,9 +51,17 @@ class Provider(Protocol):
         """The address at which the visitor signs in. Raises ProblemError: the provider is unavailable."""
         ...
 
-    async def access_token(self, attempt: Attempt, answer: Mapping[str, str], redirect_uri: str) -> str:
-        """The access token for the query with which the provider redirected the visitor back.
+    def code(self, attempt: Attempt, answer: Mapping[str, str]) -> str:
+        """The code in the query with which the provider redirected the visitor back; "" if it has none.
 
-        Raises ProblemError: it isn't an answer to this attempt (403), or the provider is unavailable (503).
+        Raises ProblemError (403): it isn't an answer to this attempt, or it reports an error.
+        """
+        ...
+
+    async def access_token(self, attempt: Attempt, code: str, redirect_uri: str) -> str:
+        """The access token that the provider issues for a code.
+
+        Raises ProblemError: the provider refuses the code, or what it issued belongs to another attempt (403), or the
+        provider is unavailable (503).
         """
         ...

@@ -79,16 +79,28 @@ class OpenIdProvider(Provider):
             )
             return str(address)
 
-    async def access_token(self, attempt: Attempt, answer: Mapping[str, str], redirect_uri: str) -> str:
-        """The access token, if both the answer and the ID token belong to this attempt."""
-        self._check_answer(attempt, answer)
+    def code(self, attempt: Attempt, answer: Mapping[str, str]) -> str:
+        """The code, if the answer belongs to this attempt and reports no error."""
+        if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
+            raise forbidden("A newer sign-in was started in another window or tab. Continue there.")
+        # RFC 9207: another provider's answer must not be taken for this one's.
+        if answer.get("iss", self._client.issuer) != self._client.issuer:
+            raise forbidden("The answer comes from another issuer.")
+        if "error" in answer:
+            log.info("the OpenID provider reported an error", error=answer["error"][:100])
+            denied = answer["error"] == "access_denied"
+            raise forbidden("The sign-in was cancelled." if denied else "The sign-in page reports an error.")
+        return answer.get("code", "")
+
+    async def access_token(self, attempt: Attempt, code: str, redirect_uri: str) -> str:
+        """The access token, if the ID token belongs to this attempt."""
         endpoints = await self._endpoints()
         async with self._open_client(redirect_uri) as client:
             try:
                 token: Mapping[str, Any] = await client.fetch_token(
                     endpoints.token,
                     grant_type="authorization_code",
-                    code=answer.get("code", ""),
+                    code=code,
                     code_verifier=attempt.verifier,
                     **self._client.parameters,
                 )
@@ -100,17 +112,6 @@ class OpenIdProvider(Provider):
         if not isinstance(access_token, str):
             raise forbidden("The sign-in page's answer has no access token.")
         return access_token
-
-    def _check_answer(self, attempt: Attempt, answer: Mapping[str, str]) -> None:
-        if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
-            raise forbidden("A newer sign-in was started in another window or tab. Continue there.")
-        # RFC 9207: another provider's answer must not be taken for this one's.
-        if answer.get("iss", self._client.issuer) != self._client.issuer:
-            raise forbidden("The answer comes from another issuer.")
-        if "error" in answer:
-            log.info("the OpenID provider reported an error", error=answer["error"][:100])
-            denied = answer["error"] == "access_denied"
-            raise forbidden("The sign-in was cancelled." if denied else "The sign-in page reports an error.")
 
     async def _check_identity(self, attempt: Attempt, id_token: Any) -> None:
         """Raises ProblemError unless the ID token was issued for this attempt and this client."""

@@ -1,6 +1,7 @@
 """Sign-in and sign-out in the service's authentication mode."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from secrets import token_urlsafe
 from typing import Final
@@ -43,7 +44,7 @@ MOST_EXCHANGES: Final = 100
 
 MOST_EXCHANGES_PER_CLIENT: Final = 20
 _FAILURES: Final = 30
-"""Maximum number of invalid provider answers from one address in a minute: each costs a request to the provider."""
+"""Maximum number of codes from one address that the provider refuses in a minute: each costs a request to it."""
 
 _DATABASE: Final = "The database"
 _EAVESDROPPED: Final = "Sign in over https: others on the network could read your credential here."
@@ -165,32 +166,41 @@ class SignIn(ConsoleAccess):
     async def _handle_callback(self, request: Request) -> Response:
         if self._provider is None:
             return RedirectResponse(SIGN_IN, 303)
-        back, is_over = None, True
+        back, is_over = None, False
         try:
             keys = await self._keys.all()
             attempt = opened_attempt(request.cookies.get(ATTEMPT.name, ""), keys, datetime.now(UTC))
             if attempt is None:
                 raise forbidden(_LATE)
             back = attempt.way_back
-            token = await self._access_token(request, self._provider, attempt)
+            code = self._provider.code(attempt, request.query_params)
+            with self._exchange(client_address(request)), outside(request.scope):
+                is_over = True
+                token = await self._provider.access_token(attempt, code, _callback(request))
             response = await self._let_in(request, token, back)
         except ProblemError as problem:
             response = sign_in_page(request, self._mode, back, problem)
-            is_over = not isinstance(problem, NoRoomError)  # without room the provider wasn't asked: reloading may do
+            is_over = is_over and problem.kind is not ProblemKind.UNAVAILABLE  # reloading may do
+        # Until the provider has had the code, another tab may still finish the sign-in, or a reload this one.
         if is_over:
             ATTEMPT.remove(response)
         return response
 
-    async def _access_token(self, request: Request, provider: Provider, attempt: Attempt) -> str:
-        """The token of a visitor who has come back. Raises ProblemError."""
-        address = client_address(request)
-        with self._exchanges.take(address) as has_slot, outside(request.scope):
+    @contextmanager
+    def _exchange(self, address: str) -> Iterator[None]:
+        """Ask the provider about a code in this block; what it refuses is counted. Raises ProblemError: too many are
+        asking (503), or too many codes from this address were refused (429)."""
+        with self._exchanges.take(address) as has_slot:
             if not has_slot:
                 raise NoRoomError("Too many visitors are signing in.")
-            self._failures.take(address)
-            token = await provider.access_token(attempt, request.query_params, _callback(request))
+            self._failures.take(address)  # counted beforehand, as others may be sent meanwhile
+            try:
+                yield
+            except ProblemError as problem:
+                if problem.kind is ProblemKind.UNAVAILABLE:
+                    self._failures.give_back(address)
+                raise
         self._failures.give_back(address)
-        return token
 
     async def _sign_out(self, request: Request) -> Response:
         if self.is_open:

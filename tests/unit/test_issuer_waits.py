@@ -39,7 +39,10 @@ class SlowProvider(Provider):
         await self.answers.wait()
         return "https://provider.test/authorize"
 
-    async def access_token(self, attempt: Attempt, answer: Mapping[str, str], redirect_uri: str) -> str:
+    def code(self, attempt: Attempt, answer: Mapping[str, str]) -> str:
+        return ""
+
+    async def access_token(self, attempt: Attempt, code: str, redirect_uri: str) -> str:
         self.asked += 1
         await self.answers.wait()
         return "nonsense"

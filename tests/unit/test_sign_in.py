@@ -35,9 +35,12 @@ class OneCodeProvider(Provider):
     async def address(self, attempt: Attempt, redirect_uri: str) -> str:
         return "https://provider.test/authorize"
 
-    async def access_token(self, attempt: Attempt, answer: Mapping[str, str], redirect_uri: str) -> str:
+    def code(self, attempt: Attempt, answer: Mapping[str, str]) -> str:
+        return answer["code"]
+
+    async def access_token(self, attempt: Attempt, code: str, redirect_uri: str) -> str:
         self.exchanges += 1
-        if answer["code"] != "right":
+        if code != "right":
             raise forbidden("The code isn't valid.")
         return ISSUER_OF_ALL.token(["customerReviews:read"])
 
