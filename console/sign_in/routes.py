@@ -130,6 +130,8 @@ class SignIn(ConsoleAccess):
         back = request.query_params.get("to")
         try:
             self._check(request)
+            if self._mode == "jwt" and self._provider is None:
+                raise ProblemError(ProblemKind.UNAVAILABLE, _NO_CLIENT)
         except ProblemError as problem:
             return sign_in_page(request, self._mode, back, problem, offers=False)
         return sign_in_page(request, self._mode, back)
@@ -234,13 +236,11 @@ class SignIn(ConsoleAccess):
         return response
 
     def _check(self, request: Request) -> None:
-        """Raises ProblemError if nobody can sign in or out by this request."""
+        """Raises ProblemError if this request comes from elsewhere, or over a network that others can read."""
         if not keeps_cookies(request.url.scheme, request.url.hostname or ""):
             raise forbidden(_EAVESDROPPED)
         if not is_own_request(request.method, request.headers.get("sec-fetch-site")):
             raise forbidden(_FOREIGN)
-        if self._mode == "jwt" and self._provider is None:
-            raise ProblemError(ProblemKind.UNAVAILABLE, _NO_CLIENT)
 
 
 def _callback(request: Request) -> str:

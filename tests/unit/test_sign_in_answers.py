@@ -1,8 +1,11 @@
 """Answers of an OpenID provider to attempts to sign in: in several tabs, reloaded, and while the provider is away."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import AsyncMock
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -10,6 +13,7 @@ import httpx2
 import pytest
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.httpx_client import AsyncOAuth2Client
+from fastapi import FastAPI
 
 from api.auth.keys_of_issuer import StaticKey
 from api.auth.tokens import TokenRules, Tokens
@@ -17,10 +21,11 @@ from api.web import limits
 from console.app import add_console
 from console.sign_in import routes
 from console.sign_in.attempts import ATTEMPT
-from console.sign_in.cookies import SESSION
+from console.sign_in.cookies import SESSION, sealed_session
 from console.sign_in.keys import CookieKeys
 from console.sign_in.openid import OpenIdClient, OpenIdProvider
 from console.sign_in.routes import SignIn
+from domain.sessions import Session
 from storage.generated_keys import GeneratedKey
 from tests.support.app import app_without_servers, client_of
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
@@ -61,14 +66,14 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> TokenEndpoint:
 
 
 @asynccontextmanager
-async def console() -> AsyncIterator[httpx.AsyncClient]:
-    """A browser, for an application whose console signs visitors in at the provider."""
+async def console(*, has_provider: bool = True) -> AsyncIterator[tuple[FastAPI, httpx.AsyncClient]]:
+    """An application whose console signs visitors in at the provider, if it has one, and a browser."""
     addresses = (f"https://provider.test/{name}" for name in ("authorize", "token"))
     async with app_without_servers(authenticator=tokens_for(AUDIENCE)) as app, client_of(app) as http:
         provider = OpenIdProvider(OpenIdClient(CLIENT, None, ISSUER, "openid", {}, *addresses), tokens_for(CLIENT))
         keys = CookieKeys(KEYS, GeneratedKey(app.state.services.database, "none"))
-        add_console(app, SignIn(app.state.services, keys, provider))
-        yield http
+        add_console(app, SignIn(app.state.services, keys, provider if has_provider else None))
+        yield app, http
 
 
 async def start(http: httpx.AsyncClient) -> dict[str, str]:
@@ -83,7 +88,7 @@ async def answer(http: httpx.AsyncClient, answer: dict[str, str]) -> httpx.Respo
 
 
 async def test_stale_tab_leaves_the_newer_sign_in_alone(endpoint: TokenEndpoint) -> None:
-    async with console() as http:
+    async with console() as (_, http):
         stale, newer = await start(http), await start(http)
         refused = await answer(http, stale)
         assert (refused.status_code, "Continue there." in refused.text) == (403, True)
@@ -95,7 +100,7 @@ async def test_stale_tab_leaves_the_newer_sign_in_alone(endpoint: TokenEndpoint)
 
 async def test_limited_sign_in_can_be_finished_later(endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routes, "_FAILURES", 1)
-    async with console() as http:
+    async with console() as (_, http):
         assert (await answer(http, await start(http) | {"code": "wrong"})).status_code == 403
         assert ATTEMPT.name not in http.cookies
         right = await start(http)
@@ -106,7 +111,7 @@ async def test_limited_sign_in_can_be_finished_later(endpoint: TokenEndpoint, mo
 
 
 async def test_sign_in_can_be_finished_once_the_provider_is_back(endpoint: TokenEndpoint) -> None:
-    async with console() as http:
+    async with console() as (_, http):
         right = await start(http)
         endpoint.is_away = True
         assert [(await answer(http, right)).status_code for _ in range(40)] == [503] * 40
@@ -118,8 +123,25 @@ async def test_sign_in_can_be_finished_once_the_provider_is_back(endpoint: Token
 async def test_answers_that_the_provider_is_not_asked_about_are_not_its_refusals(
     endpoint: TokenEndpoint, changed: dict[str, str]
 ) -> None:
-    async with console() as http:
+    async with console() as (_, http):
         for _ in range(40):
             assert (await answer(http, await start(http) | changed)).status_code == 403
         assert endpoint.asked == 0
         assert (await answer(http, await start(http))).status_code == 303
+
+
+async def test_visitors_can_sign_out_although_nobody_can_sign_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with console(has_provider=False) as (app, http):
+        services = app.state.services
+        monkeypatch.setattr(services.sessions, "is_ended", AsyncMock(return_value=False))
+        monkeypatch.setattr(services.publisher, "publish", published := AsyncMock())
+        session = Session("s-1", SIGNER.token(["customerReviews:read"]), "anna", datetime.now(UTC))
+        headers = {"cookie": f"{SESSION.name}={sealed_session(session, KEYS)}", "sec-fetch-site": "same-origin"}
+        assert (await http.get(f"{SITE}/queue", headers=headers)).status_code != 303
+        left = await http.post(f"{SITE}/sign-out", headers=headers)
+        assert (left.status_code, left.headers["location"]) == (303, "/console/sign-in?done=signed-out")
+        assert [json.loads(message.value) for message in published.call_args.args[0]] == [{"sessionId": "s-1"}]
+        page = await http.get(f"{SITE}/queue", headers=headers)
+        assert (page.status_code, page.headers["location"].partition("?")[0]) == (303, "/console/sign-in")
+        shown = await http.get(SITE + left.headers["location"].removeprefix("/console"))
+        assert (shown.status_code, "You are signed out." in shown.text) == (503, True)
