@@ -67,8 +67,8 @@ class ConsoleSettings(BaseModel):
     cookie_keys: Annotated[
         SecretStr | None,
         Field(
-            description="32 bytes in base64; several separated by commas: the first seals new cookies. Unset: a "
-            "key in the database"
+            description="32 bytes in base64; several separated by commas: the first seals new cookies, all open "
+            "them; [to change it](operations.md#rotating-keys). Unset: a key in the database"
         ),
     ] = None
     oidc: OpenIdSettings = OpenIdSettings()

@@ -46,8 +46,8 @@ class ReviewTokenSettings(BaseModel):
         SecretStr | None,
         AfterValidator(long_enough),
         Field(
-            description="At least 32 characters; several separated by commas: the first signs new tokens. Unset: "
-            "a key in the database"
+            description="At least 32 characters; several separated by commas: the first signs new tokens, all are "
+            "accepted; [to change it](operations.md#rotating-keys). Unset: a key in the database"
         ),
     ] = None
 
