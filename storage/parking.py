@@ -89,6 +89,22 @@ VERDICTS: Final[_Parking[Verdict]] = _Parking(
 )
 
 
+async def readable(parking: _Parking[T], documents: AsyncIterable[Document]) -> list[T]:
+    """The commands in these documents. One that can't be read waits for its repair, and stops no other; nor does a
+    copy with another id, by which nobody would remove it."""
+    commands = list[T]()
+    async for document in documents:
+        try:
+            command = parking.read(document)
+            if (id := parking.id(command)) != document["_id"]:
+                raise ValueError(f"its id isn't {id}")
+        except READ_ERRORS as error:
+            log.error("a parked command can't be read", id=document["_id"], error=str(error)[:500])
+            continue
+        commands.append(command)
+    return commands
+
+
 class ParkingRepository(Generic[T]):
     """Keeps commands of one kind until their review is stored, or until they are given up."""
 
@@ -111,22 +127,7 @@ class ParkingRepository(Generic[T]):
         if not await self._parked.find_one({}, {"_id": 1}):
             return []  # nearly always: cheaper than sending all the ids
         wanted = {"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind}
-        return self._parking.in_turn(await self.readable(self._parked.find(wanted, batch_size=_PAGE)))
-
-    async def readable(self, documents: AsyncIterable[Document]) -> list[T]:
-        """The commands in these documents. One that can't be read waits for its repair, and stops no other; nor does a
-        copy with another id, by which nobody would remove it."""
-        commands = list[T]()
-        async for document in documents:
-            try:
-                command = self._parking.read(document)
-                if (id := self._id(command)) != document["_id"]:
-                    raise ValueError(f"its id isn't {id}")
-            except READ_ERRORS as error:
-                log.error("a parked command can't be read", id=document["_id"], error=str(error)[:500])
-                continue
-            commands.append(command)
-        return commands
+        return self._parking.in_turn(await readable(self._parking, self._parked.find(wanted, batch_size=_PAGE)))
 
     async def remove(self, commands: Iterable[T], session: Session | None = None) -> None:
         """Remove commands that have been applied."""
@@ -159,7 +160,7 @@ class ParkingRepository(Generic[T]):
         if except_reviews:
             overdue["reviewId"] = {"$nin": list(except_reviews)}
         found = self._parked.find(overdue).sort("parkedAt").limit(limit)
-        return await self.readable(found)
+        return await readable(self._parking, found)
 
     async def are_any_before(self, moment: datetime) -> bool:
         """True if any command was parked before this moment."""

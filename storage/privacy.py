@@ -26,7 +26,7 @@ from storage.images_reviews import ReviewImageRepository
 from storage.mails import COLLECTION as MAILS
 from storage.mails import MailRepository
 from storage.parking import COLLECTION as PARKED_COMMANDS
-from storage.parking import FEEDBACK, IMAGES, MODERATION, ParkingRepository
+from storage.parking import FEEDBACK, IMAGES, MODERATION, readable
 from storage.privacy_orders import PersonalOrders
 from storage.reminders import CUSTOMERS, ReminderRepository
 from storage.returns_parking import ParkedValue, ReturnParking
@@ -105,12 +105,12 @@ class PersonalData:
     async def parked_commands(self) -> list[Moderation]:
         """The moderation commands that came from them or name them, and wait for a review."""
         found = self._database[PARKED_COMMANDS].find({"kind": MODERATION.kind, **self._parked_filter()})
-        return await ParkingRepository(self._database, MODERATION).readable(found)
+        return await readable(MODERATION, found)
 
     async def parked_image_commands(self) -> list[ReceivedImageCommand]:
         """The image commands that came from them or name them, and wait for a review."""
         found = self._database[PARKED_COMMANDS].find({"kind": IMAGES.kind, **self._parked_filter()})
-        return await ParkingRepository(self._database, IMAGES).readable(found)
+        return await readable(IMAGES, found)
 
     async def forget_parked(self) -> int:
         """Remove them from waiting commands, which then take effect without their words and name, and without reasons
@@ -164,9 +164,9 @@ class PersonalData:
 
     async def parked_feedback(self) -> list[Feedback]:
         """Their votes and reports that wait for a review, and the replies that they write or withdraw."""
-        parking, commands = ParkingRepository(self._database, FEEDBACK), self._database[PARKED_COMMANDS]
-        own = await parking.readable(self._parked_feedback(await self.orders.addresses()))
-        return own + await parking.readable(commands.find(self._moderator_filter))
+        commands = self._database[PARKED_COMMANDS]
+        own = await readable(FEEDBACK, self._parked_feedback(await self.orders.addresses()))
+        return own + await readable(FEEDBACK, commands.find(self._moderator_filter))
 
     async def forget_votes(self) -> int:
         """Remove their votes, and subtract them from the counters of the reviews; returns the number of votes."""
