@@ -151,7 +151,12 @@ async def test_parked_commands_keep_names_and_texts_of_others(database: Database
         {"_id": 3, "moderator": "clerk", "reason": "As anna-dora wants it"},
         {"_id": 4, "moderator": "dora", "reason": None},
         *(
-            {"_id": n, "kind": "feedback", "source": [0, n, 1], "command": {**command, "reviewId": "r"}}
+            {
+                "_id": f"feedback/0-{n}-1/r",
+                "kind": "feedback",
+                "source": [0, n, 1],
+                "command": {**command, "reviewId": "r"},
+            }
             for n, command in enumerate(feedback, 5)
         ),
     ]
