@@ -140,6 +140,9 @@ async def test_audit_log_forgets_customers_but_not_moderators(database: Database
 
 
 async def test_parked_commands_keep_names_and_texts_of_others(database: Database) -> None:
+    def about_r(command: Json) -> Json:
+        return {"kind": "feedback", "command": {**command, "reviewId": "r"}}
+
     feedback: list[Json] = [
         {"action": "reply", "text": "Thanks", "moderator": "dora"},
         {"action": "remove-reply", "moderator": "dora"},
@@ -150,15 +153,7 @@ async def test_parked_commands_keep_names_and_texts_of_others(database: Database
         {"_id": 2, "moderator": "clerk", "reason": "As dora wants it"},
         {"_id": 3, "moderator": "clerk", "reason": "As anna-dora wants it"},
         {"_id": 4, "moderator": "dora", "reason": None},
-        *(
-            {
-                "_id": f"feedback/0-{n}-1/r",
-                "kind": "feedback",
-                "source": [0, n, 1],
-                "command": {**command, "reviewId": "r"},
-            }
-            for n, command in enumerate(feedback, 5)
-        ),
+        *({"_id": f"feedback/0-{n}-1/r", "source": [0, n, 1], **about_r(each)} for n, each in enumerate(feedback, 5)),
     ]
     await database["parkedCommands"].insert_many(waiting)
     assert [each.action for each in await PersonalData(database, "dora").parked_feedback()] == ["reply", "remove-reply"]
