@@ -14,6 +14,7 @@ import structlog
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.web import budgets
 from api.web.budgets import Budget, NoRoomError, Share, StalledError
 from api.web.forms import FORMS, MAX_FORM_BYTES
 from api.web.problems import ProblemError, problem_response
@@ -22,8 +23,8 @@ from api.web.telemetry import note_wait, outer_of
 SMALL: Final = 16 * 1024
 """Bodies and answers up to this many bytes aren't counted: connections are limited, and small requests needn't wait."""
 
-SLOW_S: Final = 20.0
-"""Seconds after which a body counts as stalled although more of it arrives."""
+BYTES_PER_S: Final = 16 * 1024
+"""A body that arrives at fewer bytes per second counts as stalled, although more of it arrives."""
 
 PIECE: Final = 64 * 1024
 """Bytes of an answer that are passed on at a time, as fast as the client reads."""
@@ -145,6 +146,7 @@ class LimitedRequest:
         self._room: Share | None = None
         self._has_room = False
         self._has_room_since = 0.0
+        self._received_bytes = 0
         self._is_refused = False
         self._waits = 0
 
@@ -188,13 +190,16 @@ class LimitedRequest:
                 self._has_room, self._has_room_since = True, asyncio.get_running_loop().time()
             if self._body is None:
                 return await self._receive()
-            since = self._has_room_since
-            is_slow = asyncio.get_running_loop().time() - since > SLOW_S
+            # Earlier than now if the body is behind the rate.
+            since = self._has_room_since + self._received_bytes / BYTES_PER_S
+            is_slow = asyncio.get_running_loop().time() - since > budgets.STALLED_S
             try:
                 async with self._body.stalling(since if is_slow else None):
-                    return await self._receive()
+                    message = await self._receive()
             except StalledError as error:
                 raise NoRoomError("The body arrived too slowly, and others needed its memory.") from error
+            self._received_bytes += len(message.get("body", b""))
+            return message
 
     async def send(self, message: Message) -> None:
         """Pass on a part of the answer. Its start waits for the first bytes, so that a problem can still replace it."""

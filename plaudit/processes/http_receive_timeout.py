@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-BYTES_PER_S: Final = 16 * 1024
-"""Bytes of a body that extend the timeout by a second: a body at this rate doesn't time out before LONGEST_S."""
+from api.web.concurrency import BYTES_PER_S
 
 LONGEST_S: Final = 300.0
 """Maximum of an extended timeout, in seconds."""

@@ -1,6 +1,7 @@
 """Byte budgets: shares that are granted, waited for and reclaimed."""
 
 import asyncio
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from unittest.mock import AsyncMock
 from uuid import uuid4
@@ -102,9 +103,73 @@ async def test_longest_stalled_clients_are_dropped_first(monkeypatch: pytest.Mon
     assert not budget.stalling
 
 
+@pytest.mark.parametrize(("rate", "is_kept"), [(1, True), (1_000_000, False)])
+async def test_bodies_at_the_minimum_rate_are_kept(rate: int, is_kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "STALLED_S", 0.2)
+    monkeypatch.setattr(budgets, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(concurrency, "BYTES_PER_S", rate)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+
+    async def receive() -> Message:
+        await asyncio.sleep(0.01)  # the next byte of a body
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message: Message) -> None:
+        raise NotImplementedError
+
+    bodies = Budget(1_000_000, "bodies of")
+    limited_app = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 700_000)
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-length", b"700000")]}
+    client = asyncio.create_task(limited_app(scope, receive, send))
+    await eventually(lambda: bodies.held == 700_000)
+    outcome: AbstractContextManager[object] = pytest.raises(NoRoomError) if is_kept else nullcontext()
+    try:
+        with outcome:
+            (await bodies.take(700_000)).give_back()
+    finally:
+        client.cancel()
+        await asyncio.gather(client, return_exceptions=True)
+
+
+async def test_trickling_bodies_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then isn't progress: it doesn't keep the memory of the announced body from others."""
+    monkeypatch.setattr(budgets, "STALLED_S", 0.05)
+    monkeypatch.setattr(budgets, "PATIENCE_S", 3.0)
+    statuses: list[int] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            while (await receive()).get("more_body"):
+                pass
+        except NoRoomError:
+            statuses.append(503)
+
+    async def receive() -> Message:
+        await asyncio.sleep(0.01)  # the next byte of a trickling body
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message: Message) -> None:
+        raise NotImplementedError
+
+    bodies = Budget(32_000_000, "bodies of")
+    limited_app = ConcurrencyLimit(app, 100, bodies, Budget(1, "answers to"), 8_000_000)
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-length", b"8000000")]}
+    async with asyncio.TaskGroup() as strangers:
+        tasks = [strangers.create_task(limited_app(dict(scope), receive, send)) for _ in range(3)]
+        try:
+            await eventually(lambda: bodies.held == 24_000_000)
+            with await bodies.take(10_000_000):
+                await eventually(lambda: statuses == [503, 503])
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
 async def test_slow_body_is_dropped_if_room_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "STALLED_S", 0.05)
-    monkeypatch.setattr(concurrency, "SLOW_S", 0.1)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         while (await receive()).get("more_body"):
