@@ -60,7 +60,8 @@ class BoundedProtocol(LingeringProtocol):
 
     Input is parsed in turns with other connections, at most up to the request after the current one. `max_head_bytes`
     also limits the chunk extensions and trailers of a body. `receive_timeout` starts with the connection, or with the
-    first byte of a later request; a body that keeps coming extends it (http_receive_timeout.py).
+    first byte of a later request; a body that keeps coming extends it (http_receive_timeout.py). It doesn't run while a
+    request waits behind another one.
     """
 
     limits: HttpSettings
@@ -135,6 +136,9 @@ class BoundedProtocol(LingeringProtocol):
         self._is_in_head, self._head_bytes = False, 0
         super().on_headers_complete()
         close_by(self, self._close_behind_answer)
+        if has_waiting_request(self):
+            # We don't read its body before the response in front of it has ended.
+            self._stop_expecting()
 
     def on_chunk_header(self) -> None:
         """Start a chunk, with its allowance for framing."""
@@ -155,9 +159,7 @@ class BoundedProtocol(LingeringProtocol):
         self.url = b""
         self._is_in_head, self._head_bytes, self._framing_bytes = True, 0, 0
         self.waiting.pop(self, None)
-        if self._receiving is not None:
-            self._receiving.cancel()
-            self._receiving = None
+        self._stop_expecting()
 
     def on_response_complete(self) -> None:
         """End the response: the server waits for the next request."""
@@ -165,7 +167,10 @@ class BoundedProtocol(LingeringProtocol):
         if self.is_lingering:
             stop_idle_timer(self)
         elif not self.transport.is_closing():
-            self._start_waiting()
+            if not (self._is_in_head and is_answering(self)):
+                self._start_waiting()
+            if not self._is_in_head and self._receiving is None:
+                self._expect_request()
             if self._unparsed:
                 self._schedule_turn()
 
@@ -258,6 +263,11 @@ class BoundedProtocol(LingeringProtocol):
 
     def _expect_request(self) -> None:
         self._receiving = ReceiveTimeout(self.loop, self.limits.receive_timeout, self._give_up)
+
+    def _stop_expecting(self) -> None:
+        if self._receiving is not None:
+            self._receiving.cancel()
+            self._receiving = None
 
     def _give_up(self) -> None:
         if self._receiving is not None:

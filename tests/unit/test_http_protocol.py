@@ -82,6 +82,21 @@ async def test_requests_are_answered_in_order() -> None:
         assert [await client.answer() for _ in range(3)] == [(200, b"0")] * 3
 
 
+async def test_request_behind_a_long_answer_does_not_time_out() -> None:
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/slow":
+            await asyncio.sleep(1.0)  # an answer that takes longer than a request may
+        await app(scope, receive, send)
+
+    async with running(limits(receive=0.5), slow) as server, server.client() as client:
+        client.writer.write(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n")
+        client.writer.write(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\nabc")
+        assert [await client.answer() for _ in range(2)] == [(200, b"0"), (200, b"3")]
+        client.writer.write(b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n")
+        client.writer.write(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\n\r\n")
+        assert [(await client.answer())[0] for _ in range(2)] == [200, 408]
+
+
 @pytest.mark.parametrize(
     "head",
     [
