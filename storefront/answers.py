@@ -13,6 +13,8 @@ from typing import Final
 
 import structlog
 
+from api.web.large_bodies import ANSWER_THREAD
+
 log = structlog.get_logger()
 
 MOST_BYTES: Final = 32 * 1024 * 1024
@@ -59,7 +61,7 @@ class Answer:
         """Compress a large body ahead, in a thread."""
         if len(self.body) > _LARGE_BYTES:
             # Python 3.11 locks a cached property of all objects while one is computed: the thread must not do that.
-            vars(self)["compressed"] = await asyncio.to_thread(_compressed, self.body)
+            vars(self)["compressed"] = await ANSWER_THREAD.run(_compressed, self.body)
 
     @property
     def size(self) -> int:
