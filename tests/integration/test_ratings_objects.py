@@ -100,7 +100,10 @@ async def test_trend_counts_only_approved_reviews(servers: Servers, monkeypatch:
     async with own_database(servers) as database:
         await ensure_indexes(database, remember_days=7)
         product: Json = {"entityType": "Product", "entityId": "camera", "ratingHundredths": 400}
-        reviews = [{**product, "createdDate": now - n * timedelta(minutes=1), "status": int(n == 3)} for n in (1, 2, 3)]
+        minute = timedelta(minutes=1)
+        reviews = [
+            {"_id": str(n), **product, "createdDate": now - n * minute, "status": int(n == 3)} for n in (1, 2, 3)
+        ]
         await database["reviews"].insert_many(reviews)
         found = await RatedObjectRepository(database).trend(Entity("Product", "camera"), None, now)
         assert (sum(week.tally.count for week in found.weeks), found.is_partial) == (1, False)
