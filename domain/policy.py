@@ -5,7 +5,7 @@ buyers. US: 16 CFR 465 prohibits suppressing reviews because of their rating.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -109,8 +109,11 @@ class Policy:
     purchase_proofs: tuple[Proof, ...]
     checked_by: tuple[Check, ...]
     rules: tuple[ModerationRule, ...]
+    checks_reviews: bool
+    """False if a rule publishes every review, and none keeps any for a moderator."""
     one_review_per_customer: bool
-    edits_are_checked: bool
+    keeps_edits: bool
+    """True if a review keeps its status when its author edits it."""
 
     @property
     def purchase_required(self) -> bool:
@@ -118,9 +121,9 @@ class Policy:
         return bool(self.purchase_proofs)
 
     @property
-    def checks_reviews(self) -> bool:
-        """False if a rule publishes every review, and none keeps any for a moderator."""
-        return not any(rule.kind is RuleKind.ALWAYS for rule in self.rules) or _objects(self.rules)
+    def edits_are_checked(self) -> bool:
+        """True if a published review that its author edits is checked again before it is shown."""
+        return self.checks_reviews and not self.keeps_edits
 
     def sentences(self) -> Iterator[str]:
         """The policy in plain English, one sentence per point."""
@@ -146,19 +149,19 @@ class Policy:
 
 def policy_of(settings: StoreSettings) -> Policy:
     """The policy that follows from a store's settings, including its moderation rules."""
+    rules = settings.moderation_rules
     is_approved_by_rule = any(
-        rule.outcome is RuleOutcome.APPROVE or rule.publish_after_hours is not None
-        for rule in settings.moderation_rules
+        rule.outcome is RuleOutcome.APPROVE or rule.publish_after_hours is not None for rule in rules
     )
-    policy = Policy(
+    return Policy(
         writers=_writers(settings),
         purchase_proofs=tuple(Proof) if settings.purchase_required else (),
         checked_by=(Check.MODERATOR, Check.RULES) if is_approved_by_rule else (Check.MODERATOR,),
-        rules=settings.moderation_rules,
+        rules=rules,
+        checks_reviews=_objects(rules) or not any(rule.kind is RuleKind.ALWAYS for rule in rules),
         one_review_per_customer=settings.one_review_per_customer,
-        edits_are_checked=not settings.edits_keep_status,
+        keeps_edits=settings.edits_keep_status,
     )
-    return policy if policy.checks_reviews else replace(policy, edits_are_checked=False)
 
 
 def decision_sentences(decisions: Decisions) -> Iterator[str]:
