@@ -103,27 +103,31 @@ async def test_longest_stalled_clients_are_dropped_first(monkeypatch: pytest.Mon
     assert not budget.stalling
 
 
+async def read_all(scope: Scope, receive: Receive, send: Send) -> None:
+    while (await receive()).get("more_body"):
+        pass
+
+
+async def receive_bytes() -> Message:
+    await asyncio.sleep(0.01)  # the next byte of a slow body
+    return {"type": "http.request", "body": b"x", "more_body": True}
+
+
+async def send_nothing(message: Message) -> None:
+    raise NotImplementedError
+
+
 @pytest.mark.parametrize(("rate", "is_kept"), [(1, True), (1_000_000, False)])
 async def test_bodies_at_the_minimum_rate_are_kept(rate: int, is_kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "STALLED_S", 0.2)
-    monkeypatch.setattr(budgets, "PATIENCE_S", 1.0)
+    if is_kept:
+        monkeypatch.setattr(budgets, "PATIENCE_S", 1.0)
     monkeypatch.setattr(concurrency, "BYTES_PER_S", rate)
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        while (await receive()).get("more_body"):
-            pass
-
-    async def receive() -> Message:
-        await asyncio.sleep(0.01)  # the next byte of a body
-        return {"type": "http.request", "body": b"x", "more_body": True}
-
-    async def send(message: Message) -> None:
-        raise NotImplementedError
-
     bodies = Budget(1_000_000, "bodies of")
-    limited_app = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 700_000)
+    limited_app = ConcurrencyLimit(read_all, 1, bodies, Budget(1, "answers to"), 700_000)
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-length", b"700000")]}
-    client = asyncio.create_task(limited_app(scope, receive, send))
+    client = asyncio.create_task(limited_app(scope, receive_bytes, send_nothing))
     await eventually(lambda: bodies.held == 700_000)
     outcome: AbstractContextManager[object] = pytest.raises(NoRoomError) if is_kept else nullcontext()
     try:
@@ -137,7 +141,7 @@ async def test_bodies_at_the_minimum_rate_are_kept(rate: int, is_kept: bool, mon
 async def test_trickling_bodies_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte now and then isn't progress: it doesn't keep the memory of the announced body from others."""
     monkeypatch.setattr(budgets, "STALLED_S", 0.05)
-    monkeypatch.setattr(budgets, "PATIENCE_S", 3.0)
+    monkeypatch.setattr(budgets, "PATIENCE_S", 10.0)
     statuses: list[int] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -147,18 +151,11 @@ async def test_trickling_bodies_make_room(monkeypatch: pytest.MonkeyPatch) -> No
         except NoRoomError:
             statuses.append(503)
 
-    async def receive() -> Message:
-        await asyncio.sleep(0.01)  # the next byte of a trickling body
-        return {"type": "http.request", "body": b"x", "more_body": True}
-
-    async def send(message: Message) -> None:
-        raise NotImplementedError
-
     bodies = Budget(32_000_000, "bodies of")
     limited_app = ConcurrencyLimit(app, 100, bodies, Budget(1, "answers to"), 8_000_000)
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-length", b"8000000")]}
     async with asyncio.TaskGroup() as strangers:
-        tasks = [strangers.create_task(limited_app(dict(scope), receive, send)) for _ in range(3)]
+        tasks = [strangers.create_task(limited_app(dict(scope), receive_bytes, send_nothing)) for _ in range(3)]
         try:
             await eventually(lambda: bodies.held == 24_000_000)
             with await bodies.take(10_000_000):
@@ -171,22 +168,11 @@ async def test_trickling_bodies_make_room(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_slow_body_is_dropped_if_room_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "STALLED_S", 0.05)
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        while (await receive()).get("more_body"):
-            pass
-
-    async def receive() -> Message:
-        await asyncio.sleep(0.001)  # the next chunk of a slow body
-        return {"type": "http.request", "body": b"x", "more_body": True}
-
-    async def send(message: Message) -> None:
-        raise NotImplementedError
-
     bodies = Budget(1_000_000, "bodies of")
-    limited_app = ConcurrencyLimit(app, 1, bodies, Budget(1, "answers to"), 700_000)
+    limited_app = ConcurrencyLimit(read_all, 1, bodies, Budget(1, "answers to"), 700_000)
     headers = [(b"content-length", b"700000")]
     slow = asyncio.create_task(
-        limited_app({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send)
+        limited_app({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive_bytes, send_nothing)
     )
     await eventually(lambda: bodies.held == 700_000)
     share = await bodies.take(700_000)
