@@ -1,6 +1,7 @@
 """Consume return commands: create, change and delete the returns of orders."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -10,6 +11,7 @@ import orjson
 import structlog
 from pymongo.errors import BulkWriteError
 
+from consumers.parking import MOST_OVERDUE
 from consumers.returns_batch import RequestKey, ReturnBatch, key_of
 from consumers.services import Services
 from domain.orders import Order
@@ -79,18 +81,21 @@ class ReturnConsumer:
 
     async def are_overdue(self, before: datetime) -> bool:
         """True if any command was parked before that moment."""
-        return bool(await self.services.parked_returns.overdue(before, limit=1))
+        return await self.services.parked_returns.are_overdue(before)
 
     async def give_up_overdue(self, before: datetime) -> int:
         """Refuse new returns parked before that moment, and their parked changes, as their order never arrived. Returns
-        the number of commands given up."""
+        the number of commands given up; a large number is left to the next call."""
         refused = 0
-        for order_id in await self.services.parked_returns.overdue(before, limit=500):
-            try:
-                refused += await self._run(_Work(order_ids=[order_id], before=before))
-            except StoredDocumentError as error:
-                # This order waits for a repair; the others don't.
-                log.error("commands that wait for an order can't be decided", order=order_id, error=str(error))
+        async with aclosing(self.services.parked_returns.overdue(before)) as orders:
+            async for order_id in orders:
+                try:
+                    refused += await self._run(_Work(order_ids=[order_id], before=before))
+                except StoredDocumentError as error:
+                    # This order waits for a repair; the others don't.
+                    log.error("commands that wait for an order can't be decided", order=order_id, error=str(error))
+                if refused >= MOST_OVERDUE:
+                    break
         return refused
 
     async def _run(self, wanted: _Work) -> int:

@@ -89,9 +89,9 @@ VERDICTS: Final[_Parking[Verdict]] = _Parking(
 )
 
 
-async def readable(parking: _Parking[T], documents: AsyncIterable[Document]) -> list[T]:
-    """The commands in these documents. One that can't be read waits for its repair, and stops no other; nor does a
-    copy with another id, by which nobody would remove it."""
+async def readable(parking: _Parking[T], documents: AsyncIterable[Document], limit: int | None = None) -> list[T]:
+    """The commands in these documents, or the first `limit` of them. One that can't be read waits for its repair, and
+    stops no other; nor does a copy with another id, by which nobody would remove it."""
     commands = list[T]()
     async for document in documents:
         try:
@@ -102,6 +102,8 @@ async def readable(parking: _Parking[T], documents: AsyncIterable[Document]) -> 
             log.error("a parked command can't be read", id=document["_id"], error=str(error)[:500])
             continue
         commands.append(command)
+        if len(commands) == limit:
+            break
     return commands
 
 
@@ -155,12 +157,12 @@ class ParkingRepository(Generic[T]):
         return [command for command in commands if self._id(command) not in gone]
 
     async def parked_before(self, moment: datetime, limit: int, except_reviews: Collection[str] = ()) -> list[T]:
-        """At most `limit` commands parked before this moment, oldest first, except about `except_reviews`."""
+        """At most `limit` readable commands parked before this moment, oldest first, except about `except_reviews`."""
         overdue: Document = {"parkedAt": {"$lt": moment}, "kind": self._parking.kind}
         if except_reviews:
             overdue["reviewId"] = {"$nin": list(except_reviews)}
-        found = self._parked.find(overdue).sort("parkedAt").limit(limit)
-        return await readable(self._parking, found)
+        async with self._parked.find(overdue, batch_size=limit).sort("parkedAt") as found:
+            return await readable(self._parking, found, limit)
 
     async def are_any_before(self, moment: datetime) -> bool:
         """True if any command was parked before this moment."""

@@ -5,7 +5,7 @@ order is missing, and removed in the transaction that applies or refuses it: whi
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -147,10 +147,18 @@ class ReturnParking:
             {"_id": _id_of(parked.key), "orderId": parked.order_id}, {"$set": {"value": value}}
         )
 
-    async def overdue(self, before: datetime, limit: int) -> list[str]:
-        """The orders of at most `limit` commands that have waited since before this moment, oldest first."""
-        found = self._parked.find({"parkedAt": {"$lt": before}}, {"orderId": 1}).sort("parkedAt").limit(limit)
-        return list(dict.fromkeys([document["orderId"] async for document in found if _has_order(document)]))
+    async def are_overdue(self, before: datetime) -> bool:
+        """True if any command has waited since before this moment."""
+        return await self._parked.find_one({"parkedAt": {"$lt": before}}, {"_id": 1}) is not None
+
+    async def overdue(self, before: datetime) -> AsyncGenerator[str]:
+        """The orders that commands have waited for since before this moment, each once, those of the oldest first."""
+        orders = set[str]()
+        async with self._parked.find({"parkedAt": {"$lt": before}}, {"orderId": 1}).sort("parkedAt") as found:
+            async for document in found:
+                if _has_order(document) and document["orderId"] not in orders:
+                    orders.add(document["orderId"])
+                    yield document["orderId"]
 
     async def waiting_for(self, command_id: str) -> dict[str, CommandMark | None]:
         """The returns of a command that still wait, by id, with the mark of the command."""

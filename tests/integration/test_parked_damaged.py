@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import uuid4
 
@@ -69,6 +69,15 @@ async def test_copy_of_waiting_command_about_an_image_stops_no_giving_up(desk: D
         assert await ImageCommandConsumer(desk.services).give_up_overdue(NOW) == 1
 
 
+async def test_commands_that_cannot_be_read_hide_none_behind_them(desk: Desk) -> None:
+    parked, parking = desk.database["parkedCommands"], desk.services.parked_feedback
+    report = {"action": "report", "reason": "spam", "explanation": "No", "goodFaith": True}
+    await desk.give_feedback(desk.records(*({**report, "reviewId": f"r{n}", "email": ANNA} for n in range(6))))
+    await parked.update_many({"reviewId": {"$lt": "r3"}}, {"$set": {"parkedAt": LONG_AGO, "source": 5}})
+    await parked.update_many({"reviewId": {"$gte": "r3"}}, {"$set": {"parkedAt": LONG_AGO + timedelta(days=1)}})
+    assert [command.review_id for command in await parking.parked_before(NOW, 2)] == ["r3", "r4"]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -108,3 +117,12 @@ async def test_waiting_return_without_time_is_created_with_its_order(desk: Desk)
     await parked.update_one({}, {"$unset": {"parkedAt": ""}})
     await desk.order(an_order(order, {"a": 3}))
     assert [(kind, data["returnId"]) for kind, data in desk.events()] == [("ReturnCreated", wanted["id"])]
+
+
+async def test_damaged_waiting_returns_hide_none_behind_them(desk: Desk) -> None:
+    parked = desk.database["parkedReturns"]
+    await parked.insert_many({"_id": f"damaged-{n}", "parkedAt": LONG_AGO} for n in range(501))
+    wanted = wanted_return(new_id("late-order"), {"a": 1}, id=new_id("return"))
+    await desk.command_returns(desk.records({"action": "create", "return": wanted}))
+    await parked.update_one({"return": wanted["id"]}, {"$set": {"parkedAt": LONG_AGO + timedelta(days=1)}})
+    assert await ReturnConsumer(desk.services).give_up_overdue(NOW) == 1
