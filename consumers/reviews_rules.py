@@ -3,25 +3,20 @@
 import asyncio
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple
 
-from consumers.images_claims import WantedImages, claimable_images, image_refusals, uploaded_among, with_claimed_images
-from consumers.moderation_rules import Ruled, write_consequences
+from consumers.images_claims import WantedImages, image_refusals, uploaded_among
 from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
 from domain.moderation_rules import RuleKind
 from domain.objects import ObjectKey, is_closed, object_name
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken
-from domain.reviews import Review
 from domain.reviews_refusals import Refusal
 from domain.stores import Store, is_open_to_customers, refusal
 from domain.unique_keys import only_review_key
 from storage.review_tokens import UsedToken
-from storage.reviews_ids import IdHolder, RefusedSubmission
-from storage.unit_of_work import UnitOfWork
+from storage.reviews_ids import IdHolder
 
 Proofs = Mapping[Key, ReviewToken | Refusal]
 """The purchase that the token of each submission proves, or the reason why it proves none."""
@@ -51,15 +46,6 @@ class BatchRules:
     stores: Mapping[str, Store] = field(default_factory=dict)
     """Registered stores, by id."""
     uploaded: Collection[str] = ()
-    """Ids of images that are uploaded but not rebuilt yet."""
-
-
-class StoredWith(NamedTuple):
-    """The data that is stored together with reviews, by review id."""
-
-    unique_keys: Mapping[str, str]
-    ruled: Mapping[str, Ruled]
-    uploaded: Collection[str]
     """Ids of images that are uploaded but not rebuilt yet."""
 
 
@@ -208,71 +194,3 @@ def _is_only_review(submission: Submission, store: Store) -> bool:
 
 def _is_another(id: str, ids: Collection[str]) -> bool:
     return any(each != id for each in ids)
-
-
-async def insert_whole(
-    services: Services, reviews: Sequence[Review], stored_with: StoredWith, work: UnitOfWork
-) -> tuple[set[str], dict[str, Refusal]]:
-    """Store reviews with their unique keys, their images and the consequences of rulings, in one transaction.
-
-    Returns the ids that were taken, and, by id, the refusals of reviews that couldn't get a unique key or an image.
-    """
-    repositories = work.repositories
-    taken = set(await repositories.reviews.holders([review.id for review in reviews], work.session))
-    free = [review for review in reviews if review.id not in taken]
-    stored, refused = await _claim(free, stored_with, work)
-    await repositories.reviews.insert_free(stored, work.session)
-    await write_consequences(
-        services, [stored_with.ruled[review.id] for review in stored if review.id in stored_with.ruled], work
-    )
-    return taken, refused
-
-
-async def replace_whole(
-    services: Services, before: RefusedSubmission, review: Review, stored_with: StoredWith, work: UnitOfWork
-) -> tuple[bool, Refusal | None]:
-    """Replace a refused submission by a review with all that belongs to it, in one transaction. Returns True if it was
-    replaced, and the refusal if the review couldn't get its unique key or an image."""
-    repositories = work.repositories
-    holder = (await repositories.reviews.holders([before.id], work.session)).get(before.id)
-    if holder is None or holder.refused is None or holder.refused.seen != before.seen:
-        return False, None
-    stored, refused = await _claim([review], stored_with, work)
-    if refused:
-        return False, refused[review.id]
-    if not await repositories.reviews.replace_refused(before, stored[0], work.session):
-        return False, None
-    await write_consequences(services, list(stored_with.ruled.values()), work)
-    return True, None
-
-
-async def _claim(
-    reviews: Sequence[Review], stored_with: StoredWith, work: UnitOfWork
-) -> tuple[list[Review], dict[str, Refusal]]:
-    """Give new reviews their unique keys and images, one review after the other, so that a refused one takes nothing
-    from the next. Returns the reviews that have all, and, by id, the refusals of the others."""
-    repositories, now = work.repositories, datetime.now(UTC)
-    keys = {review.id: stored_with.unique_keys[review.id] for review in reviews if review.id in stored_with.unique_keys}
-    holders = await repositories.unique_keys.holders([*keys.values()], work.session)
-    named = {image.id for review in reviews for image in review.images}
-    images = await claimable_images(named, stored_with.uploaded, now, work)
-    stored, refused, given_images = list[Review](), dict[str, Refusal](), dict[str, str]()
-    given = dict[str, str]()
-    for review in reviews:
-        key = keys.get(review.id)
-        if key is not None and holders.get(key, review.id) != review.id:
-            refused[review.id] = Refusal.DUPLICATE_REVIEW
-            continue
-        claimed = with_claimed_images(review, images)
-        if isinstance(claimed, Refusal):
-            refused[review.id] = claimed
-            continue
-        stored.append(claimed)
-        if key is not None:
-            holders[key] = given[key] = review.id
-        own_images = dict.fromkeys((image.id for image in claimed.images), review.id)
-        given_images |= own_images
-        images = images.claimed(own_images, review.id)
-    await repositories.unique_keys.give(given, work.session)
-    await repositories.images.give(given_images, now, work.session)
-    return stored, refused
