@@ -6,7 +6,9 @@ ARGS ?=
 # Only from the command line of `make`: PORT or DATA in the environment may belong to another program. By default the
 # settings come from the environment (PLAUDIT_*) and .env.
 given = $(if $(filter command,$(origin $(1))),$($(1)))
-CHOSEN = $(if $(call given,PORT),PLAUDIT_HTTP__PORT='$(PORT)') $(if $(call given,DATA),PLAUDIT_DATA='$(DATA)')
+# The value as it was typed, in quotes for the shell.
+quoted = '$(subst ','\'',$(value $(1)))'
+CHOSEN = $(if $(call given,PORT),PLAUDIT_HTTP__PORT=$(call quoted,PORT)) $(if $(call given,DATA),PLAUDIT_DATA=$(call quoted,DATA))
 MANIFESTS := deploy/kubernetes/plaudit.yaml
 CHART := deploy/helm/plaudit
 # Bytecode is cached even if the shell disables that: without it each command starts a second later.

@@ -13,6 +13,7 @@ from messaging.schemas import (
     EMPTY_IS_MISSING,
     HIDDEN_INPUT,
     MAX_ITEMS,
+    ChosenId,
     ClosedMessage,
     Id,
     Message,
@@ -76,9 +77,7 @@ ReturnLines = Annotated[list[ReturnLineFields], Field(min_length=1, max_length=M
 class NewReturn(Message):
     """A new return for an order."""
 
-    id: Annotated[OptionalId, Field(description="Chosen by the sender; a repeat with the same id is stored once")] = (
-        None
-    )
+    id: ChosenId = None
     order_id: Id
     status: Status = None
     resolution: Note | None = None

@@ -24,6 +24,7 @@ from messaging.schemas import (
     HIDDEN_INPUT,
     MAX_ITEMS,
     AtMost,
+    ChosenId,
     EntityName,
     Id,
     ImageId,
@@ -63,9 +64,7 @@ class Editor(Message):
 class SubmittedReview(Message):
     """A submitted review. It has no store if `storeId` is empty or missing."""
 
-    id: Annotated[OptionalId, Field(description="Chosen by the sender; a repeat with the same id is stored once")] = (
-        None
-    )
+    id: ChosenId = None
     store_id: OptionalId = None
     user_id: Annotated[OptionalId, Field(description="Empty or missing: anonymous")] = None
     user_name: Name | None = None

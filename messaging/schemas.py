@@ -45,6 +45,8 @@ _NOT_A_MOMENT: Final = re.compile(
 NO_NULL: Final = r"^[^\x00]*$"
 """Pattern without the null character, which ends a string in too many systems downstream."""
 
+_UNADDRESSABLE: Final = (".", "..", "canLeaveFeedback")
+"""Ids with another meaning in an address."""
 IMAGE_ID_PATTERN: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 """Pattern of image ids, which are also names of files."""
 
@@ -184,6 +186,12 @@ def _id_or_none(value: str | None) -> str | None:
     return _check_not_blank(value) if value else None
 
 
+def _check_addressable(value: str | None) -> str | None:
+    if value in _UNADDRESSABLE:
+        raise PydanticCustomError("unaddressable", "Must not be ., .. or canLeaveFeedback: no address could name it")
+    return value
+
+
 def without_blank(stored: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """The fields without those of these names that are blank: earlier versions accepted and stored such ids."""
     return {name: value for name, value in stored.items() if name not in names or str(value).strip()}
@@ -245,6 +253,14 @@ ShownMoment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-t
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=NO_NULL)]
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL)] | None, AfterValidator(_id_or_none)
+]
+ChosenId = Annotated[
+    OptionalId,
+    AfterValidator(_check_addressable),
+    Field(
+        description="Chosen by the sender; a repeat with the same id is stored once",
+        json_schema_extra={"not": {"enum": list(_UNADDRESSABLE)}},
+    ),
 ]
 StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), _NonBlank(_check_not_empty)]
 """The id of an existing review or return: earlier versions accepted blank ones, which can still be deleted."""

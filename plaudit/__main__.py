@@ -1,5 +1,19 @@
-"""`python -m plaudit` is `plaudit`."""
+"""The entry point of the command line: `plaudit`, and `python -m plaudit`."""
 
-from plaudit.cli.main import main
+import signal
 
-main()
+
+def main() -> None:
+    """Run the command line. Ctrl-C while it is imported, most of a second, ends the process without a traceback."""
+    is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # False in a script's background
+    if is_interruptible:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from plaudit.cli.main import main as run
+
+    if is_interruptible:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
+
+if __name__ == "__main__":
+    main()

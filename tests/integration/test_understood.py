@@ -1,5 +1,6 @@
 """Input that isn't understood is refused or reported: over HTTP, by Kafka, and in orders of other systems."""
 
+import json
 from functools import partial
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
 from tests.support.messages import Message, message
-from tests.support.orders import RETURNS, Returns, an_order, lines_of
+from tests.support.orders import RETURNS, Returns, an_order, lines_of, wanted_return
 from tests.support.retries import retry_until_decided
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
@@ -46,6 +47,7 @@ async def test_search_names_ignored_fields(http: httpx.AsyncClient) -> None:
         ("PUT", "/api/stores/s", '{"email": "Shop <shop@example.org>, b@c"}', ("/email", "invalid-address")),
         ("PUT", "/api/notificationTemplates/OrderReviewRequest", '{"body": ""}', ("/body", "unknown-field")),
         ("PUT", RETURNS, '{"orderId": " "}', ("/orderId", "blank")),
+        ("POST", RETURNS, json.dumps({**wanted_return("o", {"a": 1}), "id": "."}), ("/id", "unaddressable")),
         ("POST", f"{REVIEWS}/r/votes", '{"userId": " ", "helpful": true}', ("/userId", "blank")),
         ("DELETE", f"{REVIEWS}/r/votes?userId=anna", '{"userId": "bob"}', ("/userId", "contradicts")),
         ("POST", f"{REVIEWS}/%20/images/{IMAGE}/hide", "", ("/id", "blank")),

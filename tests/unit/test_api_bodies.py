@@ -51,6 +51,8 @@ def test_nan_and_infinity_are_accepted_in_text() -> None:
         ([{**REVIEW, "review": " "}], "/0/review", "blank"),
         ([{**REVIEW, "review": "\u200b\u2060\ufeff\u3164"}], "/0/review", "blank"),
         ([{**REVIEW, "id": " "}], "/0/id", "blank"),
+        ([{**REVIEW, "id": ".."}], "/0/id", "unaddressable"),
+        ([{**REVIEW, "id": "canLeaveFeedback"}], "/0/id", "unaddressable"),
         ([{**REVIEW, "userId": "\t"}], "/0/userId", "blank"),
         ([{**REVIEW, "userName": "a\x00"}], "/0/userName", "string-pattern-mismatch"),
     ],

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -41,6 +43,19 @@ async def test_lost_cancellation_is_repeated(monkeypatch: pytest.MonkeyPatch, nu
         with pytest.raises(asyncio.CancelledError):
             await asyncio.create_task(until_terminated(work()))
     assert len(lost) == 1
+
+
+def test_ctrl_c_while_the_command_is_imported_prints_no_traceback() -> None:
+    # Each imported module is a line.
+    command = [sys.executable, "-X", "importtime", "-m", "plaudit", "--version"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        while not process.stderr.readline().endswith("domain.quantities\n"):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (-signal.SIGINT, "")
+    assert "Traceback" not in errors
 
 
 def test_second_ctrl_c_ends_the_command_at_once() -> None:

@@ -37,6 +37,11 @@ def test_folder_name_may_contain_spaces(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("data", ["/srv/o'brien", "/srv/cash$5 ${HOME} $(HOME)", '/srv/"a" `b`;c#d', "/srv/\\t"])
+def test_folder_name_is_taken_as_typed(tmp_path: Path, data: str) -> None:
+    assert started(tmp_path, "demo", f"DATA={data}") == ["plaudit demo", f"PLAUDIT_DATA={data}"]
+
+
 @pytest.mark.parametrize("command", ["up", "demo"])
 def test_unset_options_are_left_to_environment_and_its_file(tmp_path: Path, command: str) -> None:
     others = {"PORT": "3000", "DATA": "/srv/data", "BROKER": "rabbit", "FILL": "9"}
