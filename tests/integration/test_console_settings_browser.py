@@ -1,6 +1,7 @@
 """Settings, templates, the audit log and similar pages in Chromium: no violation of axe or of the security policy."""
 
 import pytest
+from playwright.async_api import expect
 
 from tests.support.chromium import Watch, chromium, opened, violations
 from tests.support.facade import Facade, new_id, submission
@@ -59,3 +60,43 @@ async def test_mail_preview_is_live_and_runs_no_script(service: Service) -> None
         await mail.get_by_text("Line 1").wait_for()
         await page.go_back()
         await page.wait_for_url("**/console/templates")
+
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
+async def test_phone_shows_both_values_of_a_change(service: Service, facade: Facade) -> None:
+    """Both are visible where the button to save them is."""
+    store = new_id("store")
+    await facade.command("PUT", f"/api/stores/{store}", {"name": "Photo"})
+    async with chromium() as browser, opened(browser, service.address, Watch(), **PHONE) as page:
+        await page.goto(f"/console/stores/{store}")
+        await page.get_by_label("Accept reviews", exact=True).check()
+        await page.get_by_text("Review changes").click()
+        for value in (page.locator("del"), page.locator("ins")):
+            await expect(value).to_be_in_viewport(ratio=1)
+
+
+async def test_phone_shows_the_name_of_the_page_in_the_navigation(service: Service, facade: Facade) -> None:
+    """Also once the counts before it are loaded. The end of a row fades out where more follows."""
+    await facade.submit(submission(new_id()))
+    async with chromium() as browser, opened(browser, service.address, Watch(), **PHONE) as page:
+        for path in ("orders", "reminders", "audit", "health"):
+            await page.goto(f"/console/{path}")
+            await expect(page.locator("nav .n").first).not_to_be_empty()
+            await expect(page.locator("nav [aria-current]")).to_be_in_viewport(ratio=1)
+            end = await page.evaluate(
+                "document.querySelector('nav ul').getBoundingClientRect().right"
+                " - document.querySelector('nav [aria-current]').getBoundingClientRect().right"
+            )
+            assert end > 23, path
+
+
+async def test_touch_targets_are_large_enough(service: Service, facade: Facade) -> None:
+    await facade.submit(submission(new_id()))
+    async with chromium() as browser, opened(browser, service.address, Watch(), **PHONE) as page:
+        for path, name in (("queue", "#list input[type=checkbox]"), ("queue", ".keys button"), ("settings", ".check")):
+            await page.goto(f"/console/{path}")
+            box = await page.locator(name).first.bounding_box()
+            assert box is not None
+            assert box["height"] >= 24, name
