@@ -84,6 +84,7 @@ async def test_list_has_tabs_by_status(returns: Returns, http: httpx.AsyncClient
     assert [len(in_order(await page_of(http, link))) for link, _, _ in counted] == [0, 1]
     assert in_order(await page_of(http, SCREEN, customer=customer, q=numbers[0], status="New")) == []
     nothing = await page_of(http, SCREEN, order=new_id("order"))
+    assert all(f'href="{SCREEN}/new"' in each for each in (page, nothing))
     assert "No return in the status New matches these filters" in nothing
     assert re.search(r'status=all[^"]*">Look in every status', nothing)
 
@@ -105,7 +106,10 @@ async def test_refused_form_keeps_typed_values(returns: Returns, http: httpx.Asy
         assert "It &lt;b&gt;broke&lt;/b&gt;" in response.text
         assert "<b>broke" not in response.text
     nothing = {**lines, "quantity": ["0", "0"]}
-    assert (await send_form(http, place, f"{place}/lines", nothing)).status_code == 422
+    refused = await send_form(http, place, f"{place}/lines", nothing)
+    assert refused.status_code == 422
+    assert "A return has at least one item: enter a quantity above 0." in refused.text
+    assert "List should have" not in refused.text
     assert await returns.available(order) == {"a": 2, "b": 2}
 
 
