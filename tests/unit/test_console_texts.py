@@ -53,6 +53,21 @@ async def test_empty_list_of_objects_names_the_filter(query: dict[str, str], exp
         assert expected in text_of((await http.get("/console/objects", params=query)).text)
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, "There are no reviews yet."),
+        ({"done": "deleted"}, "There are no reviews yet."),
+        ({"q": "camera"}, "No review matches these filters. All reviews"),
+        ({"photos": "unseen"}, "No review matches these filters. All reviews"),
+    ],
+)
+async def test_empty_list_of_reviews_names_the_filter(query: dict[str, str], expected: str) -> None:
+    answers: dict[str, Any] = {"customerReviews/search": (200, {"results": []})}
+    async with client_of(faked(EVERYTHING, answers)) as http:
+        assert expected in text_of((await http.get("/console/reviews", params=query)).text)
+
+
 @pytest.mark.parametrize(("title", "shown"), [("Gut", ' lang="de">Gut<'), (" \u200b", ">(no title)<")])
 async def test_console_texts_are_not_marked_with_the_review_language(title: str, shown: str) -> None:
     """A screen reader would read them in the author's language."""
@@ -82,3 +97,17 @@ async def test_refusal_of_a_type_uses_the_page_labels() -> None:
     async with client_of(faked(EVERYTHING, answers)) as http:
         page = await http.get("/console/entity-types", params={"type": "x" * 129, "id": "1"})
     assert "Type : At most 128 characters" in text_of(page.text)
+
+
+async def test_ids_can_be_tried_for_types_with_a_resolver() -> None:
+    fields = dict.fromkeys(("description", "fullTypeName", "entityIdFieldName"))
+    types = [
+        {"entityType": name, "knownChildrenTypes": [], "hasEntityResolver": is_resolved, **fields}
+        for name, is_resolved in (("Product", False), ("Course", True))
+    ]
+    for registered, options in ((types, ["Course"]), (types[:1], [])):
+        answers: dict[str, Any] = {"entityTypes": (200, registered)}
+        async with client_of(faked(EVERYTHING, answers)) as http:
+            page = (await http.get("/console/entity-types")).text
+        assert re.findall(r"<option[^>]*>(\w+)</option>", page) == options
+        assert ("Try the id" in page) == bool(options)
