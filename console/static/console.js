@@ -29,13 +29,13 @@ document.addEventListener("htmx:after:swap", ({ target }) => {
 document.addEventListener("htmx:error", ({ target }) => {
   if (target.id !== "context") return;
   target.ariaBusy = null;
-  const textContent = "The details can't be loaded.";
+  const textContent = "The details can't be loaded. Reload to try again.";
   target.replaceChildren(create("p", { className: "hint", role: "alert", textContent }));
 });
 
 // After a refused form: focus the first wrong field, else the message.
 (one("main [aria-invalid=true]") ?? one("main .errors"))?.focus();
-// On phones the navigation scrolls sideways: bring this page's entry into view.
+// On phones the navigation scrolls: bring this page's entry into view.
 one("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
 localize();
 

@@ -236,7 +236,7 @@ async def test_rules_are_tried_on_reviews_before_saving(
 async def test_template_is_previewed_saved_and_deleted(console: Console, facade: Facade, store: str) -> None:
     place = f"{MAIL}?store={store}&language=de"
     page = await console.open(place)
-    assert "the built-in one holds" in text_of(page)
+    assert "the built-in one is used" in text_of(page)
     typed = {"subject": "Wie war {{ order.number }}?", "html": f"<p>Hallo</p>{HOSTILE}", "text": "Hallo"}
     action, preview = MAIL, f"{MAIL}/preview?store={store}&language=de"
     mail = await console.http.post(preview, data={**typed, "step": "html"})
@@ -271,7 +271,7 @@ async def test_template_is_previewed_saved_and_deleted(console: Console, facade:
     editor, removal = (each for each in forms(saved) if each.action.startswith(f"{MAIL}?"))
     assert ("delete" in editor.buttons, "delete" in removal.buttons) == (False, True)
     removed = await console.send(saved, action, {"step": "delete"})
-    assert "the built-in one holds" in text_of(removed)
+    assert "the built-in one is used" in text_of(removed)
     assert "OrderReviewRequest" in await console.open("/console/templates")
 
 
