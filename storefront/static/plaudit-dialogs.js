@@ -18,7 +18,7 @@ form{max-width:44em}
 ::file-selector-button{font:inherit;margin-inline-end:1em}
 dialog img{max-width:100%;max-height:75vh;object-fit:contain}
 ::backdrop{background:#000a}
-label,fieldset{display:grid;gap:.3em}
+label,fieldset{display:grid;gap:.3em}legend{padding:0}
 label:has([type=checkbox]){grid-template-columns:auto 1fr}
 canvas{width:3.5em;height:3.5em;object-fit:cover;border-radius:var(--round)}
 [type=file]{border-style:dashed;width:100%}
