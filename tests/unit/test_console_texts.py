@@ -101,7 +101,7 @@ async def test_refusal_of_a_type_uses_the_page_labels() -> None:
 
 async def test_ids_can_be_tried_for_types_with_a_resolver() -> None:
     fields = dict.fromkeys(("description", "fullTypeName", "entityIdFieldName"))
-    types = [
+    types: list[dict[str, Any]] = [
         {"entityType": name, "knownChildrenTypes": [], "hasEntityResolver": is_resolved, **fields}
         for name, is_resolved in (("Product", False), ("Course", True))
     ]
