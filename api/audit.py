@@ -21,7 +21,6 @@ from api.counts import LARGE
 from api.services import Injected
 from api.stores.bounds import check_store
 from api.web.paging import DEFAULT_TAKE, OptionalMoment, OptionalSince, Skip, Take, total_count
-from api.web.problems import ProblemKind
 from api.web.queries import any_case
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import routes
@@ -79,7 +78,7 @@ _EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {type: {"schema": {"type": "string"}} for type in ("text/csv", "application/jsonl")}}
 }
 
-router: Final = routes("/api/audit", "Audit", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+router: Final = routes("/api/audit", "Audit")
 
 
 async def _criteria(

@@ -45,7 +45,7 @@ class Me(Row):
 router: Final = routes("/api", "Callers")
 
 
-@router.get("/keys", response_model=list[ShownKey], responses=problems(ProblemKind.UNAVAILABLE))
+@router.get("/keys", response_model=list[ShownKey])
 async def list_keys(caller: KeyReader, services: Injected) -> JsonResponse:
     """All API keys, including revoked and expired ones. Not for callers bound to stores."""
     check_unbound(caller)

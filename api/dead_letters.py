@@ -114,15 +114,13 @@ class Replay(ClosedMessage):
 
 
 REPLAY: Final = JsonBody(TypeAdapter(Replay), examples.REPLAYS)
-_ANSWERS: Final[dict[str, Any]] = command_answers(
-    ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
-)
+_ANSWERS: Final[dict[str, Any]] = command_answers()
 _ANSWERS["responses"][200]["model"] = CommandAnswer | TriedReplays
 
-router: Final = routes("/api/deadLetters", "Dead letters", ProblemKind.UNAVAILABLE)
+router: Final = routes("/api/deadLetters", "Dead letters")
 
 
-@router.get("", response_model=LetterPage, responses=problems(ProblemKind.VALIDATION))
+@router.get("", response_model=LetterPage)
 async def list_dead_letters(
     caller: DeadLetterReader,
     services: Injected,

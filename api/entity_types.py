@@ -49,7 +49,7 @@ class ShownEntity(TypedDict):
     imageUrl: str | None
 
 
-router: Final = routes("/api/entityTypes", "Object types", ProblemKind.VALIDATION)
+router: Final = routes("/api/entityTypes", "Object types")
 
 
 @router.get("", response_model=list[ShownEntityType])
@@ -58,11 +58,7 @@ async def list_entity_types(_: ReviewReader, services: Injected) -> JsonResponse
     return JsonResponse([ShownEntityType.of(type) for type in services.entity_types])
 
 
-@router.get(
-    "/{entityType}/{id:path}",
-    response_model=ShownEntity,
-    responses=problems(ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE),
-)
+@router.get("/{entityType}/{id:path}", response_model=ShownEntity, responses=problems(ProblemKind.NOT_FOUND))
 async def read_entity(
     _: ReviewReader,
     entity_type: Annotated[Id, Path(alias="entityType")],

@@ -62,17 +62,12 @@ GIVEN_VOTE: Final = JsonBody(VOTE, {"A vote": examples.VOTE})
 GIVEN_VOTER: Final = JsonBody(VOTER, {"A voter": examples.VOTER}, required=False)
 GIVEN_REPORT: Final = JsonBody(REPORT, {"A report": examples.REPORT})
 
-_ANSWERS: Final = command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
-_READER_ANSWERS: Final = command_answers(
-    ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
-)
-
 ReviewId = Annotated[Id, Path(alias="id")]
 
 router: Final = routes("/api/customerReviews/{id}", "Feedback")
 
 
-@router.post("/reply", operation_id="replyToReview", **_ANSWERS)
+@router.post("/reply", operation_id="replyToReview", **command_answers())
 async def reply(
     caller: Replier,
     id: ReviewId,
@@ -85,13 +80,13 @@ async def reply(
     return await _reply(services, caller, command, id, FeedbackAction.REPLY, fields)
 
 
-@router.delete("/reply", **_ANSWERS)
+@router.delete("/reply", **command_answers())
 async def remove_reply(caller: Replier, id: ReviewId, command: Commanded, services: Injected) -> Response:
     """Remove the reply to a review."""
     return await _reply(services, caller, command, id, FeedbackAction.REMOVE_REPLY, {})
 
 
-@router.post("/votes", operation_id="voteOnReview", **_READER_ANSWERS)
+@router.post("/votes", operation_id="voteOnReview", **command_answers(ProblemKind.NOT_FOUND))
 async def vote(
     caller: Voter,
     id: ReviewId,
@@ -117,7 +112,7 @@ async def voter_in(
     return the_one_given(("userId", given.user_id if given else None), ("userId", user_id))
 
 
-@router.delete("/votes", openapi_extra=GIVEN_VOTER.openapi, **_READER_ANSWERS)
+@router.delete("/votes", openapi_extra=GIVEN_VOTER.openapi, **command_answers(ProblemKind.NOT_FOUND))
 async def remove_vote(
     caller: Voter,
     id: ReviewId,
@@ -130,7 +125,7 @@ async def remove_vote(
     return await _send_as_reader(services, caller, command, id, FeedbackAction.REMOVE_VOTE, fields)
 
 
-@router.post("/reports", operation_id="reportReview", **_READER_ANSWERS)
+@router.post("/reports", operation_id="reportReview", **command_answers(ProblemKind.NOT_FOUND))
 async def report(
     caller: Reporter,
     id: ReviewId,
@@ -143,11 +138,7 @@ async def report(
     return await _send_as_reader(services, caller, command, id, FeedbackAction.REPORT, fields)
 
 
-@router.get(
-    "/reports",
-    response_model=ReportPage,
-    responses=problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
-)
+@router.get("/reports", response_model=ReportPage, responses=problems(ProblemKind.NOT_FOUND))
 async def list_reports(
     caller: Moderator,
     id: ReviewId,

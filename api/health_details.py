@@ -15,7 +15,6 @@ from api.auth.permissions import MetricsReader
 from api.metrics import Gauges
 from api.services import Services
 from api.stores.bounds import check_unbound
-from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.findings import Finding, Level, failed, ok
@@ -147,7 +146,7 @@ class Examination:
         return rows
 
 
-router: Final = routes("/api/health", "Operation", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+router: Final = routes("/api/health", "Operation")
 
 
 @router.get("/details", response_model=Health)

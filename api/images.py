@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import Depends, Path, Query, Request
 from starlette.responses import Response
@@ -88,7 +88,7 @@ def _uploader(caller: Caller) -> str | None:
     responses={
         200: {"content": {"image/jpeg": {}}},
         304: {},
-        **problems(ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE),
+        **problems(ProblemKind.NOT_FOUND),
     },
     openapi_extra=OPEN_TO_STRANGERS,
 )
@@ -131,10 +131,7 @@ def _etags(request: Request) -> list[str]:
     return [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
 
 
-_MODERATION_ANSWERS: Final[dict[str, Any]] = command_answers(ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
-
-
-@router.post("/api/customerReviews/{id}/images/{imageId}/hide", operation_id="hideImage", **_MODERATION_ANSWERS)
+@router.post("/api/customerReviews/{id}/images/{imageId}/hide", operation_id="hideImage", **command_answers())
 async def hide(
     caller: Moderator,
     command: Commanded,
@@ -147,7 +144,7 @@ async def hide(
     return await _set_visibility(services, caller, command, "hide", id, image_id, reason)
 
 
-@router.post("/api/customerReviews/{id}/images/{imageId}/show", operation_id="showImage", **_MODERATION_ANSWERS)
+@router.post("/api/customerReviews/{id}/images/{imageId}/show", operation_id="showImage", **command_answers())
 async def show(
     caller: Moderator,
     command: Commanded,

@@ -11,7 +11,6 @@ from api.commands import Command, Commanded, Reason, carry_out, command_answers
 from api.named_reviews import DELETED, DeletedOnes, NamedOnes, NamedReviews
 from api.services import Injected, Services
 from api.stores.bounds import check_reviews, stores_of
-from api.web.problems import ProblemKind
 from api.web.queries import any_case
 from api.web.routes import routes
 from domain.delivery import OutgoingMessage
@@ -22,8 +21,6 @@ from domain.reviews_facts import ReasonCode
 from messaging.json_values import present
 from messaging.moderation import Status, direct_value, routed_value
 from messaging.topics import Topic
-
-_ANSWERS: Final = command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
 
 CodedReason = Annotated[
     ReasonCode | None,
@@ -44,7 +41,7 @@ Expected = Annotated[
 router: Final = routes("/api/customerReviews", "Moderation")
 
 
-@router.post("/approve", operation_id="approveReviews", **_ANSWERS)
+@router.post("/approve", operation_id="approveReviews", **command_answers())
 async def approve(
     caller: Moderator,
     reviews: NamedOnes,
@@ -57,7 +54,7 @@ async def approve(
     return await _moderate(services, caller, command, ModerationAction.APPROVE, reviews, expected, reason)
 
 
-@router.post("/reject", operation_id="rejectReviews", **_ANSWERS)
+@router.post("/reject", operation_id="rejectReviews", **command_answers())
 async def reject(
     caller: Moderator,
     reviews: NamedOnes,
@@ -71,7 +68,7 @@ async def reject(
     return await _moderate(services, caller, command, ModerationAction.REJECT, reviews, expected, reason, reason_code)
 
 
-@router.post("/reset", operation_id="resetReviews", **_ANSWERS)
+@router.post("/reset", operation_id="resetReviews", **command_answers())
 async def reset(
     caller: Moderator,
     reviews: NamedOnes,
@@ -84,7 +81,7 @@ async def reset(
     return await _moderate(services, caller, command, ModerationAction.RESET, reviews, expected, reason)
 
 
-@router.delete("", operation_id="deleteReviews", openapi_extra=DELETED.openapi, **_ANSWERS)
+@router.delete("", operation_id="deleteReviews", openapi_extra=DELETED.openapi, **command_answers())
 async def delete(
     caller: ReviewDeleter,
     reviews: DeletedOnes,

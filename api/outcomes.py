@@ -47,7 +47,7 @@ class CommandState(TypedDict):
     results: list[ItemResult]
 
 
-router: Final = routes("/api/commands", "Commands", ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE)
+router: Final = routes("/api/commands", "Commands", ProblemKind.NOT_FOUND)
 
 
 @router.get("/{commandId}", response_model=CommandState)

@@ -16,7 +16,6 @@ from api.services import Injected, Services
 from api.stores.bounds import check_store, stores_of
 from api.web.bodies import JsonBody
 from api.web.paging import DEFAULT_TAKE
-from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.permissions import Caller, Permission
@@ -65,10 +64,8 @@ class ReminderPreview(TypedDict):
     results: list[PreviewedOrder]
 
 
-router: Final = routes("/api/reminders", "Reminders", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
-viewed: Final = routes(
-    "/api/customerReviews", "Reviews", ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
-)
+router: Final = routes("/api/reminders", "Reminders")
+viewed: Final = routes("/api/customerReviews", "Reviews")
 
 
 @router.get("/preview", response_model=ReminderPreview)

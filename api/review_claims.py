@@ -1,7 +1,7 @@
 """The endpoint that shows other moderators that somebody is looking at a review."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Depends
 from pydantic import Field, TypeAdapter
@@ -29,16 +29,17 @@ class GivenClaim(ClosedMessage):
 
 CLAIM: Final[TypeAdapter[GivenClaim]] = TypeAdapter(GivenClaim)
 GIVEN_CLAIM: Final = JsonBody(CLAIM, {"A browser": examples.CLAIM}, required=False)
-_ANSWERS: Final[dict[str, Any]] = {
-    "status_code": 204,
-    "response_class": Response,
-    "responses": problems(ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE),
-}
 
 router: Final = routes("/api/customerReviews/{id}", "Moderation")
 
 
-@router.post("/claim", operation_id="claimReview", **_ANSWERS)
+@router.post(
+    "/claim",
+    operation_id="claimReview",
+    status_code=204,
+    response_class=Response,
+    responses=problems(ProblemKind.NOT_FOUND),
+)
 async def claim(
     caller: Moderator, id: str, given: Annotated[GivenClaim | None, Depends(GIVEN_CLAIM)], services: Injected
 ) -> Response:

@@ -102,9 +102,7 @@ Name = Annotated[str, Depends(_known_name)]
 At = Annotated[TemplateScope, Depends(_scope)]
 WrittenAt = Annotated[TemplateScope, Depends(_written_scope)]
 
-router: Final = routes(
-    "/api/notificationTemplates", "Notification templates", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
-)
+router: Final = routes("/api/notificationTemplates", "Notification templates")
 
 
 @router.get("", response_model=list[ShownTemplate])
@@ -129,7 +127,7 @@ async def read_template(caller: TemplateReader, name: Name, scope: At, services:
     return JsonResponse(_row(name, *await _effective(services, name, scope)))
 
 
-@router.put("/{name}", **command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND))
+@router.put("/{name}", **command_answers(ProblemKind.NOT_FOUND))
 async def change_template(
     caller: TemplateEditor,
     name: Name,
@@ -156,11 +154,7 @@ async def delete_template(
     return await carry_out(services, command, [template_id(name, *scope)], [message])
 
 
-@router.post(
-    "/{name}/preview",
-    response_model=ShownMail,
-    responses=problems(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND),
-)
+@router.post("/{name}/preview", response_model=ShownMail, responses=problems(ProblemKind.NOT_FOUND))
 async def preview_template(
     caller: TemplateReader,
     name: Name,

@@ -30,9 +30,7 @@ _ZIP: Final = "product-reviews.zip"
 
 FeedFiles = Callable[[str, AsyncIterator[Elements]], AsyncIterator[bytes]]
 
-router: Final = routes(
-    "/storefront/v1/{storeId}", "Storefront", ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
-)
+router: Final = routes("/storefront/v1/{storeId}", "Storefront", ProblemKind.NOT_FOUND)
 
 
 def _response_schema(media_type: str) -> dict[int | str, dict[str, Any]]:

@@ -56,14 +56,7 @@ GIVEN_REPORT: Final = JsonBody(TypeAdapter(PageReport), {"A report": {"reviewId"
 
 _ANSWERS: Final[dict[str, Any]] = {
     "openapi_extra": OPEN_TO_ALL,
-    **command_answers(
-        ProblemKind.MALFORMED_JSON,
-        ProblemKind.FORBIDDEN,
-        ProblemKind.NOT_FOUND,
-        ProblemKind.VALIDATION,
-        ProblemKind.TOO_MANY_REQUESTS,
-        ProblemKind.UNAVAILABLE,
-    ),
+    **command_answers(ProblemKind.FORBIDDEN, ProblemKind.NOT_FOUND, ProblemKind.TOO_MANY_REQUESTS),
 }
 
 router: Final = routes(OF_OBJECT, "Storefront")

@@ -37,7 +37,7 @@ class Form(TypedDict):
     check: Challenge | None
 
 
-router: Final = routes(OF_OBJECT, "Storefront", ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+router: Final = routes(OF_OBJECT, "Storefront", ProblemKind.NOT_FOUND)
 
 
 @router.get("/form", response_model=Form, openapi_extra=OPEN_TO_ALL)

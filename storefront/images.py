@@ -42,7 +42,6 @@ router: Final = routes(OF_OBJECT, "Storefront")
         ProblemKind.TOO_LARGE,
         ProblemKind.UNSUPPORTED_MEDIA_TYPE,
         ProblemKind.TOO_MANY_REQUESTS,
-        ProblemKind.UNAVAILABLE,
     ),
 )
 async def upload_on_page(

@@ -31,9 +31,7 @@ _DOCUMENT: Final[dict[int | str, dict[str, Any]]] = {
     304: {},
 }
 
-router: Final = routes(
-    OF_OBJECT, "Storefront", ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE, also=_DOCUMENT
-)
+router: Final = routes(OF_OBJECT, "Storefront", ProblemKind.NOT_FOUND, also=_DOCUMENT)
 
 
 @router.get("/jsonld", response_class=Response, openapi_extra=OPEN_TO_ALL)

@@ -157,9 +157,7 @@ async def wanted_reviews(
     return Wanted(sort, stars, photos, verified, language, take)
 
 
-router: Final = routes(
-    OF_OBJECT, "Storefront", ProblemKind.NOT_FOUND, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE, also={304: {}}
-)
+router: Final = routes(OF_OBJECT, "Storefront", ProblemKind.NOT_FOUND, also={304: {}})
 
 
 @router.get("/reviews", operation_id="listPublicReviews", response_model=PublicPage, openapi_extra=OPEN_TO_ALL)

@@ -83,14 +83,7 @@ router: Final = routes(OF_OBJECT, "Storefront")
 @router.post(
     "/reviews",
     openapi_extra=OPEN_TO_ALL,
-    **command_answers(
-        ProblemKind.MALFORMED_JSON,
-        ProblemKind.FORBIDDEN,
-        ProblemKind.NOT_FOUND,
-        ProblemKind.VALIDATION,
-        ProblemKind.TOO_MANY_REQUESTS,
-        ProblemKind.UNAVAILABLE,
-    ),
+    **command_answers(ProblemKind.FORBIDDEN, ProblemKind.NOT_FOUND, ProblemKind.TOO_MANY_REQUESTS),
 )
 async def submit_page_review(
     request: Request,

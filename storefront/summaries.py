@@ -37,14 +37,7 @@ class Summary(TypedDict):
     histogram: dict[str, int] | None
 
 
-router: Final = routes(
-    "/storefront/v1/{storeId}",
-    "Storefront",
-    ProblemKind.NOT_FOUND,
-    ProblemKind.VALIDATION,
-    ProblemKind.UNAVAILABLE,
-    also={304: {}},
-)
+router: Final = routes("/storefront/v1/{storeId}", "Storefront", ProblemKind.NOT_FOUND, also={304: {}})
 
 
 @router.get("/summaries", response_model=dict[str, Summary], openapi_extra=OPEN_TO_ALL)

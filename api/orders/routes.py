@@ -20,10 +20,10 @@ from api.web.routes import routes
 
 SEARCH: Final = JsonBody(ORDER_SEARCH, examples.ORDER_SEARCHES)
 
-router: Final = routes("/api/orders", "Orders", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+router: Final = routes("/api/orders", "Orders")
 
 
-@router.post("/search", response_model=OrderList, responses=problems(ProblemKind.MALFORMED_JSON))
+@router.post("/search", response_model=OrderList)
 async def search_orders(
     caller: ReturnReader, request: Annotated[OrderSearchRequest, Depends(SEARCH)], services: Injected
 ) -> Response:

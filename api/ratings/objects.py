@@ -58,10 +58,10 @@ class RatedObjectRequest(Message):
 
 RATED_OBJECTS: Final = JsonBody(TypeAdapter(RatedObjectRequest), examples.RATED_OBJECTS)
 
-router: Final = routes("/api/rating/objects", "Ratings", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+router: Final = routes("/api/rating/objects", "Ratings")
 
 
-@router.post("", response_model=RatedObjectList, responses=problems(ProblemKind.MALFORMED_JSON))
+@router.post("", response_model=RatedObjectList)
 async def list_rated_objects(
     caller: RatingReader, request: Annotated[RatedObjectRequest, Depends(RATED_OBJECTS)], services: Injected
 ) -> JsonResponse:

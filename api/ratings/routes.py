@@ -13,7 +13,6 @@ from api.ratings.rows import EntityRating
 from api.services import Injected
 from api.stores.bounds import check_store
 from api.web.bodies import JsonBody
-from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import routes
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId
@@ -30,9 +29,7 @@ class EntityRatingRequest(Message):
 
 ENTITY_RATING: Final = JsonBody(TypeAdapter(EntityRatingRequest), {"A product": examples.ENTITY_RATING})
 
-router: Final = routes(
-    "/api/rating", "Ratings", ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
-)
+router: Final = routes("/api/rating", "Ratings")
 
 
 @router.post("/entityRating", response_model=list[EntityRating])

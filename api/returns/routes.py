@@ -57,13 +57,13 @@ COUNTED_AMONG: Final = 10_000
 _DEFAULT_WAIT_S: Final = 5
 """Default wait of a PUT in seconds: Virto's clients read the return right after the answer, and don't send `Prefer`."""
 
-router: Final = routes("/api/return", "Returns", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+router: Final = routes("/api/return", "Returns")
 
 
 SearchRequest = Annotated[ReturnSearchRequest, Depends(SEARCH)]
 
 
-@router.post("/search", response_model=ReturnList, responses=problems(ProblemKind.MALFORMED_JSON))
+@router.post("/search", response_model=ReturnList)
 async def search_returns(caller: ReturnReader, request: SearchRequest, services: Injected) -> Response:
     """List returns with their orders: filtered, sorted, one page at a time."""
     search = await _search(services, caller, request)
@@ -86,12 +86,7 @@ async def search_returns(caller: ReturnReader, request: SearchRequest, services:
         return await services.pages.response(room, about, pieces_of(page.found, size), rows)
 
 
-@router.post(
-    "/counts",
-    operation_id="countReturnsByStatus",
-    response_model=dict[str, int],
-    responses=problems(ProblemKind.MALFORMED_JSON),
-)
+@router.post("/counts", operation_id="countReturnsByStatus", response_model=dict[str, int])
 async def count_by_status(caller: ReturnReader, request: SearchRequest, services: Injected) -> JsonResponse:
     """Count returns by the statuses of the settings, each up to 1,000; `status`, `sort` and paging are ignored. With a
     `keyword` that is no number: among the 10,000 newest of each status."""
@@ -161,7 +156,7 @@ async def read_return(caller: ReturnReader, id: str, services: Injected) -> Json
     return JsonResponse(return_row(stored, order if order and caller.may_touch(order.store_id) else None))
 
 
-@router.post("", operation_id="createReturn", **command_answers(ProblemKind.MALFORMED_JSON))
+@router.post("", operation_id="createReturn", **command_answers())
 async def create(
     caller: ReturnAuthor, wanted: Annotated[NewReturn, Depends(CREATION)], command: Commanded, services: Injected
 ) -> Response:
@@ -169,7 +164,7 @@ async def create(
     return await _create(services, caller, replace(command, names_id=True), wanted)
 
 
-@router.put("", operation_id="saveReturn", **command_answers(ProblemKind.MALFORMED_JSON, ProblemKind.NOT_FOUND))
+@router.put("", operation_id="saveReturn", **command_answers(ProblemKind.NOT_FOUND))
 async def save(
     caller: ReturnEditor, wanted: Annotated[SavedReturn, Depends(SAVED)], command: Commanded, services: Injected
 ) -> Response:

@@ -70,9 +70,7 @@ NEW_REVIEWS: Final = JsonBody(
 SEARCH: Final = JsonBody(REVIEW_SEARCH, examples.SEARCHES)
 CHANGES: Final = JsonBody(TypeAdapter(ChangesRequest), {"A day": examples.CHANGES})
 
-router: Final = routes(
-    "/api/customerReviews", "Reviews", ProblemKind.MALFORMED_JSON, ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE
-)
+router: Final = routes("/api/customerReviews", "Reviews")
 
 
 @router.post("", operation_id="submitReviews", **command_answers(ProblemKind.REFUSED, ProblemKind.ID_TAKEN))

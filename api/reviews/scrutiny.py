@@ -50,7 +50,7 @@ class Impact(TypedDict):
     ifNotApproved: RatingNumbers
 
 
-router: Final = routes("/api/customerReviews/{id}", "Reviews", ProblemKind.NOT_FOUND, ProblemKind.UNAVAILABLE)
+router: Final = routes("/api/customerReviews/{id}", "Reviews", ProblemKind.NOT_FOUND)
 
 
 @router.get("/flags", response_model=FlagReasons)

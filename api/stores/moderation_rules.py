@@ -23,9 +23,7 @@ from messaging.schemas import Id
 
 TRIAL: Final = JsonBody(TypeAdapter(RuleTrial), {"Two reviews": examples.RULE_TRIAL})
 
-router: Final = routes(
-    "/api/stores", "Stores and settings", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE, ProblemKind.MALFORMED_JSON
-)
+router: Final = routes("/api/stores", "Stores and settings")
 
 
 @router.post("/{storeId}/moderationRules/try", response_model=TrialResult, responses=problems(ProblemKind.NOT_FOUND))

@@ -63,7 +63,7 @@ class DecisionsShown(TypedDict):
     rejectedByReason: dict[str, int]
 
 
-router: Final = routes("/api/stores", "Stores and settings", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+router: Final = routes("/api/stores", "Stores and settings")
 
 
 @router.get("/{storeId}/review-policy", response_model=PolicyShown, responses=problems(ProblemKind.NOT_FOUND))

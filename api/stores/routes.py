@@ -77,7 +77,7 @@ class ShownStore(Row):
     settings: ShownStoreSettings
 
 
-router: Final = routes("/api", "Stores and settings", ProblemKind.VALIDATION, ProblemKind.UNAVAILABLE)
+router: Final = routes("/api", "Stores and settings")
 
 
 @router.get("/settings", response_model=ShownSettings)
@@ -89,7 +89,7 @@ async def read_settings(caller: SettingsReader, services: Injected) -> JsonRespo
     return JsonResponse(ShownSettings.of(settings))
 
 
-@router.put("/settings", **command_answers(ProblemKind.MALFORMED_JSON))
+@router.put("/settings", **command_answers())
 async def change_settings(
     caller: SettingsEditor,
     fields: Annotated[GeneralSettingsFields, Depends(SETTINGS_FIELDS)],
@@ -125,7 +125,7 @@ async def read_store(
     return JsonResponse(ShownStore.of(store))
 
 
-@router.put("/stores/{storeId}", **command_answers(ProblemKind.MALFORMED_JSON))
+@router.put("/stores/{storeId}", **command_answers())
 async def change_store(
     caller: SettingsEditor,
     store_id: Annotated[Id, Path(alias="storeId")],

@@ -108,9 +108,7 @@ def _with_common_problems(path: str, operation: Mapping[str, Any], responses: di
     if operation.get("security") and {} not in operation["security"]:
         kinds += [ProblemKind.UNAUTHENTICATED, ProblemKind.FORBIDDEN]
     if "application/json" in operation.get("requestBody", {}).get("content", {}):
-        kinds += [ProblemKind.TOO_LARGE, ProblemKind.UNSUPPORTED_MEDIA_TYPE]
-    elif responses.get("400") == _reference(ProblemKind.MALFORMED_JSON):
-        del responses["400"]
+        kinds += [ProblemKind.MALFORMED_JSON, ProblemKind.TOO_LARGE, ProblemKind.UNSUPPORTED_MEDIA_TYPE]
     if any(each["name"] == _KEY_HEADER for each in operation.get("parameters", ())):
         kinds.append(ProblemKind.INVALID_HEADER)
     if path.startswith(_PREFIXES):

@@ -74,8 +74,9 @@ class FolderRoute(Mount):
 def routes(
     prefix: str, tag: str, *kinds: ProblemKind, also: dict[int | str, dict[str, Any]] | None = None
 ) -> APIRouter:
-    """A router of plain routes, all of which can end with these problems, and with the responses of `also`."""
-    responses = {**(also or {}), **problems(*kinds)} if kinds else also
+    """A router of plain routes, all of which can end with these problems, and with the responses of `also`. It needn't
+    list the problems that `openapi_document` adds."""
+    responses = {**(also or {}), **problems(*kinds)}
     return APIRouter(route_class=PlainRoute, prefix=prefix, tags=[tag], responses=responses)
 
 
