@@ -18,7 +18,7 @@ from api.services import Injected, Services
 from api.stores.bounds import check_unbound
 from api.web.bodies import JsonBody
 from api.web.openapi import problems
-from api.web.problems import ItemError, ProblemError, ProblemKind, invalid, unavailable
+from api.web.problems import ItemError, ProblemError, ProblemKind, invalid_at, unavailable
 from api.web.queries import any_case
 from api.web.responses import JsonResponse
 from api.web.routes import routes
@@ -187,8 +187,7 @@ async def replay_dead_letters(
     check_unbound(caller)
     places = list(dict.fromkeys(replay.places))
     if replay.value is not None and len(places) > 1:
-        message = "`value` repairs a single letter: send one place only"
-        raise invalid([{"pointer": "/value", "code": "one-place", "message": message}])
+        raise invalid_at("/value", "one-place", "`value` repairs a single letter: send one place only")
     if replay.dry_run:
         mended = None if replay.value is None else replay.value.encode()
         return JsonResponse({"results": await _try_replays(services, [place_in(place) for place in places], mended)})
@@ -206,7 +205,7 @@ def _messages(
     ordered = sorted(places, key=lambda place: place_in(place).turn)
     messages = [services.message(topic, REPLAYS_KEY, kind, {"place": place, **value}) for place in ordered]
     if any(len(message.value or b"") > MAX_MESSAGE_BYTES for message in messages):
-        raise invalid([{"pointer": "/value", "code": "too-long", "message": _TOO_LARGE}])
+        raise invalid_at("/value", "too-long", _TOO_LARGE)
     return messages
 
 

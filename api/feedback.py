@@ -16,7 +16,7 @@ from api.stores.bounds import check_author, check_review, stores_of
 from api.web.bodies import JsonBody
 from api.web.openapi import problems
 from api.web.paging import DEFAULT_TAKE, Skip, Take, the_one_given, total_count
-from api.web.problems import ProblemKind, invalid, not_found
+from api.web.problems import ProblemKind, invalid_at, not_found
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import routes
 from domain.feedback import FeedbackAction
@@ -182,15 +182,7 @@ def _voter(caller: Caller, user_id: str | None) -> str:
     for them."""
     voter = user_id or caller.subject
     if voter is None:
-        raise invalid(
-            [
-                {
-                    "pointer": "/userId",
-                    "code": "missing",
-                    "message": "Send `userId`: without authentication the caller is unknown",
-                }
-            ]
-        )
+        raise invalid_at("/userId", "missing", "Send `userId`: without authentication the caller is unknown")
     check_author(caller, voter)
     return voter
 

@@ -7,7 +7,7 @@ from pydantic import Field, TypeAdapter
 
 from api import examples
 from api.web.bodies import JsonBody, read_json
-from api.web.problems import invalid
+from api.web.problems import invalid_at
 from messaging.json_values import without_bom
 from messaging.moderation import text_of_another
 from messaging.reading import Read, Reader
@@ -78,11 +78,9 @@ def _checked(named: NamedReviews) -> NamedReviews:
     """The same reviews. Raises ProblemError if there are none, too many, or a hash is of a review that isn't among
     them."""
     if not 1 <= len(named.ids) <= MAX_ITEMS:
-        message = f"Send 1 to {MAX_ITEMS} ids"
-        raise invalid([{"pointer": "/ids", "code": "too-long" if named.ids else "missing", "message": message}])
+        raise invalid_at("/ids", "too-long" if named.ids else "missing", f"Send 1 to {MAX_ITEMS} ids")
     if stray_id := text_of_another(named.ids, named.text_hashes):
-        message = "This review is not in `ids`"
-        raise invalid([{"pointer": pointer(("textHashes", stray_id)), "code": "other-review", "message": message}])
+        raise invalid_at(pointer(("textHashes", stray_id)), "other-review", "This review is not in `ids`")
     return named
 
 

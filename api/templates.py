@@ -15,7 +15,7 @@ from api.services import Injected, Services
 from api.stores.bounds import by, check_store
 from api.web.bodies import JsonBody, parse_json, raw_body
 from api.web.openapi import problems
-from api.web.problems import ProblemError, ProblemKind, invalid
+from api.web.problems import ProblemError, ProblemKind, invalid_at
 from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.delivery import OutgoingMessage
@@ -209,8 +209,7 @@ def _message(
 
 
 def _invalid(error: TemplateError) -> ProblemError:
-    message = f"Line {error.line}: {error.reason}"
-    return invalid([{"pointer": f"/{error.part}", "code": "invalid-template", "message": message}])
+    return invalid_at(f"/{error.part}", "invalid-template", f"Line {error.line}: {error.reason}")
 
 
 def _row(name: str, scope: TemplateScope | None, template: MailTemplate) -> ShownTemplate:

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from api.services import Injected, Services
 from api.web.openapi import OPEN_TO_ALL
-from api.web.problems import ProblemKind, invalid
+from api.web.problems import ProblemKind, invalid_at
 from api.web.routes import routes
 from domain.ratings import NO_RATINGS, RatingMethod, RatingTally, histogram_by_stars, rating_value
 from domain.stores import Store, rating_method
@@ -65,12 +65,10 @@ async def read_summary(request: Request, shopper: Reading, services: Injected) -
 def _ids(text: str) -> Sequence[str]:
     ids = list(dict.fromkeys(each for each in text.split(",") if each))
     if not ids or len(ids) > MOST_OBJECTS:
-        message = f"Send 1 to {MOST_OBJECTS} ids, separated by commas"
-        raise invalid([{"pointer": "/ids", "code": "too-long" if ids else "missing", "message": message}])
+        raise invalid_at("/ids", "too-long" if ids else "missing", f"Send 1 to {MOST_OBJECTS} ids, separated by commas")
     for id in ids:
         if len(id) > ID_LENGTH or "\0" in id:
-            message = f"An id has at most {ID_LENGTH} characters"
-            raise invalid([{"pointer": "/ids", "code": "string-too-long", "message": message}])
+            raise invalid_at("/ids", "string-too-long", f"An id has at most {ID_LENGTH} characters")
     return ids
 
 

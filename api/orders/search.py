@@ -7,7 +7,7 @@ from pydantic import Field, TypeAdapter
 
 from api.web.cursors import cursor, position_in, unknown_cursor
 from api.web.paging import DEFAULT_TAKE, After
-from api.web.problems import invalid
+from api.web.problems import invalid_at
 from domain.ratings import Entity
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId
 from storage.keyset import SortValue
@@ -47,9 +47,7 @@ class OrderSearchRequest(Message):
             ("entityType", "entityId", self.entity_id),
         ):
             if value:
-                raise invalid(
-                    [{"pointer": f"/{name}", "code": "missing", "message": f"Required together with `{other}`"}]
-                )
+                raise invalid_at(f"/{name}", "missing", f"Required together with `{other}`")
         return None
 
     def criteria(self) -> OrderSearch:

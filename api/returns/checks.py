@@ -5,7 +5,7 @@ from typing import Final
 
 from api.commands import Command
 from api.services import Services
-from api.web.problems import ItemError, invalid
+from api.web.problems import ItemError, invalid, invalid_at
 from domain.delivery import RecordPosition
 from domain.returns import Return, changed_return, created_return
 from domain.returns_refusals import RefusalReason, ReturnRefusal
@@ -25,8 +25,7 @@ async def check_new(services: Services, command: Command, id: str, wanted: Creat
     """Raise ProblemError if the order doesn't allow the return. A repeat of a decided command passes."""
     order = await services.orders.get(wanted.return_.order_id)
     if order is None:
-        message = f"Order {wanted.return_.order_id} is unknown"
-        raise invalid([{"pointer": "/orderId", "code": ReturnRefusal.UNKNOWN_ORDER.value, "message": message}])
+        raise invalid_at("/orderId", ReturnRefusal.UNKNOWN_ORDER.value, f"Order {wanted.return_.order_id} is unknown")
     statuses = (await services.lookups.general()).return_statuses
     outcome = created_return(return_request(wanted, id, _UNPUBLISHED, datetime.now(UTC)), order, "", statuses)
     # Looked up after the order, so that a return that this order already counts is found.
@@ -45,8 +44,7 @@ def new_return(wanted: SavedReturn) -> NewReturn:
         message = "Field required to create a return; to change one, send its `id`"
         raise invalid([{"pointer": f"/{n}", "code": "missing", "message": message} for n, v in missing if v is None])
     if wanted.expected_status is not None:
-        message = "`expectedStatus` needs the `id` of a stored return"
-        raise invalid([{"pointer": "/expectedStatus", "code": "contradicts", "message": message}])
+        raise invalid_at("/expectedStatus", "contradicts", "`expectedStatus` needs the `id` of a stored return")
     if named := [number for number, line in enumerate(wanted.line_items) if line.id is not None]:
         message = "A line `id` needs the `id` of a stored return"
         raise invalid([{"pointer": f"/lineItems/{n}/id", "code": "contradicts", "message": message} for n in named])
@@ -59,10 +57,9 @@ async def check_change(services: Services, command: Command, known: Return, want
     changes = wanted.return_
     if changes.order_id not in (None, known.order_id):
         message = f"The return belongs to order {known.order_id}, which can't be changed"
-        raise invalid([{"pointer": "/orderId", "code": "other-order", "message": message}])
+        raise invalid_at("/orderId", "other-order", message)
     if changes.status is None and changes.resolution is None and changes.line_items is None:
-        message = "Send at least one change: status, resolution or lineItems"
-        raise invalid([{"pointer": "", "code": "nothing-to-change", "message": message}])
+        raise invalid_at("", "nothing-to-change", "Send at least one change: status, resolution or lineItems")
     order = await services.orders.get(known.order_id)
     if order is None:
         return

@@ -13,7 +13,7 @@ from api.services import Injected
 from api.stores.bounds import by, check_store, check_unbound
 from api.web.bodies import JsonBody
 from api.web.openapi import problems
-from api.web.problems import ProblemError, ProblemKind, invalid
+from api.web.problems import ProblemError, ProblemKind, invalid_at
 from api.web.responses import JsonResponse, Row
 from api.web.routes import routes
 from domain.moderation_rules import ModerationRule
@@ -136,7 +136,7 @@ async def change_store(
     """Register a store or change it; omitted fields keep their values."""
     check_store(caller, store_id)
     if fields.id not in (None, store_id):
-        raise invalid([{"pointer": "/id", "code": "other-id", "message": f"Must be {store_id}, the store in the path"}])
+        raise invalid_at("/id", "other-id", f"Must be {store_id}, the store in the path")
     value = {**_given(fields), "id": store_id, **by(caller), **command.id_field}
     message = services.message(Topic.STORE_UPDATES, store_id, "store.update", value)
     return await carry_out(services, command, [store_id], [message], done=services.lookups.forget)

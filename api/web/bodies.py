@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from api.services import Services
 from api.web.ignored import note_ignored
 from api.web.large_bodies import JSON_THREAD, LARGE
-from api.web.problems import MAX_ERRORS, ProblemError, ProblemKind, invalid
+from api.web.problems import MAX_ERRORS, ProblemError, ProblemKind, invalid, invalid_at
 from messaging.reading import Read, Reader, has_too_many_parts, reader_of
 from messaging.reading_errors import InvalidContentError
 
@@ -95,7 +95,7 @@ async def check_no_body(request: Request) -> None:
     known = {*request.path_params.values(), *(value for _, value in request.query_params.multi_items())}
     found = _values(content) if len(content) <= LARGE else await JSON_THREAD.run(_values, content)
     if not found <= known:
-        raise invalid([{"pointer": "", "code": "unexpected-body", "message": _UNEXPECTED}])
+        raise invalid_at("", "unexpected-body", _UNEXPECTED)
 
 
 def _values(content: bytes) -> set[str]:

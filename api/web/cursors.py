@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from api.web.problems import ProblemError, invalid
+from api.web.problems import ProblemError, invalid_at
 from domain import base64url
 from domain.timestamps import from_milliseconds, milliseconds
 from storage.keyset import SortValue, is_position
@@ -52,7 +52,7 @@ def position_in_order(
 def unknown_cursor() -> ProblemError:
     """The problem of a cursor that isn't of this list."""
     message = "Send the `next` of the previous page unchanged, with the same filters and sort"
-    return invalid([{"pointer": "/after", "code": "unknown-page", "message": message}])
+    return invalid_at("/after", "unknown-page", message)
 
 
 def _digest(of: object) -> str:

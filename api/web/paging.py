@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Wit
 from pydantic_core import PydanticCustomError
 
 from api.web.cursors import MAX_CURSOR_LENGTH
-from api.web.problems import invalid
+from api.web.problems import invalid_at
 from domain.timestamps import first_millisecond, moment_in
 from messaging.schemas import EMPTY_IS_MISSING
 
@@ -66,15 +66,14 @@ WithTotal = Annotated[bool, Field(description="false: omit `totalCount`, which m
 def check_no_skip(skip: int) -> None:
     """Raise ProblemError for a page that begins after a cursor, and skips rows as well."""
     if skip:
-        message = "Omit it: with `after` the page begins where the previous one ended"
-        raise invalid([{"pointer": "/skip", "code": "contradicts", "message": message}])
+        raise invalid_at("/skip", "contradicts", "Omit it: with `after` the page begins where the previous one ended")
 
 
 def the_one_given(field: tuple[str, T | None], other: tuple[str, T | None]) -> T | None:
     """The value of two synonymous fields of a request; None if both are empty. Raises ProblemError if they differ."""
     if field[1] and other[1] and field[1] != other[1]:
         message = f"This is another name of `{field[0]}`, with a different value: send only one of them"
-        raise invalid([{"pointer": f"/{other[0]}", "code": "contradicts", "message": message}])
+        raise invalid_at(f"/{other[0]}", "contradicts", message)
     return field[1] or other[1] or None
 
 

@@ -100,6 +100,11 @@ def invalid(errors: Sequence[ItemError], total: int = 0) -> ProblemError:
     return ProblemError(ProblemKind.VALIDATION, f"{many}{listed}.", errors)
 
 
+def invalid_at(pointer: str, code: str, message: str) -> ProblemError:
+    """The problem of a request with this one error."""
+    return invalid([{"pointer": pointer, "code": code, "message": message}])
+
+
 def unavailable(what: str, extra: Mapping[str, Any] | None = None) -> ProblemError:
     """The problem of a request that needs a server that is unavailable."""
     return ProblemError(ProblemKind.UNAVAILABLE, f"{what} can't be reached at the moment. Try again.", extra=extra)
