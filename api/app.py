@@ -44,7 +44,6 @@ from api.web.middleware import LastResort
 from api.web.openapi import openapi_document
 from api.web.problems import ProblemError, on_http_error, on_invalid_parameters, on_problem
 from api.web.telemetry import RequestTelemetry
-from api.web.uploads import MAX_BODY_BYTES
 
 WEB_RULES: Final = WebRules()
 # By feature, in the order in which routes are matched: the most frequently requested come first.
@@ -106,7 +105,6 @@ def create_app(
                 bodies=Budget(limits.max_bodies_bytes, "bodies of"),
                 answers=Budget(limits.max_answers_bytes, "answers to"),
                 max_body_bytes=limits.max_body_bytes,
-                larger={images.UPLOADS: MAX_BODY_BYTES},
             ),
             Middleware(LastResort),
         ],

@@ -23,9 +23,6 @@ from messaging.json_values import present
 from messaging.schemas import Id, ImageId, OptionalId
 from messaging.topics import Topic
 
-UPLOADS: Final = "images"
-"""The last segment of the paths at which images are uploaded."""
-
 _TAKES_HEIC: Final = find_spec("pillow_heif") is not None
 _NOT_FOUND: Final = "There is no image with this id, or you have no access to it."
 _UNKNOWN_FORMAT: Final = "This is not an image in an accepted format: JPEG, PNG or WebP."
@@ -41,7 +38,7 @@ ReviewPath = Annotated[Id, Path(alias="id")]
 
 
 @router.post(
-    f"/api/{UPLOADS}",
+    "/api/images",
     operation_id="uploadImage",
     **command_answers(ProblemKind.TOO_LARGE, ProblemKind.UNSUPPORTED_MEDIA_TYPE),
 )

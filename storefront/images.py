@@ -6,7 +6,7 @@ from fastapi import Depends, Query, Request
 from starlette.responses import Response
 
 from api.commands import Commanded, command_answers
-from api.images import UPLOAD, UPLOADS, take_upload
+from api.images import UPLOAD, take_upload
 from api.services import Injected
 from api.web.openapi import OPEN_TO_ALL
 from api.web.problems import ProblemKind
@@ -34,7 +34,7 @@ router: Final = routes(OF_OBJECT, "Storefront")
 
 
 @router.post(
-    f"/{UPLOADS}",
+    "/images",
     openapi_extra=OPEN_TO_ALL,
     **command_answers(
         ProblemKind.FORBIDDEN,

@@ -8,9 +8,10 @@ from typing import Any, Final, Generic, TypeVar
 import orjson
 from pydantic import TypeAdapter
 from python_multipart.multipart import parse_options_header
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from api.services import Services
+from api.web.body_parts import body_parts
 from api.web.ignored import note_ignored
 from api.web.large_bodies import JSON_THREAD, LARGE
 from api.web.problems import MAX_ERRORS, ProblemError, ProblemKind, invalid, invalid_at
@@ -121,21 +122,11 @@ def _values(content: bytes) -> set[str]:
 async def _content(request: Request) -> bytes:
     """The bytes of the body. Raises ProblemError if it is too large, or cut off."""
     services: Services = request.app.state.services
-    limit = services.limits.max_body_bytes
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and len(announced) < 20 and int(announced) > limit:
-        raise _too_large(limit)
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        async for chunk in request.stream():
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > limit:
-                raise _too_large(limit)
-    except ClientDisconnect as gone:
-        raise ProblemError(ProblemKind.MALFORMED_JSON, "The connection ended before the body did.") from gone
-    return b"".join(chunks)
+    most = services.limits.max_body_bytes
+    detail = f"A body may have at most {most} bytes. Send several smaller requests."
+    too_large = ProblemError(ProblemKind.TOO_LARGE, detail)
+    cut_off = ProblemError(ProblemKind.MALFORMED_JSON, "The connection ended before the body did.")
+    return b"".join([part async for part in body_parts(request, most, too_large=too_large, cut_off=cut_off)])
 
 
 def check_media_type(content_type: str | None) -> None:
@@ -181,7 +172,3 @@ def _problems(body: bytes) -> Iterator[None]:
             raise ProblemError(ProblemKind.MALFORMED_JSON, message) from None
         listed = error.errors[:MAX_ERRORS]
         raise invalid([{"pointer": p, "code": c, "message": m} for p, c, m in listed], error.total) from None
-
-
-def _too_large(limit: int) -> ProblemError:
-    return ProblemError(ProblemKind.TOO_LARGE, f"A body may have at most {limit} bytes. Send several smaller requests.")

@@ -5,9 +5,8 @@ the same way, with 503.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from types import MappingProxyType
 from typing import Final
 
 import structlog
@@ -16,7 +15,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.web import budgets
 from api.web.budgets import Budget, NoRoomError, Share, StalledError
-from api.web.forms import FORMS, MAX_FORM_BYTES
 from api.web.problems import ProblemError, problem_response
 from api.web.telemetry import note_wait, outer_of
 
@@ -41,6 +39,7 @@ _REFUSALS_PER_S: Final = 200
 _LONGEST_REFUSAL_S: Final = 7.0
 
 _KEY: Final = "plaudit.concurrency"
+_MOST_BYTES: Final = "plaudit.most_body_bytes"
 
 log = structlog.get_logger()
 
@@ -51,28 +50,17 @@ class ConcurrencyLimit:
     A request doesn't count while it waits for its client (to send its body, to read its answer), for the outcome of its
     command, or for an OpenID provider. Commands may have half of the places: while Kafka is slow or unavailable, the
     others are left for queries. Queries may have three quarters: while MongoDB is slow or unavailable, the others are
-    left for commands. The memory of a body is reserved before it is read, and returned with the answer, or
-    when the command waits for its outcome. That of an answer is returned once the client has read it; a client that
-    doesn't read while others need the memory is cut off.
-    `larger`: the maximum bytes of bodies that may exceed `max_body_bytes`, by last path segment; forms of the console
-    may, too.
+    left for commands. The memory of a body is reserved before it is read, up to `max_body_bytes` unless its reader has
+    called `limit_body`, and returned with the answer, or when the command waits for its outcome. That of an answer is
+    returned once the client has read it; a client that doesn't read while others need the memory is cut off.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        most: int,
-        bodies: Budget,
-        answers: Budget,
-        max_body_bytes: int,
-        larger: Mapping[str, int] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, app: ASGIApp, most: int, bodies: Budget, answers: Budget, max_body_bytes: int) -> None:
         self._app = app
         self._most = most
         self._bodies = bodies
         self.answers = answers
         self._max_body_bytes = max_body_bytes
-        self._larger = larger
         self._count = self._commands = self._refused = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,8 +108,7 @@ class ConcurrencyLimit:
         return await self._bodies.take(size) if size > SMALL else None
 
     def _announced_bytes(self, scope: Scope) -> int:
-        usual = MAX_FORM_BYTES if scope["path"].startswith(FORMS) else self._max_body_bytes
-        most = self._larger.get(scope["path"].rpartition("/")[2], usual)
+        most: int = scope.get(_MOST_BYTES, self._max_body_bytes)
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and len(value) < 20:
                 return min(int(value), most)
@@ -255,6 +242,11 @@ def outside(scope: Scope) -> Iterator[None]:
     outer = outer_of(scope)
     with request.outside(), outside(outer) if outer else nullcontext():
         yield
+
+
+def limit_body(scope: Scope, most_bytes: int) -> None:
+    """Reserve at most this many bytes for the body of a request, of which nothing has been read yet."""
+    scope[_MOST_BYTES] = most_bytes
 
 
 async def take_room(scope: Scope, size: int) -> None:

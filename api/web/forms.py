@@ -8,14 +8,12 @@ from typing import Final
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.types import Message, Scope
 
+from api.web.body_parts import body_parts
 from api.web.large_bodies import FORM_THREAD, LARGE
 from api.web.problems import ProblemError, ProblemKind
-
-FORMS: Final = "/console/"
-"""The prefix of the paths that forms are sent to."""
 
 MAX_FORM_BYTES: Final = 8 * 1024 * 1024
 """Maximum bytes of a form: it may hold two texts of 1 MiB, in which browsers write each byte that is no letter as
@@ -32,28 +30,16 @@ async def read_form(request: Request, most_bytes: int, most_fields: int) -> Form
 
     A large form is parsed in a thread: to decode 8 MiB takes seconds.
     """
-    content = await _content(request, most_bytes)
+    too_large = ProblemError(ProblemKind.TOO_LARGE, f"A form may have at most {most_bytes} bytes here.")
+    cut_off = _unreadable("The connection ended before the form did.")
+    parts = body_parts(request, most_bytes, too_large=too_large, cut_off=cut_off)
+    content = b"".join([part async for part in parts])
     try:
         if len(content) <= LARGE:
             return await _parsed(request.scope, content, most_fields)
         return await FORM_THREAD.run(lambda: asyncio.run(_parsed(request.scope, content, most_fields)))
     except HTTPException as error:
         raise _unreadable(error.detail) from error
-
-
-async def _content(request: Request, most_bytes: int) -> bytes:
-    """The bytes of the form. Raises ProblemError if it is too large, or cut off."""
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > most_bytes:
-                raise ProblemError(ProblemKind.TOO_LARGE, f"A form may have at most {most_bytes} bytes here.")
-            chunks.append(chunk)
-    except ClientDisconnect as gone:
-        raise _unreadable("The connection ended before the form did.") from gone
-    return b"".join(chunks)
 
 
 async def _parsed(scope: Scope, content: bytes, most_fields: int) -> FormData:

@@ -7,8 +7,9 @@ from typing import Final
 from python_multipart import MultipartParser
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
+from api.web.body_parts import body_parts
 from api.web.problems import ProblemError, ProblemKind
 from domain.images import MAX_UPLOAD_BYTES, ImageFormat
 
@@ -69,18 +70,10 @@ class Upload:
 
 async def _pass_on(request: Request, write: Callable[[bytes], object]) -> None:
     """Pass the body on, part by part. Raises ProblemError if it is too large, cut off or malformed."""
-    size = 0
-    announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and (len(announced) > 19 or int(announced) > MAX_BODY_BYTES):
-        raise _too_large()
+    cut_off = _malformed("The connection ended before the body did.")
     try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > MAX_BODY_BYTES:
-                raise _too_large()
-            write(chunk)
-    except ClientDisconnect as gone:
-        raise _malformed("The connection ended before the body did.") from gone
+        async for part in body_parts(request, MAX_BODY_BYTES, too_large=_too_large(), cut_off=cut_off):
+            write(part)
     except FormParserError as error:
         raise _unreadable(error) from None
 

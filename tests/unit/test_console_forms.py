@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Message
 
-from api.web.budgets import NoRoomError
+from api.web.budgets import Budget, NoRoomError, Share
 from api.web.forms import read_form
 from api.web.problems import ProblemError
 from console.api_client import ApiClient, Refused
@@ -70,6 +70,28 @@ async def test_too_large_form_redirects_to_sign_in(guarded: httpx.AsyncClient) -
     headers = {"sec-fetch-site": "same-origin"}
     answer = await guarded.post("/console/reviews/1/reply", data={"text": "x" * 300_000}, headers=headers)
     assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in?done=ended")
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+async def test_signed_out_visitors_reserve_little_memory(
+    guarded: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, is_announced: bool
+) -> None:
+    """Otherwise a few strangers, who announce large forms and send them slowly, keep uploads of others out."""
+
+    async def noted(budget: Budget, size: int, *, has_begun: bool = False) -> Share:
+        taken.append(size)
+        return await take(budget, size, has_begun=has_begun)
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield content
+
+    take, taken, content = Budget.take, list[int](), b"text=" + b"x" * 8_000_000
+    monkeypatch.setattr(Budget, "take", noted)
+    headers = {"content-type": URLENCODED, "sec-fetch-site": "same-origin"}
+    sent = content if is_announced else parts()
+    answer = await guarded.post("/console/reviews/1/reply", content=sent, headers=headers)
+    assert answer.status_code == 303
+    assert max(taken, default=0) <= 256 * 1024
 
 
 async def test_ended_session_is_reported(guarded: httpx.AsyncClient) -> None:
