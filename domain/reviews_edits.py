@@ -226,7 +226,10 @@ def apply_edit(
     content = merged(stored, wanted.content, review.images if wanted.keeps_pending else ())
     fields = tuple(name for name, old, new in zip(_FIELDS, stored, content, strict=True) if old != new)
     if wanted.right is None:
-        return review, Edited(Outcome.REFUSED, Refusal.ID_TAKEN) if fields else Edited(Outcome.UNCHANGED)
+        # A part that changes nothing would confirm a guess. The facade refuses it, too, if it can look up the review.
+        is_whole = None not in (wanted.content.text, wanted.content.rating)
+        is_same = is_whole and not fields
+        return review, Edited(Outcome.UNCHANGED) if is_same else Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
     refusal = (wanted.refusal if wanted.right is EditRight.AUTHOR else None) or wanted.image_refusal
     if fields and refusal:
         # The record alone: a redelivery isn't accepted once the rules allow it, but the message is if it is sent again.

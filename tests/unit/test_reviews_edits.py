@@ -145,6 +145,13 @@ def test_edit_without_changes_does_not_overwrite_later_ones_when_repeated(right:
     assert batch.results[2] == Edited(Outcome.UNCHANGED, is_repeat=True)
 
 
+@pytest.mark.parametrize("guess", [Content("Good", None), Content(None, 400), Content(None, None, "Title")])
+def test_partial_edit_without_right_confirms_nothing(guess: Content) -> None:
+    """Only who sends a review again as it is may learn that nothing changes: not who guesses its text or its rating."""
+    after, result = edited(content=guess, right=None)
+    assert (after, result) == (REVIEW, Edited(Outcome.REFUSED, Refusal.ID_TAKEN))
+
+
 def test_edit_without_changes_or_right_leaves_no_trace() -> None:
     after, result = edited(content=Content("Good", 400), right=None)
     assert after is REVIEW
