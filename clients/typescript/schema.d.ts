@@ -4200,6 +4200,7 @@ export interface operations {
                 };
                 content?: never;
             };
+            400: components["responses"]["MalformedJson"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
