@@ -24,6 +24,7 @@ class LargeBodyThread:
 
 
 JSON_THREAD: Final = LargeBodyThread("large-json")
+"""For the slow path of reading alone: in the fast one, which is a single call of Pydantic, no other thread runs."""
 FORM_THREAD: Final = LargeBodyThread("large-forms")
 """Apart, so that forms, which take seconds in the worst case, don't delay the API."""
 ANSWER_THREAD: Final = LargeBodyThread("large-answers")
