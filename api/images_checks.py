@@ -7,8 +7,7 @@ from typing import Final
 from api.reviews.edits import Wanted
 from api.services import Services
 from api.web.problems import MAX_ERRORS, ItemError, ProblemError, ProblemKind
-from domain.images import StoredImage, holders_after, with_claims
-from domain.reviews_refusals import Refusal
+from domain.images import ClaimableImages
 from domain.timestamps import EPOCH
 from messaging.metrics import SUBMISSIONS
 from storage.database import result_or_default
@@ -30,20 +29,17 @@ async def check_images(services: Services, wanted: Mapping[int, Wanted]) -> None
     uploaded = await _existing_uploads(services, wanted.values(), ids - stored.keys())
     # An image whose upload is gone may have been stored in the meantime.
     stored |= await result_or_default(services.images.of_ids(ids - stored.keys()), {})
+    images = ClaimableImages(stored, uploaded, EPOCH)
     errors: list[ItemError] = []
     for index, item in wanted.items():
-        holders = _holders(stored, uploaded, item)
-        if isinstance(holders, Refusal):
-            errors.append({"pointer": f"/{index}/images", "code": holders.value, "message": holders.message})
-            SUBMISSIONS.labels(holders.value).inc()
+        named = item.review.images or ()
+        if reason := images.refusal(named, item.id, item.review.user_id):
+            errors.append({"pointer": f"/{index}/images", "code": reason.value, "message": reason.message})
+            SUBMISSIONS.labels(reason.value).inc()
         else:
-            stored = with_claims(stored, holders, EPOCH)
+            images = images.claimed(named, item.id)
     if errors:
         raise ProblemError(ProblemKind.REFUSED, f"{errors[0]['message']} Nothing was accepted.", errors)
-
-
-def _holders(stored: dict[str, StoredImage], uploaded: Collection[str], item: Wanted) -> dict[str, str] | Refusal:
-    return holders_after(stored, uploaded, item.review.images or (), item.id, item.review.user_id)
 
 
 async def _existing_uploads(services: Services, wanted: Collection[Wanted], ids: Collection[str]) -> set[str]:

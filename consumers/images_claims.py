@@ -10,17 +10,11 @@ import structlog
 
 from consumers.images_mark import check_image_store
 from consumers.services import Services
-from domain.images import (
-    ClaimableImages,
-    holders_after,
-    ready_among,
-    stands_without_unknown,
-    with_readiness,
-    without_lost,
-)
+from domain.images import ClaimableImages, ready_among, stands_without_unknown, with_readiness, without_lost
 from domain.reviews import Review
 from domain.reviews_facts import Source
 from domain.reviews_refusals import Refusal
+from domain.timestamps import EPOCH
 from storage.images_files import is_image_store_away
 from storage.unit_of_work import UnitOfWork
 
@@ -82,11 +76,11 @@ async def image_refusals(
     Conflicts between reviews of the batch are not checked here: the transaction decides them.
     """
     stored = await services.images.of_ids({id for each in wanted for id in each.ids})
+    images = ClaimableImages(stored, uploaded, EPOCH)
     refusals = []
     for review_id, author, source, named in wanted:
         ids = without_lost(stored, uploaded, named, review_id, author, source)
-        holders = holders_after(stored, uploaded, ids, review_id, author)
-        refusals.append(holders if isinstance(holders, Refusal) else None)
+        refusals.append(images.refusal(ids, review_id, author))
     return refusals
 
 

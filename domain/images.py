@@ -220,23 +220,6 @@ def with_settled(images: Sequence[ReviewImage], id: str, ready_at: datetime | No
     return tuple(each._replace(is_pending=False, ready_at=ready_at) if each.id == id else each for each in kept)
 
 
-def holders_after(
-    stored: Mapping[str, StoredImage],
-    uploaded: Collection[str],
-    ids: Collection[str],
-    review_id: str,
-    author: str | None,
-) -> dict[str, str] | Refusal:
-    """The review's id for each of the images that it names; or the first reason against one of them.
-
-    `stored` holds the known images by id, `uploaded` the ids of others whose files exist.
-    """
-    for id in ids:
-        if reason := objection(stored.get(id), review_id, author, is_uploaded=id in uploaded):
-            return reason
-    return dict.fromkeys(ids, review_id)
-
-
 def without_lost(
     stored: Mapping[str, StoredImage],
     uploaded: Collection[str],
@@ -261,15 +244,6 @@ def stands_without_unknown(source: Source | None) -> bool:
     return Refusal.UNKNOWN_IMAGE in _DROPPABLE.get(source, ())
 
 
-def with_claims(stored: Mapping[str, StoredImage], holders: Mapping[str, str], at: datetime) -> dict[str, StoredImage]:
-    """The images by id, after reviews have claimed some of them."""
-    return {**stored, **{id: _claimed(stored.get(id), id, review_id, at) for id, review_id in holders.items()}}
-
-
-def _claimed(image: StoredImage | None, id: str, review_id: str, at: datetime) -> StoredImage:
-    return replace(image or StoredImage(id, ImageState.AWAITED, at), review_id=review_id)
-
-
 class ClaimableImages(NamedTuple):
     """The images that reviews may claim, one review after the other."""
 
@@ -279,14 +253,16 @@ class ClaimableImages(NamedTuple):
     """Ids of others whose files exist."""
     at: datetime
 
-    def refusal(self, ids: Collection[str], review_id: str, author: str | None) -> Refusal | None:
+    def refusal(self, ids: Iterable[str], review_id: str, author: str | None) -> Refusal | None:
         """The first reason against one of these images in a review by this author."""
-        holders = holders_after(self.stored, self.uploaded, ids, review_id, author)
-        return holders if isinstance(holders, Refusal) else None
+        reasons = (objection(self.stored.get(id), review_id, author, is_uploaded=id in self.uploaded) for id in ids)
+        return next(filter(None, reasons), None)
 
     def claimed(self, ids: Iterable[str], review_id: str) -> "ClaimableImages":
         """The images after a review has claimed some of them."""
-        return self._replace(stored=with_claims(self.stored, dict.fromkeys(ids, review_id), self.at))
+        named = {id: self.stored.get(id) or StoredImage(id, ImageState.AWAITED, self.at) for id in ids}
+        claimed = {id: replace(image, review_id=review_id) for id, image in named.items()}
+        return self._replace(stored={**self.stored, **claimed})
 
 
 def may_come(image: StoredImage | None) -> bool:

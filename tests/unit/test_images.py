@@ -7,13 +7,13 @@ import pytest
 
 from domain.delivery import Seen
 from domain.images import (
+    ClaimableImages,
     ImageFormat,
     ImageState,
     Rebuilt,
     StoredImage,
     UploadRefusal,
     format_of,
-    holders_after,
     images_after_edit,
     images_of_new_review,
     is_foreign,
@@ -22,7 +22,6 @@ from domain.images import (
     ready_among,
     settle_upload,
     upload_digest,
-    with_claims,
     with_new_hidden,
     with_pending,
     with_readiness,
@@ -203,18 +202,20 @@ def test_single_image_becomes_ready_or_is_removed() -> None:
 
 def test_image_belongs_to_one_review() -> None:
     stored = {"i": READY, "x": replace(READY, id="x", review_id="other")}
-    assert holders_after(stored, (), ["i"], "r", None) == {"i": "r"}
-    assert holders_after(stored, (), ["i", "x"], "r", None) is Refusal.IMAGE_OF_ANOTHER
-    assert holders_after(stored, (), ["new"], "r", None) is Refusal.UNKNOWN_IMAGE
-    holders = holders_after(stored, {"new"}, ["i", "new"], "r", None)
-    assert holders == {"i": "r", "new": "r"}
-    assert holders_after({"i": replace(READY, uploader="anna")}, (), ["i"], "r", "berta") is Refusal.IMAGE_OF_ANOTHER
-    after = with_claims(stored, holders, NOW)
-    assert holders_after(after, (), ["i"], "r", None) == {"i": "r"}
+    images = ClaimableImages(stored, {"new"}, NOW)
+    assert images.refusal(["i", "new"], "r", None) is None
+    assert images.refusal(["i", "x"], "r", None) is Refusal.IMAGE_OF_ANOTHER
+    assert images._replace(uploaded=()).refusal(["new"], "r", None) is Refusal.UNKNOWN_IMAGE
+    assert ClaimableImages({"i": replace(READY, uploader="anna")}, (), NOW).refusal(["i"], "r", "berta") is (
+        Refusal.IMAGE_OF_ANOTHER
+    )
+    claimed = images.claimed(["i", "new"], "r")
+    assert claimed.refusal(["i"], "r", None) is None
+    after = claimed.stored
     assert after["i"] == replace(READY, review_id="r")
     assert after["new"] == StoredImage("new", ImageState.AWAITED, NOW, review_id="r")
     assert after["x"] is stored["x"]
-    assert holders_after(after, (), ["new"], "second", None) is Refusal.IMAGE_OF_ANOTHER
+    assert claimed.refusal(["new"], "second", None) is Refusal.IMAGE_OF_ANOTHER
     assert ready_among(after) == {"i", "x"}
 
 
