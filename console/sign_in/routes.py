@@ -19,15 +19,16 @@ from api.web.limits import RateLimit, Slots
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from api.web.routes import PageRoute
 from console.access import SIGN_IN, ConsoleAccess
-from console.api_client import refusal_by
+from console.api_client import ApiClient, refusal_by
 from console.sign_in.attempts import ATTEMPT, Attempt, Provider, opened_attempt
 from console.sign_in.cookies import SESSION, TooLargeError, opened_session, sealed_session
 from console.sign_in.ended import EndedSessions
 from console.sign_in.guard import HOME, SIGN_OUT, is_own_request, way_back
 from console.sign_in.keys import CookieKeys
-from console.sign_in.pages import sign_in_page
 from console.undo import withdraw
+from console.visits import Visit
 from domain.origins import keeps_cookies
+from domain.permissions import STRANGER
 from domain.sessions import Session
 from messaging.kafka.connection import BrokerAwayError
 from storage.database import is_database_away
@@ -49,6 +50,7 @@ _FAILURES: Final = 30
 _DATABASE: Final = "The database"
 _EAVESDROPPED: Final = "Sign in over https: others on the network could read your credential here."
 _FOREIGN: Final = "The request didn't come from this page. Send the form again, in a current browser."
+_OPENS_NOTHING: Final = "You are signed in, but have no access to any page here."
 _NO_CLIENT: Final = "Nobody can sign in here: PLAUDIT_CONSOLE__OIDC__CLIENT_ID isn't set."
 _TOO_LARGE: Final = (
     "You signed in, but your token is too large for a cookie of 4,096 bytes. The administrator of the "
@@ -114,13 +116,13 @@ class SignIn(ConsoleAccess):
             try:
                 request.app.state.rate_limit.take(client_address(request))
             except ProblemError as problem:
-                return sign_in_page(request, self._mode, request.query_params.get("to"), problem)
+                return self._page(request, request.query_params.get("to"), problem)
             try:
                 return await handler(request)
             except Exception as error:
                 if not is_database_away(error):
                     raise
-                return sign_in_page(request, self._mode, None, unavailable(_DATABASE), offers=False)
+                return self._page(request, None, unavailable(_DATABASE), offers=False)
 
         return serve
 
@@ -133,8 +135,8 @@ class SignIn(ConsoleAccess):
             if self._mode == "jwt" and self._provider is None:
                 raise ProblemError(ProblemKind.UNAVAILABLE, _NO_CLIENT)
         except ProblemError as problem:
-            return sign_in_page(request, self._mode, back, problem, offers=False)
-        return sign_in_page(request, self._mode, back)
+            return self._page(request, back, problem, offers=False)
+        return self._page(request, back)
 
     async def _enter_key(self, request: Request) -> Response:
         if self._mode != "api_key":
@@ -148,7 +150,7 @@ class SignIn(ConsoleAccess):
                 raise ProblemError(ProblemKind.UNAUTHENTICATED, "Paste an API key.")
             return await self._let_in(request, key, way_back(back))
         except ProblemError as problem:
-            return sign_in_page(request, self._mode, back, problem)
+            return self._page(request, back, problem)
 
     async def _start(self, request: Request) -> Response:
         if self._provider is None:
@@ -162,7 +164,7 @@ class SignIn(ConsoleAccess):
             response = RedirectResponse(address, 303)
             ATTEMPT.put(response, attempt.sealed(await self._keys.all()))
         except ProblemError as problem:
-            return sign_in_page(request, self._mode, back, problem)
+            return self._page(request, back, problem)
         return response
 
     async def _handle_callback(self, request: Request) -> Response:
@@ -181,7 +183,7 @@ class SignIn(ConsoleAccess):
                 token = await self._provider.access_token(attempt, code, _callback(request))
             response = await self._let_in(request, token, back)
         except ProblemError as problem:
-            response = sign_in_page(request, self._mode, back, problem)
+            response = self._page(request, back, problem)
             is_over = is_over and problem.kind is not ProblemKind.UNAVAILABLE  # reloading may do
         # Until the provider has had the code, another tab may still finish the sign-in, or a reload this one.
         if is_over:
@@ -212,9 +214,9 @@ class SignIn(ConsoleAccess):
             if session := await self.session(request):
                 await self._ended.end(session.id)
         except ProblemError as problem:
-            return sign_in_page(request, self._mode, None, problem, offers=False)
+            return self._page(request, None, problem, offers=False)
         except BrokerAwayError:
-            return sign_in_page(request, self._mode, None, unavailable(_STILL_IN), offers=False)
+            return self._page(request, None, unavailable(_STILL_IN), offers=False)
         response = RedirectResponse(f"{SIGN_IN}?done=signed-out", 303)
         SESSION.remove(response)
         withdraw(response)
@@ -234,6 +236,22 @@ class SignIn(ConsoleAccess):
         except TooLargeError as error:
             raise ProblemError(ProblemKind.TOO_LARGE, _TOO_LARGE) from error
         return response
+
+    def _page(
+        self, request: Request, back: str | None, problem: ProblemError | None = None, *, offers: bool = True
+    ) -> Response:
+        """The sign-in page; `back` is the page to return to. A problem sets the status and the error message. `offers`
+        is False if trying again is of no use."""
+        visit = Visit(request, ApiClient(request, None, ("", 0)), STRANGER, is_open=False)
+        status, error, headers = 200, "", {}
+        if problem is not None:
+            is_token = self._mode == "jwt" and problem.kind is ProblemKind.UNAUTHENTICATED
+            status, error = problem.kind.status, f"{_OPENS_NOTHING} {problem.detail}" if is_token else problem.detail
+            headers = {name: value for name, value in problem.headers.items() if name == "Retry-After"}
+        to = way_back(back)
+        page = visit.page("sign_in.html", status=status, mode=self._mode, to=to, error=error, offers=offers)
+        page.headers.update(headers)
+        return page
 
     def _check(self, request: Request) -> None:
         """Raises ProblemError if this request comes from elsewhere, or over a network that others can read."""
