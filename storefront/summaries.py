@@ -1,6 +1,6 @@
 """Endpoints for ratings on pages: of one object, and of several for lists."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Annotated, Final
 
@@ -14,7 +14,7 @@ from api.web.openapi import OPEN_TO_ALL
 from api.web.problems import ProblemKind, invalid_at
 from api.web.routes import routes
 from domain.ratings import NO_RATINGS, RatingMethod, RatingTally, histogram_by_stars, rating_value
-from domain.stores import Store, rating_method
+from domain.stores import rating_method
 from messaging.schemas import ID_LENGTH, Id
 from storefront.answers import Answer
 from storefront.responses import cached
@@ -49,16 +49,14 @@ async def read_summaries(
     ids: Annotated[str, Query(max_length=_MOST_CHARACTERS, description="Ids of objects, separated by commas")],
 ) -> Response:
     """The ratings of several objects by id, for lists. Ids that contain a comma can't be requested."""
-    wanted = _ids(ids)
-    load = partial(_load_summaries, services, store.id, entity_type, wanted)
-    return await cached(request, load)
+    return await cached(request, partial(_load, services, store.id, entity_type, _ids(ids)))
 
 
 @router.get("/{entityType}/{entityId}/summary", response_model=Summary, openapi_extra=OPEN_TO_ALL)
 async def read_summary(request: Request, shopper: Reading, services: Injected) -> Response:
     """The rating of an object."""
     entity = shopper.entity
-    load = partial(_load_summary, services, shopper.store.id, entity.type, entity.id)
+    load = partial(_load, services, shopper.store.id, entity.type, [entity.id], only=entity.id)
     return await cached(request, load)
 
 
@@ -72,28 +70,17 @@ def _ids(text: str) -> Sequence[str]:
     return ids
 
 
-async def _load_summary(services: Services, store_id: str, entity_type: str, entity_id: str) -> Answer:
-    summaries, store = await _summaries(services, store_id, entity_type, [entity_id])
-    return _answer(summaries[entity_id], store)
-
-
-async def _load_summaries(services: Services, store_id: str, entity_type: str, ids: Collection[str]) -> Answer:
-    summaries, store = await _summaries(services, store_id, entity_type, ids)
-    return _answer(summaries, store)
-
-
-def _answer(content: Summary | Mapping[str, Summary], store: Store) -> Answer:
-    return Answer(orjson.dumps(content), origins=frozenset(store.settings.storefront_origins))
-
-
-async def _summaries(
-    services: Services, store_id: str, entity_type: str, ids: Collection[str]
-) -> tuple[dict[str, Summary], Store]:
+async def _load(
+    services: Services, store_id: str, entity_type: str, ids: Collection[str], *, only: str | None = None
+) -> Answer:
+    """The summaries of these objects by id; if `only` is one of the ids, the summary of that."""
     store = await store_of(services, store_id)
     general = await services.lookups.general()
     found = await services.lookups.tallies(entity_type, ids)
     method = rating_method(general, store)
-    return {id: summary(found.get(id, {}).get(store_id, RatingTally()), method) for id in ids}, store
+    summaries = {id: summary(found.get(id, {}).get(store_id, RatingTally()), method) for id in ids}
+    content = summaries if only is None else summaries[only]
+    return Answer(orjson.dumps(content), origins=frozenset(store.settings.storefront_origins))
 
 
 def summary(tally: RatingTally, method: RatingMethod) -> Summary:
