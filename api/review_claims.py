@@ -27,8 +27,7 @@ class GivenClaim(ClosedMessage):
     desk: Annotated[OptionalId, Field(description="Name of the browser, chosen by itself")] = None
 
 
-CLAIM: Final[TypeAdapter[GivenClaim]] = TypeAdapter(GivenClaim)
-GIVEN_CLAIM: Final = JsonBody(CLAIM, {"A browser": examples.CLAIM}, required=False)
+GIVEN_CLAIM: Final = JsonBody(TypeAdapter(GivenClaim), {"A browser": examples.CLAIM}, required=False)
 
 router: Final = routes("/api/customerReviews/{id}", "Moderation")
 

@@ -168,7 +168,8 @@ async def preview_template(
     try:
         mail = await in_template_thread(render, fields.merged_into(template), await _sample(services, scope))
     except TemplateError as error:
-        raise _invalid(error) from error
+        message = f"Line {error.line}: {error.reason}"
+        raise invalid_at(f"/{error.part}", "invalid-template", message) from error
     return JsonResponse({"subject": mail.subject, "text": mail.text, "html": mail.html})
 
 
@@ -206,10 +207,6 @@ def _message(
     store_id, language = scope
     value = {"notificationTemplate": {"name": name, "storeId": store_id, "languageCode": language, **given}}
     return services.message(Topic.STORE_UPDATES, store_id or GENERAL, kind, {**value, **by(caller), **command.id_field})
-
-
-def _invalid(error: TemplateError) -> ProblemError:
-    return invalid_at(f"/{error.part}", "invalid-template", f"Line {error.line}: {error.reason}")
 
 
 def _row(name: str, scope: TemplateScope | None, template: MailTemplate) -> ShownTemplate:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote
 
 from starlette.datastructures import FormData
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
@@ -44,7 +43,7 @@ async def template(visit: Visit) -> Response:
 async def change_template(visit: Visit) -> Response:
     """Save a template for a store and a language, or delete it, so that the next best one applies."""
     form, api = await visit.form(), _api(visit)
-    here = address(f"{PATH}/{quote(visit.path['name'], safe='')}", visit.query)
+    here = address(f"{PATH}/{visit.segment('name')}", visit.query)
     if form.get("step") == "delete":
         return await _remove(visit, form, here)
     given = {part: _text(form.get(part)) for part in PARTS}
@@ -115,13 +114,13 @@ async def _editor(visit: Visit, given: Mapping[str, str] | None = None, refused:
         errors=_errors(refused, given or {}) if refused else {},
         refused=refused,
         theirs=refused is not None and refused.status == 409,
-        here=address(f"{PATH}/{quote(visit.path['name'], safe='')}", _address_scope(visit)),
-        frame=address(f"{PATH}/{quote(visit.path['name'], safe='')}/preview", _address_scope(visit)),
+        here=address(f"{PATH}/{visit.segment('name')}", _address_scope(visit)),
+        frame=address(f"{PATH}/{visit.segment('name')}/preview", _address_scope(visit)),
     )
 
 
 def _api(visit: Visit) -> str:
-    return f"/api/notificationTemplates/{quote(visit.path['name'], safe='')}"
+    return f"/api/notificationTemplates/{visit.segment('name')}"
 
 
 def _scope(visit: Visit) -> dict[str, str | None]:

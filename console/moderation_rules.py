@@ -69,7 +69,7 @@ async def rules(visit: Visit) -> Response:
 async def change_rules(visit: Visit) -> Response:
     """Try the submitted rules, or save them if those in force are still the ones that the form was rendered with."""
     form, store = await visit.form(), await _store(visit)
-    wanted, loaded = _submitted_rules(form), _loaded_rules(form)
+    wanted, loaded = _submitted_rules(form), _list_in(form, "loaded")
     current = store["settings"]["moderationRules"]
     here = f"{PATH}/{quote(store['id'], safe='')}/rules"
     if form.get("step") == "edit":
@@ -215,10 +215,6 @@ def _details(form: FormData, index: int) -> dict[str, Any]:
     numbers = {name: number(str(form.get(f"{index}.{name}") or "")) for name in _NUMBERS}
     given = {"words": words, "languages": languages, **numbers}
     return {name: value for name, value in given.items() if value not in (None, [])}
-
-
-def _loaded_rules(form: FormData) -> list[dict[str, Any]]:
-    return _list_in(form, "loaded")
 
 
 def _list_in(form: FormData, name: str) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -46,7 +45,7 @@ async def one_object(visit: Visit) -> Response:
     """One object. Without approved reviews it has no ratings yet, but a link to its reviews."""
     type, id = visit.path["type"], visit.path["id"]
     try:
-        found = await visit.facade.ask("GET", f"/api/rating/objects/{quote(type, safe='')}/{quote(id, safe='')}")
+        found = await visit.facade.ask("GET", f"/api/rating/objects/{visit.segment('type')}/{visit.segment('id')}")
     except Refused as refused:
         if refused.status != 404:
             raise
@@ -63,11 +62,7 @@ async def recount(visit: Visit) -> Response:
     form = await visit.form()
     store = {"storeId": form.get("storeId", "")}
     await visit.facade.command("POST", "/api/rating/calculateStore", None, store, key=key_of(form))
-    return visit.back(_path(visit.path["type"], visit.path["id"]), "recounted")
-
-
-def _path(type: str, id: str) -> str:
-    return f"/console/objects/{quote(type, safe='')}/{quote(id, safe='')}"
+    return visit.back(f"/console/objects/{visit.segment('type')}/{visit.segment('id')}", "recounted")
 
 
 def _bars(weeks: Sequence[Mapping[str, Any]]) -> list[Bar]:

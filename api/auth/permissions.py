@@ -71,18 +71,14 @@ class _Guard(SecurityBase):
         return caller
 
 
-class _OptionalGuard(SecurityBase):
+class _OptionalGuard(_Guard):
     """Identifies the caller; one without a credential is let in without any permission."""
-
-    def __init__(self) -> None:
-        self.model = HTTPBearer(description=_DESCRIPTION)
-        self.scheme_name = "permissions"
 
     async def __call__(self, request: Request, scopes: SecurityScopes) -> Caller:
         """The caller. Raises ProblemError as GUARD does, also for an invalid credential."""
         authenticator: Authenticator = request.app.state.services.authenticator
         if _credential(request) is not None or authenticator.mode == "none":
-            return await GUARD(request, scopes)
+            return await super().__call__(request, scopes)
         request.app.state.rate_limit.take(client_address(request))
         check_query(request.scope)
         return STRANGER

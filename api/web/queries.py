@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, get_origin
+from typing import Final, NamedTuple, get_origin
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi.dependencies.models import Dependant
@@ -74,13 +74,9 @@ def any_case(words: type[StrEnum]) -> BeforeValidator:
 
 def _parameters(endpoint: Dependant) -> Iterator[Parameter]:
     for field in endpoint.query_params:
-        yield Parameter(field.alias, _is_list(field.field_info.annotation))
+        yield Parameter(field.alias, get_origin(field.field_info.annotation) is list)
     for needed in endpoint.dependencies:
         yield from _parameters(needed)
-
-
-def _is_list(annotation: Any) -> bool:
-    return get_origin(annotation) is list
 
 
 def _is_unicode(text: str) -> bool:
