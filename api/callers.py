@@ -1,9 +1,8 @@
 """Endpoints of callers: the API keys, which only the command line creates and revokes, and the caller itself."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import PlainSerializer
 from typing_extensions import TypedDict
 
 from api.auth.permissions import AnyCaller, KeyReader
@@ -11,7 +10,7 @@ from api.services import Injected
 from api.stores.bounds import check_unbound
 from api.web.openapi import problems
 from api.web.problems import ProblemKind
-from api.web.responses import JsonResponse, Row
+from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.permissions import Permission
 from domain.timestamps import timestamp
@@ -33,12 +32,12 @@ class ShownKey(TypedDict):
     revokedDate: ShownMoment | None
 
 
-class Me(Row):
+class Me(TypedDict):
     """The caller. `subject` is null without authentication, `stores` if the caller isn't bound to stores."""
 
     subject: str | None
-    permissions: Annotated[frozenset[Permission], PlainSerializer(sorted, return_type=list[Permission])]
-    stores: Annotated[frozenset[str] | None, PlainSerializer(lambda stores: stores and sorted(stores))]
+    permissions: list[Permission]
+    stores: list[str] | None
     authentication: str
 
 
@@ -72,13 +71,10 @@ def shown_key(key: ApiKey, now: datetime) -> ShownKey:
 @router.get("/me", response_model=Me, responses=problems(ProblemKind.UNAUTHENTICATED))
 async def read_me(caller: AnyCaller, services: Injected) -> JsonResponse:
     """The caller, with its permissions and stores."""
-    return JsonResponse(
-        Me.of(
-            {
-                "subject": caller.subject,
-                "permissions": caller.permissions,
-                "stores": caller.stores,
-                "authentication": services.authenticator.mode,
-            }
-        )
-    )
+    me: Me = {
+        "subject": caller.subject,
+        "permissions": sorted(caller.permissions),
+        "stores": None if caller.stores is None else sorted(caller.stores),
+        "authentication": services.authenticator.mode,
+    }
+    return JsonResponse(me)

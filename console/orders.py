@@ -36,7 +36,7 @@ async def orders(visit: Visit) -> Response:
 @screens.get("/orders/{id:path}", Permission.READ_RETURNS)
 async def order(visit: Visit) -> Response:
     """One order: its lines with returnable quantities, its returns, and its last event."""
-    row = await visit.facade.ask("GET", f"/api/orders/{quote(visit.path['id'], safe='')}")
+    row = await visit.facade.ask("GET", f"/api/orders/{visit.segment('id')}")
     returned = await returns_of(visit, row["id"])
     event = json.dumps(row["order"], indent=2, ensure_ascii=False)
     return visit.page(

@@ -165,7 +165,7 @@ async def _check_deletion(visit: Visit, form: FormData) -> None:
     if "seen" not in form or not visit.may("return:read"):
         return
     try:
-        row = await visit.facade.ask("GET", f"/api/return/{quote(visit.path['id'], safe='')}")
+        row = await visit.facade.ask("GET", f"/api/return/{visit.segment('id')}")
     except Refused as refused:
         if refused.status != 404:
             raise
@@ -205,7 +205,7 @@ def _line_values(lines: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
 
 async def _load(visit: Visit) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """The return and its order. Raises Refused."""
-    row = await visit.facade.ask("GET", f"/api/return/{quote(visit.path['id'], safe='')}")
+    row = await visit.facade.ask("GET", f"/api/return/{visit.segment('id')}")
     return row, await order_or_none(visit, row["orderId"])
 
 

@@ -15,7 +15,7 @@ from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.forms import LEAST_TIME, FormRefusal, check_key, new_stamp, refusal_of_stamp
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES
-from domain.stores import Store, refusal
+from domain.stores import refusal
 from storefront.challenges import Challenge, new_challenge, refusal_of_check
 from storefront.middleware import OF_OBJECT
 from storefront.shoppers import Reading, Shopper
@@ -45,12 +45,14 @@ async def read_form(request: Request, shopper: Reading, services: Injected) -> J
     """The parameters of a review form that is being opened. They differ each time."""
     key, now = (await _keys(services))[0], datetime.now(UTC)
     challenge = new_challenge(check_key(shopper.object_key, key), now) if request.app.state.storefront_check else None
-    is_open = await _is_open(services, shopper)
+    store = shopper.store
+    is_open = store.settings.reviews_enabled and not await services.lookups.closed({shopper.object_key})
+    against_anonymous = refusal(store, user_id=None, has_purchased=partial(bool), has_reviewed=partial(bool))
     form: Form = {
         "stamp": new_stamp(shopper.object_key, now, key),
         "leastSeconds": int(LEAST_TIME.total_seconds()),
         "open": is_open,
-        "anonymous": is_open and _takes_anonymous(shopper.store),
+        "anonymous": is_open and against_anonymous is None,
         "mostImages": MAX_IMAGES,
         "mostImageBytes": MAX_UPLOAD_BYTES,
         "check": challenge,
@@ -88,11 +90,3 @@ async def _keys(services: Services) -> Sequence[bytes]:
     if not keys:
         raise unavailable(_KEYS)
     return keys
-
-
-async def _is_open(services: Services, shopper: Shopper) -> bool:
-    return shopper.store.settings.reviews_enabled and not await services.lookups.closed({shopper.object_key})
-
-
-def _takes_anonymous(store: Store) -> bool:
-    return refusal(store, user_id=None, has_purchased=partial(bool), has_reviewed=partial(bool)) is None
