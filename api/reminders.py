@@ -94,7 +94,9 @@ async def preview_reminders(
                 "enabled": settings.enabled,
                 "cron": settings.cron,
                 **_schedule(settings.cron, now),
-                "results": [_row(each, settings) for each in sorted(decided, key=_is_skipped)],
+                "results": [
+                    _row(each, settings) for each in sorted(decided, key=lambda each: isinstance(each.decision, Skip))
+                ],
             }
         )
 
@@ -142,10 +144,6 @@ def _schedule(cron: str, now: datetime) -> dict[str, object]:
     except InvalidCronError:
         # Only after a change in the database itself; the scheduler keeps the previous expression, and logs that.
         return {"cronInWords": None, "nextRuns": []}
-
-
-def _is_skipped(decided: Decided) -> bool:
-    return isinstance(decided.decision, Skip)
 
 
 def _row(decided: Decided, settings: ReminderSettings) -> PreviewedOrder:

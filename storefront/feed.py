@@ -91,7 +91,7 @@ async def _join(first: Elements, others: AsyncIterator[Elements]) -> AsyncIterat
 
 async def _batches(services: Services, store: Store, image_root: str) -> AsyncIterator[Elements]:
     """All approved reviews in batches, newest first."""
-    search = _approved_search(store)
+    search = ReviewSearch(statuses=[ReviewStatus.APPROVED], store_id=store.id, take=_BATCH)
     while True:
         async with services.pages.turns:
             page = await services.reviews.search(search)
@@ -114,7 +114,3 @@ async def _elements(services: Services, reviews: Sequence[Review], image_root: s
         if url := product_url(about):
             elements.append(review_element(review, about, url, image_root))
     return Elements("".join(elements).encode(), len(of_products) - len(elements))
-
-
-def _approved_search(store: Store) -> ReviewSearch:
-    return ReviewSearch(statuses=[ReviewStatus.APPROVED], store_id=store.id, take=_BATCH)

@@ -11,7 +11,7 @@ from api.stores.bounds import stores_of
 from api.web.problems import ItemError, ProblemError, ProblemKind, invalid, unavailable
 from domain.objects import ObjectKey
 from domain.permissions import Caller, Permission
-from domain.reviews import Review, ReviewIdentity
+from domain.reviews import ReviewIdentity
 from domain.reviews_edits import EditRight, is_same_review, merged, right_to_edit
 from domain.reviews_refusals import Refusal
 from messaging.json_values import present
@@ -130,11 +130,9 @@ async def _is_free(services: Services, item: Wanted, holder: IdHolder | None, ea
     if item.right:
         return True
     stored = await services.reviews.get(item.id)
-    return stored is not None and not item.review.omitted and _is_unchanged(item.review, stored)
-
-
-def _is_unchanged(review: SubmittedReview, stored: Review) -> bool:
-    return merged(stored.content, review.content) == stored.content
+    if stored is None or item.review.omitted:
+        return False
+    return merged(stored.content, item.review.content) == stored.content
 
 
 def _with_store_and_author(review: SubmittedReview, stored: ReviewIdentity) -> SubmittedReview:

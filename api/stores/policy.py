@@ -102,15 +102,11 @@ def shown_policy(store: Store, policy: Policy, decisions: Decisions, at: datetim
         "decisions": {
             "approved": _by_stars(decisions, ReviewStatus.APPROVED),
             "rejected": _by_stars(decisions, ReviewStatus.REJECTED),
-            "rejectedByReason": {_reason(code): count for code, count in decisions.by_reason.items()},
+            # orjson accepts only plain strings as keys, not members of an enumeration.
+            "rejectedByReason": {code.value if code else "none": n for code, n in decisions.by_reason.items()},
         },
         "countedAt": timestamp(at),
     }
-
-
-def _reason(code: ReasonCode | None) -> str:
-    # orjson accepts only plain strings as keys, not members of an enumeration.
-    return code.value if code else "none"
 
 
 def _by_stars(decisions: Decisions, status: ReviewStatus) -> dict[str, int]:

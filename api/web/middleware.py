@@ -59,16 +59,13 @@ class LastResort:
             if started:
                 raise
             # A stopping process cancels its requests after a while. Its server expects no more than a response.
-            await problem_response(scope, _stopping())(scope, receive, send)
+            stopping = ProblemError(ProblemKind.UNAVAILABLE, "This process is stopping. Send the request again.")
+            await problem_response(scope, stopping)(scope, receive, send)
         except Exception as error:
             if started:
                 raise
             problem = unavailable("MongoDB or Kafka") if deadline.expired() else problem_of(scope, error)
             await problem_response(scope, problem)(scope, receive, send)
-
-
-def _stopping() -> ProblemError:
-    return ProblemError(ProblemKind.UNAVAILABLE, "This process is stopping. Send the request again.")
 
 
 def problem_of(scope: Scope, error: Exception) -> ProblemError:
