@@ -1425,9 +1425,8 @@ export interface components {
         };
         /**
          * @description A change that took effect: a moderation or edit of a review, a reply, the deletion of a return, a change of
-         *     settings, of a store or of a template, or the replay or discard of a
-         *     dead letter. `subject` made it; `fields` names the changed
-         *     fields, `letter` is the place of the letter.
+         *     settings, of a store or of a template, or the replay or discard of a dead letter. `subject` made it; `fields` names
+         *     the changed fields, `letter` is the place of the letter.
          */
         AuditRow: {
             /** Format: date-time */
