@@ -283,3 +283,7 @@ class Settings(BaseSettings):
                 "`plaudit up`: run this as the same user, or set PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and "
                 "PLAUDIT_MONGO__URI."
             ) from error
+
+    def is_up_starting(self) -> bool:
+        """True if a `plaudit up` runs with this data folder, and isn't ready yet. Raises what `endpoints` does."""
+        return self.endpoints() is None and self.lock_file.exists() and not is_unlocked(self.lock_file)

@@ -94,7 +94,7 @@ async def _start(
     settings: Settings, lock: FolderLock, stack: AsyncExitStack, report: Report
 ) -> tuple[list[ServerProcess], list[ServiceProcess]]:
     await lock.take(_FOLDER_PATIENCE_S)
-    settings.endpoints_file.unlink(missing_ok=True)  # left behind by a killed `up`
+    settings.endpoints_file.unlink(missing_ok=True)  # of a killed run: commands wait for that of this one
     settings.http.port = port_to_listen_at(settings.http)
     servers = await _start_servers(settings, stack, report)
     return servers, await run_with(servers, _start_service(settings, lock, stack, servers, report))

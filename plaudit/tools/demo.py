@@ -22,6 +22,9 @@ from plaudit.terminal import Terminal
 _WAIT: Final = {"Prefer": "wait=10"}
 _PATIENCE_S: Final = 60
 
+_START_S: Final = 300
+"""Seconds to wait for a `plaudit up` that is starting."""
+
 
 class _Client:
     """Sends requests, and prints them with their answers."""
@@ -116,8 +119,13 @@ class _Client:
 
 
 @asynccontextmanager
-async def service_at(address: str) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a running service. Raises CommandError: nothing answers."""
+async def running_service(settings: Settings, out: Terminal) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the running service; waits for a `plaudit up` that is starting. Raises CommandError: it doesn't
+    become ready in time, or nothing answers."""
+    if settings.is_up_starting():
+        out.print(f"Waiting until the `plaudit up` in {settings.data} is ready")
+        await _wait_for_up(settings)
+    address = settings.http_address()
     try:
         # Without proxies of the environment: they are for the internet.
         async with httpx.AsyncClient(base_url=address, timeout=30, trust_env=False) as client:
@@ -127,10 +135,24 @@ async def service_at(address: str) -> AsyncIterator[httpx.AsyncClient]:
         raise CommandError(f"No service answers at {address} ({why}). Start it first: make up") from error
 
 
+async def _wait_for_up(settings: Settings) -> None:
+    async def has_started() -> bool:
+        return not settings.is_up_starting()
+
+    try:
+        async with asyncio.timeout(_START_S):
+            await until(has_started)
+    except TimeoutError:
+        raise CommandError(
+            f"The `plaudit up` in {settings.data} is not ready after {_START_S} seconds. Run this again once it says "
+            "that it is."
+        ) from None
+
+
 async def run_demo(settings: Settings, out: Terminal) -> None:
     """Run the samples of reviews, ratings, orders and returns, with objects of this run alone."""
     product = f"demo-{uuid4().hex[:8]}"
-    async with service_at(settings.http_address()) as client:
+    async with running_service(settings, out) as client:
         service = _Client(client, out)
         await _reviews(service, product)
         await _orders(service, settings, product)

@@ -1,13 +1,21 @@
-"""`plaudit demo` against a slow or protected service."""
+"""`plaudit demo` against a slow or protected service, and one that is starting."""
 
+import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from devservers.lock import FolderLock
+from plaudit.config import Settings
 from plaudit.errors import CommandError
+from plaudit.http_settings import HttpSettings
 from plaudit.terminal import Terminal
 from plaudit.tools import demo
+from tests.support.sockets import listening
+from tests.support.waiting import free_port
 
 ACCEPTED = {"commandId": "c", "ids": ["r"], "outcome": "accepted"}
 
@@ -52,3 +60,31 @@ async def test_protected_service_is_an_error() -> None:
     async with httpx.AsyncClient(transport=httpx.MockTransport(serve), base_url="http://plaudit.test") as http:
         with pytest.raises(CommandError, match="PLAUDIT_AUTH__MODE=none"):
             await demo._Client(http, Terminal(quiet=True)).send("Title", "POST", "/api/x", [])
+
+
+async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    writer.close()
+
+
+async def test_starting_up_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, out = Settings(data=tmp_path), Terminal()
+    lock = FolderLock(settings.lock_file)
+    await lock.take(0)
+    shown = asyncio.create_task(demo.run_demo(settings, Terminal(quiet=True)))
+    await asyncio.sleep(0.2)  # long enough to find nothing that answers
+    assert not shown.done()
+    async with listening(_refuse) as port:
+        settings.endpoints_file.write_text(json.dumps({"http": f"http://127.0.0.1:{port}", "kafka": "", "mongo": ""}))
+        with pytest.raises(CommandError, match="PLAUDIT_AUTH__MODE=none"):
+            await shown
+    settings.endpoints_file.unlink()
+    monkeypatch.setattr(demo, "_START_S", 0.1)
+    with out.capture() as printed, pytest.raises(CommandError, match="is not ready after 0.1 seconds"):
+        await demo.run_demo(settings, out)
+    assert "Waiting until the `plaudit up`" in printed.get()
+    lock.release()
+    # It ended without getting ready.
+    with pytest.raises(CommandError, match="Start it first: make up"):
+        await demo.run_demo(Settings(data=tmp_path, http=HttpSettings(port=free_port())), out)

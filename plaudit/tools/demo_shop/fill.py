@@ -22,7 +22,7 @@ from plaudit.config import Settings
 from plaudit.errors import CommandError
 from plaudit.processes.connections import connected
 from plaudit.terminal import Terminal
-from plaudit.tools.demo import service_at
+from plaudit.tools.demo import running_service
 from plaudit.tools.demo_shop.messages import DemoMessages
 from plaudit.tools.demo_shop.reviews import DemoReview, demo_reviews
 from plaudit.tools.servers import check_topics
@@ -43,11 +43,11 @@ async def run_fill(settings: Settings, out: Terminal, count: int) -> None:
     All ids are fixed: a repetition changes nothing, and a larger `count` adds the missing reviews. Returns once the
     reviews and their ratings are stored. Raises CommandError: the service isn't available, or takes too long.
     """
-    address = settings.http_address()
-    async with connected(settings) as (_, publisher), service_at(address) as client:
+    async with running_service(settings, out) as client, connected(settings) as (_, publisher):
         await _Fill(client, publisher, settings, out).run(count)
-    out.set_result({"address": f"{address}/demo", "reviews": count})
-    out.print(f"The shop is open: {address}/demo", style="bold")
+    address = f"{settings.http_address()}/demo"
+    out.set_result({"address": address, "reviews": count})
+    out.print(f"The shop is open: {address}", style="bold")
 
 
 @dataclass(frozen=True, slots=True)
