@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from domain.findings import Finding, failed, ok, warn
-from domain.quantities import quantity
+from domain.quantities import listed, quantity
 from domain.schema import NEWEST, Compatibility, compatibility, refusal
 from domain.templates import template_id
 from messaging.templates.rendering import TemplateError, check, in_template_thread
-from storage import outbox
+from storage import outbox, parking, returns_parking
 from storage.backlog import PARKED
 from storage.database import Database
 from storage.durability import is_router
@@ -18,6 +18,7 @@ from storage.indexes import all_indexes, finished_indexes, is_as_wanted, replace
 from storage.leases import REMINDERS, LeaseRepository
 from storage.mending import SHAPES, Mender
 from storage.schema import SchemaMarks
+from storage.shapes import READ_ERRORS
 from storage.stores import StoreRepository
 from storage.templates import SavedTemplate, TemplateRepository
 from storage.topics_growth import GrowthRepository
@@ -29,6 +30,13 @@ _OWED_LIMIT: Final = timedelta(minutes=2)
 _MOST_SHOWN: Final = 5
 _WRITES: Final = ("insert", "update", "remove")
 _MOST_COUNTED: Final = 100_000
+_MOST_READ: Final = 5_000
+_PARKED_CHECKS: Final = {
+    parking.COLLECTION: parking.check_command,
+    parking.VERDICTS_COLLECTION: parking.check_verdict,
+    returns_parking.COLLECTION: returns_parking.check_return,
+}
+"""Checks of parked documents by collection."""
 _PATIENCE_MS: Final = 2_000
 _PATIENCE_IN_ALL_MS: Final = 6_000
 
@@ -132,6 +140,22 @@ async def check_documents(database: Database) -> Finding:
         advice = "`plaudit migrate --dry-run` checks all of them."
         return ok("documents", f"too many to check quickly: {', '.join(uncounted)}. {advice}")
     return ok("documents", "no fields are missing")
+
+
+async def check_parked(database: Database) -> Finding | None:
+    """A finding on parked commands that can't be read, among the first ones parked; None without any."""
+    damaged = list[str]()
+    for name, check_document in _PARKED_CHECKS.items():
+        async for document in database[name].find({}).sort("parkedAt").limit(_MOST_READ):
+            try:
+                check_document(document)
+            except READ_ERRORS:
+                damaged.append(f"{name} {document['_id']}")
+    if not damaged:
+        return None
+    text = f"{quantity(len(damaged), 'document')} can't be read: {listed(damaged, _MOST_SHOWN)}"
+    advice = "They wait until they are repaired, for example from a backup: the logs of the workers name the faults."
+    return failed("parked commands", text, advice)
 
 
 async def check_rights(database: Database) -> Finding:

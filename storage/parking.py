@@ -87,6 +87,7 @@ IMAGES: Final[_Parking[ReceivedImageCommand]] = _Parking(
 VERDICTS: Final[_Parking[Verdict]] = _Parking(
     None, lambda verdict: str(verdict.position), parked_verdict, verdict_from, _in_turn, VERDICTS_COLLECTION
 )
+_BY_KIND: Final[Mapping[str | None, _Parking[Any]]] = {each.kind: each for each in (MODERATION, FEEDBACK, IMAGES)}
 
 
 async def readable(parking: _Parking[T], documents: AsyncIterable[Document], limit: int | None = None) -> list[T]:
@@ -95,16 +96,29 @@ async def readable(parking: _Parking[T], documents: AsyncIterable[Document], lim
     commands = list[T]()
     async for document in documents:
         try:
-            command = parking.read(document)
-            if (id := parking.id(command)) != document["_id"]:
-                raise ValueError(f"its id isn't {id}")
+            commands.append(_read(parking, document))
         except READ_ERRORS as error:
             log.error("a parked command can't be read", id=document["_id"], error=str(error)[:500])
-            continue
-        commands.append(command)
         if len(commands) == limit:
             break
     return commands
+
+
+def _read(parking: _Parking[T], document: Document) -> T:
+    command = parking.read(document)
+    if (id := parking.id(command)) != document["_id"]:
+        raise ValueError(f"its id isn't {id}")
+    return command
+
+
+def check_command(document: Document) -> None:
+    """Raise an error of READ_ERRORS if a document of COLLECTION can't be read, or if nobody would look for it."""
+    _read(_BY_KIND[document["kind"]], document)
+
+
+def check_verdict(document: Document) -> None:
+    """Raise an error of READ_ERRORS if a document of VERDICTS_COLLECTION can't be read."""
+    _read(VERDICTS, document)
 
 
 class ParkingRepository(Generic[T]):

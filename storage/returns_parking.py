@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+import orjson
 import structlog
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition, in_turn
 from domain.timestamps import milliseconds
+from messaging.returns import RETURN_COMMAND
 from storage.database import Database, Document, Session
 from storage.parking import parked_now
 from storage.shapes import READ_ERRORS
@@ -201,6 +203,11 @@ def _parked(document: Document) -> ParkedReturn | None:
     except READ_ERRORS as error:
         log.error("a parked return can't be read", id=document["_id"], error=repr(error))
         return None
+
+
+def check_return(document: Document) -> None:
+    """Raise an error of READ_ERRORS if a document can't be read."""
+    RETURN_COMMAND.validate_python(orjson.loads(_whole(document).value), strict=False)
 
 
 def _whole(document: Document) -> ParkedReturn:

@@ -11,6 +11,8 @@ from bson import ObjectId
 
 from consumers.images_commands import ImageCommandConsumer
 from consumers.returns import ReturnConsumer
+from domain.findings import Level
+from storage.checks import check_parked
 from storage.privacy import PersonalData
 from tests.support.consumers import Desk, opened_desk
 from tests.support.facade import new_id
@@ -126,3 +128,27 @@ async def test_damaged_waiting_returns_hide_none_behind_them(desk: Desk) -> None
     await desk.command_returns(desk.records({"action": "create", "return": wanted}))
     await parked.update_one({"return": wanted["id"]}, {"$set": {"parkedAt": LONG_AGO + timedelta(days=1)}})
     assert await ReturnConsumer(desk.services).give_up_overdue(NOW) == 1
+
+
+async def test_doctor_names_damaged_waiting_commands(desk: Desk) -> None:
+    report = {"action": "report", "reviewId": "r", "reason": "spam", "explanation": "No", "goodFaith": True}
+    await desk.give_feedback(desk.records(report, {**report, "explanation": "Never"}))
+    order = new_id("order")
+    first, second = (wanted_return(order, {"a": 1}, id=new_id("return")) for _ in range(2))
+    await desk.command_returns(desk.records(*({"action": "create", "return": each} for each in (first, second))))
+    assert await check_parked(desk.database) is None
+    damaged = list[str]()
+    changes: Json = {"parkedCommands": {"$unset": {"command": ""}}, "parkedReturns": {"$set": {"value": b"{}"}}}
+    for name, change in changes.items():
+        found = await desk.database[name].find_one_and_update({}, change)
+        assert found
+        damaged.append(f"{name} {found['_id']}")
+    finding = await check_parked(desk.database)
+    assert finding is not None
+    assert (finding.check, finding.level) == ("parked commands", Level.FAIL)
+    assert finding.text == f"2 documents can't be read: {', '.join(damaged)}"
+    # One of a kind that nobody looks for.
+    await desk.database["parkedCommands"].update_one({"command": {"$exists": True}}, {"$set": {"kind": "unknown"}})
+    finding = await check_parked(desk.database)
+    assert finding is not None
+    assert finding.text.startswith("3 documents")
