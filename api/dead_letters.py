@@ -202,7 +202,7 @@ def _messages(
     fields = {"value": mended, "moderator": caller.subject}
     value = present(fields) | command.id_field
     topic, kind = Topic.DEAD_LETTER_COMMANDS, "dead-letter.replay"
-    ordered = sorted(places, key=lambda place: place_in(place).turn)
+    ordered = sorted(places, key=lambda place: place_in(place).sort_key)
     messages = [services.message(topic, REPLAYS_KEY, kind, {"place": place, **value}) for place in ordered]
     if any(len(message.value or b"") > MAX_MESSAGE_BYTES for message in messages):
         raise invalid_at("/value", "too-long", _TOO_LARGE)

@@ -34,7 +34,7 @@ class ModerationRoute:
 
     async def is_direct(self) -> bool:
         """True if every command that was acknowledged before this call has been forwarded."""
-        if not await self._partition_counts.is_settled():
+        if not await self._partition_counts.is_stable():
             return False
         try:
             return (await self._queries.of([_ROUTED]))[_ROUTED]

@@ -155,7 +155,7 @@ class Submission(NamedTuple):
 
 
 def submissions_of(
-    batch: Iterable[Received[Sequence[SubmittedReview]]], token_keys: Sequence[bytes], *, has_places: bool
+    batch: Iterable[Received[Sequence[SubmittedReview]]], token_keys: Sequence[bytes], *, by_place: bool
 ) -> dict[Key, Submission]:
     """The submissions of a batch, with the authors named by review tokens.
 
@@ -175,7 +175,7 @@ def submissions_of(
         latest: dict[tuple[str, ReviewIdentity], Submission] = {}
         for index, submitted in enumerate(reviews):
             review = submitted.by_author(token_keys, from_milliseconds(record.timestamp))
-            id, other = _ids(record, review, identity, index, has_places=has_places)
+            id, other = _ids(record, review, identity, index, by_place=by_place)
             content, last = review.content, latest.get((id, review.identity))
             if last and review.omitted:
                 content = merged(last.review.content, content)
@@ -211,7 +211,7 @@ async def known_submissions(
 ) -> dict[Key, Submission]:
     """The submissions of a batch. Those already stored under their other id have that one, and a command that has an
     outcome isn't passed back to an equal submission about a stored review, as that would lose an edit."""
-    submissions = submissions_of(batch, token_keys, has_places=services.publisher.has_places)
+    submissions = submissions_of(batch, token_keys, by_place=services.publisher.by_place)
     taken = await services.reviews.holders({each.other_id for each in submissions.values() if each.other_id})
     if taken:
         found = (
@@ -242,14 +242,14 @@ def _over(earlier: SubmittedReview, later: SubmittedReview, command_id: str | No
 
 
 def _ids(
-    record: RawRecord, review: SubmittedReview, identity: str | None, index: int, *, has_places: bool
+    record: RawRecord, review: SubmittedReview, identity: str | None, index: int, *, by_place: bool
 ) -> tuple[str, str | None]:
     """The id of a submission, and its other id (`Submission.other_id`)."""
     if review.id is None:
         content = identity.encode() if identity else record.value or b""
         derived = uuid5(_SUBMISSIONS_WITHOUT_ID, content.hex() + f"/{index}")
         plain, in_place = str(derived), placed(derived, bucket_of(review.entity))
-        return (in_place, plain) if has_places else (plain, in_place)
+        return (in_place, plain) if by_place else (plain, in_place)
     if review.command_id and review.former_id is None and _FROM_A_KEY.fullmatch(review.id):
         return review.id, placed(UUID(review.id), bucket_of(review.entity))
     return review.id, review.former_id

@@ -40,7 +40,7 @@ class KafkaJars:
         return ":".join(str(jar) for jar in sorted(self.folder.glob("*.jar")))
 
     def lock(self) -> FolderLock:
-        """The lock for fetching and preparing, not yet taken. Raises EmbeddedServerError."""
+        """The lock for fetching and preparing, not yet acquired. Raises EmbeddedServerError."""
         try:
             return FolderLock(self.folder.with_name(f"{self.folder.name}.lock"))
         except EmbeddedServerError as error:

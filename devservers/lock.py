@@ -37,7 +37,7 @@ class FolderLock:
         os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
         return True
 
-    async def take(self, patience_s: float) -> None:
+    async def acquire(self, patience_s: float) -> None:
         """Lock the folder. Raises EmbeddedServerError if another process has it.
 
         After an owner that was just killed, it waits at most `patience_s` seconds for the owner's servers to end.
@@ -64,7 +64,7 @@ class FolderLock:
             return None
         return int(pid) if command_line else None
 
-    async def take_in_turn(self, report: Report, waiting_for: str) -> None:
+    async def acquire_patiently(self, report: Report, waiting_for: str) -> None:
         """Lock the folder, however long another process has it; reports once that it waits."""
         if await self._try_lock():
             return

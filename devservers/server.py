@@ -84,7 +84,7 @@ class ServerProcess(ABC):
         private_folder(self.folder)
         self._lock = FolderLock(self.folder / "lock")
         try:
-            await self._lock.take(_FOLDER_PATIENCE_S)
+            await self._lock.acquire(_FOLDER_PATIENCE_S)
             self._reserve_ports()
         except BaseException:
             self.release()

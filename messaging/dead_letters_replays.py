@@ -52,7 +52,7 @@ class LetterPlace:
     offset: int
 
     @property
-    def turn(self) -> tuple[int, int, int]:
+    def sort_key(self) -> tuple[int, int, int]:
         """Sort key for a replay of several letters: topics in the order of the flow, then partition and offset."""
         return CONSUMED.index(self.topic), self.partition, self.offset
 
@@ -157,8 +157,8 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
     content = letter.value if value is None else value
     if content is not None and topic.endswith(_KNOWN_BY_COMMAND_ID):
         replay_identity = f"{record}/{earlier}" if value is None else f"{record}/{earlier}/{value.hex()}"
-        is_settled = header(letter, "x-error-code") == DeadLetterCode.REVIEW_NOT_FOUND
-        content = _with_command_id(content, str(uuid5(_COMMAND_NAMESPACE, replay_identity)), is_settled=is_settled)
+        is_answered = header(letter, "x-error-code") == DeadLetterCode.REVIEW_NOT_FOUND
+        content = _with_command_id(content, str(uuid5(_COMMAND_NAMESPACE, replay_identity)), is_answered=is_answered)
     return OutgoingMessage(topic, letter.key, content, headers)
 
 
@@ -174,10 +174,10 @@ def _record_id(letter: RawRecord) -> str:
     return str(uuid5(_RECORD_NAMESPACE, "/".join(source + part)))
 
 
-def _with_command_id(value: bytes, command_id: str, *, is_settled: bool) -> bytes:
+def _with_command_id(value: bytes, command_id: str, *, is_answered: bool) -> bytes:
     """The value of a command with an id, by which a repeat changes nothing.
 
-    A command keeps its own id unless it `is_settled`: it waited in vain and was answered "not-found", so with its own
+    A command keeps its own id unless it `is_answered`: it waited in vain, its outcome is "not-found", and with its own
     id it would itself be a repeat. Null and an empty string are no ids. The rest of the value stays as received, byte
     for byte unless an id is replaced.
     """
@@ -189,7 +189,7 @@ def _with_command_id(value: bytes, command_id: str, *, is_settled: bool) -> byte
         return value
     own = next((name for name in command if folded_name(name) == "commandid"), None)
     if own is not None and command[own] not in (None, ""):
-        return orjson.dumps({**command, own: command_id}) if is_settled else value
+        return orjson.dumps({**command, own: command_id}) if is_answered else value
     # A recount has the same result each time, and a report without an id is recognised by its content.
     folded = {folded_name(name): folded_name(content) for name, content in command.items()}
     if folded.get("kind") == "recount" or folded.get("action") == "report":

@@ -23,7 +23,7 @@ _MAKE_UP_WITHIN: Final = timedelta(hours=1)
 _REPEAT_DELAY: Final = timedelta(seconds=30)
 """Delay before repeating a run that failed while MongoDB or Kafka was unavailable, or that outlasted the lease."""
 
-GRACE_S: Final = 7.0
+_STOP_GRACE_S: Final = 7.0
 """Seconds that a batch in progress may take at shutdown; a transaction that is cut off has no effect."""
 
 
@@ -178,7 +178,7 @@ class ReminderClock:
     async def _stop(self) -> None:
         self._stopping = True
         try:
-            async with asyncio.timeout(GRACE_S):
+            async with asyncio.timeout(_STOP_GRACE_S):
                 if self._running is not None:
                     await self._running
                 await self._leases.release(REMINDERS, self._holder)

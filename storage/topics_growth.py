@@ -74,10 +74,9 @@ class GrowthRepository:
             _undivided_filter(topics), {"$set": {"to": None, "step": Step.ANNOUNCED, "turn": None}}
         )
 
-    async def settle(self, topic: str, to: int) -> None:
+    async def complete(self, topic: str, to: int) -> None:
         """Complete the growth of a topic to this number of partitions: all of it may be read."""
-        settled = asdict(Growth(to))
-        await self._topics.update_one({"_id": topic, "to": to}, {"$set": settled})
+        await self._topics.update_one({"_id": topic, "to": to}, {"$set": asdict(Growth(to))})
 
 
 def _undivided_filter(topics: Collection[str]) -> Document:

@@ -53,7 +53,7 @@ def _ids(services: Services, command: Command, reviews: Sequence[SubmittedReview
         return [review.id or "" for review in reviews]
     plain = [command.item_id(index) for index, _ in enumerate(reviews)]
     in_place = [placed(UUID(id), bucket_of(review.entity)) for id, review in zip(plain, reviews, strict=True)]
-    given, others = (in_place, plain) if services.publisher.has_places else (plain, in_place)
+    given, others = (in_place, plain) if services.publisher.by_place else (plain, in_place)
     if not earlier.ids.isdisjoint(others):
         given = others
     return [review.id or id for review, id in zip(reviews, given, strict=True)]

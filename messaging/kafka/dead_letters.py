@@ -21,7 +21,7 @@ PREVIEW_BYTES: Final = 4 * 1024
 """Bytes of a value that a list shows."""
 
 _TEXT_LENGTH: Final = 1_000
-_READS_AT_ONCE: Final = 2
+_CONCURRENT_READS: Final = 2
 _TIMEOUT_S: Final = 10.0
 _NO_ANSWER: Final = "Kafka did not answer in time"
 _SEARCH_S: Final = 4.0
@@ -84,7 +84,7 @@ class DeadLetterTopics:
     def __init__(self, connection: KafkaConnection, topics: TopicNames) -> None:
         self._connection = connection
         self._topics = topics
-        self._read_slots = asyncio.Semaphore(_READS_AT_ONCE)
+        self._read_slots = asyncio.Semaphore(_CONCURRENT_READS)
 
     @asynccontextmanager
     async def open(self) -> "AsyncIterator[OpenedLetters]":
@@ -153,7 +153,7 @@ class _Merge:
             if not self.left:
                 break
             partition = max(
-                self.left, key=lambda each: (self.waiting[each][-1].timestamp, self.waiting[each][-1].place.turn)
+                self.left, key=lambda each: (self.waiting[each][-1].timestamp, self.waiting[each][-1].place.sort_key)
             )
             letter = self.waiting[partition].pop()
             self.left[partition] = range(self.left[partition].start, letter.place.offset)

@@ -56,7 +56,7 @@ class TopicPartitions(Protocol):
 class PartitionCounts:
     """Knows the numbers of partitions, and refreshes them regularly.
 
-    A publisher calls `counts` each time. The router and the API also call `check` or `is_settled` before they publish
+    A publisher calls `counts` each time. The router and the API also call `check` or `is_stable` before they publish
     ordered messages to the topic of changes.
 
     `ask` returns the numbers of all topics that ever grew, by full name. `changes` is the topic that only we publish
@@ -88,7 +88,7 @@ class PartitionCounts:
         """True once the database has answered: until then nothing is published."""
         return self._known_at > float("-inf")
 
-    async def is_settled(self) -> bool:
+    async def is_stable(self) -> bool:
         """True if ordered messages can be published to the topic of changes."""
         try:
             await self.check()

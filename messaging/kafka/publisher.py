@@ -1,7 +1,7 @@
 """The publisher of all messages to Kafka."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -26,21 +26,31 @@ class Publisher:
     Raises BrokerAwayError if not all were acknowledged within `timeout` seconds. Some may have been accepted all the
     same, so callers repeat the whole publication, and receivers ignore repeats. A message that is too large for its
     topic raises aiokafka's own error. Messages with one key keep their order, within a call and between consecutive
-    calls. `has_places`: True if messages about an object go to its place; `partition_counts` sets it as the schema of
-    the database has it, at the latest before the first publication. `partition_counts` knows how many partitions keys
-    are distributed among; callers that need the order of changes of reviews ask it first.
+    calls. `partition_counts` knows how many partitions keys are distributed among; callers that need the order of
+    changes of reviews ask it first. `is_by_place` is asked once those are loaded: see `by_place`.
     """
 
     def __init__(
-        self, connection: KafkaConnection, *, timeout: float = 10.0, partition_counts: PartitionCounts | None = None
+        self,
+        connection: KafkaConnection,
+        *,
+        timeout: float = 10.0,
+        partition_counts: PartitionCounts | None = None,
+        is_by_place: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.has_places = True
+        self._is_by_place = is_by_place
         self.partition_counts: Final = partition_counts or PartitionCounts(never_grew, Topic.REVIEW_CHANGES)
         self._connection = connection
         self._timeout: Final = timeout
         self._producer: AIOKafkaProducer | None = None
         self._start_task: asyncio.Task[AIOKafkaProducer] | None = None
         self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def by_place(self) -> bool:
+        """True if the schema of the database has places: ids of reviews contain the place of their object, and messages
+        about an object go there."""
+        return self._is_by_place()
 
     async def stop(self) -> None:
         """Disconnect. Unacknowledged messages are given up, so nothing may be in progress."""
@@ -65,7 +75,7 @@ class Publisher:
     async def _publish(self, messages: Sequence[OutgoingMessage]) -> None:
         producer = None
         counts = await self.partition_counts.counts({message.topic for message in messages})
-        partitioning = Partitioning(self.has_places, counts)
+        partitioning = Partitioning(self.by_place, counts)
         try:
             async with asyncio.timeout(self._timeout):
                 producer = await self._running_producer()

@@ -43,7 +43,7 @@ from storefront.app import add_storefront
 
 log = structlog.get_logger()
 
-_GRACE_S: Final = 8
+_STOP_GRACE_S: Final = 8
 """Seconds that requests in progress have at a stop."""
 
 _WAITS_S: Final = 3.0
@@ -147,7 +147,7 @@ def _uvicorn_config(app: FastAPI, http: HttpSettings) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         date_header=False,
-        timeout_graceful_shutdown=_GRACE_S,
+        timeout_graceful_shutdown=_STOP_GRACE_S,
     )
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 from obstore.exceptions import BaseError
@@ -61,11 +61,14 @@ async def connected(
         nonlocal mark
         if mark is None:
             mark = await marks.load()
-            publisher.has_places = mark.has_places
         return {f"{names.prefix}{topic}": each for topic, each in (await growth.all()).items()}
 
     partition_counts = PartitionCounts(load_growth, names.name(Topic.REVIEW_CHANGES))
-    publisher = Publisher(settings.kafka_connection(), partition_counts=partition_counts)
+    publisher = Publisher(
+        settings.kafka_connection(),
+        partition_counts=partition_counts,
+        is_by_place=lambda: mark is None or mark.has_places,
+    )
     try:
         yield database, publisher
     finally:
@@ -100,20 +103,14 @@ def opened_images(settings: Settings) -> ImageFiles:
         raise ConfigurationError(f"PLAUDIT_IMAGES__STORE: {settings.images.address(settings.data)}: {why}") from error
 
 
-class Initialized(NamedTuple):
-    """The topics that were created, and the collections that are sharded."""
-
-    topics: list[str]
-    sharded: list[str]
-
-
-async def run_init(settings: Settings) -> Initialized:
-    """Create missing topics, indexes and keys, and shard the collections on a sharded cluster."""
+async def run_init(settings: Settings) -> tuple[list[str], list[str]]:
+    """Create missing topics, indexes and keys, and shard the collections on a sharded cluster; returns the topics that
+    were created, and the collections that are sharded."""
     async with connected(settings) as (database, _):
         created = await prepare_servers(settings, database)
         sharded = await patiently("MongoDB", partial(shard, database))
         await make_keys(settings, database)
-        return Initialized(created, sharded)
+        return created, sharded
 
 
 async def run_process(

@@ -38,8 +38,8 @@ _TOO_MANY: Final[Refusal] = (
     f"A request may have at most {MAX_HEADERS} headers.",
 )
 
-_TURN_S: Final = 0.001
-"""Seconds for which one connection is parsed before others have their turn."""
+_SLICE_S: Final = 0.001
+"""Time slice in seconds: for so long one connection is parsed before others are."""
 
 _PIECE_BYTES: Final = 4_096
 """Bytes parsed between looks at the clock: small chunks take a hundred times as long as a plain body."""
@@ -58,7 +58,7 @@ log = structlog.get_logger()
 class BoundedProtocol(LingeringProtocol):
     """One connection. It is in `waiting` while the server waits for a request, or for the rest of one.
 
-    Input is parsed in turns with other connections, at most up to the request after the current one. `max_head_bytes`
+    Input is parsed in time slices, at most up to the request after the current one. `max_head_bytes`
     also limits the chunk extensions and trailers of a body. `receive_timeout` starts with the connection, or with the
     first byte of a later request; a body that keeps coming extends it (http_receive_timeout.py). It doesn't run while a
     request waits behind another one.
@@ -71,7 +71,7 @@ class BoundedProtocol(LingeringProtocol):
         super().__init__(*arguments, **options)
         self.url = b""  # also before a request begins, as after one: a refusal names its path
         self._unparsed = b""
-        self._is_turn_scheduled = False
+        self._is_parse_scheduled = False
         self._is_ending = False
         self._is_in_head = True
         self._head_bytes = 0
@@ -172,7 +172,7 @@ class BoundedProtocol(LingeringProtocol):
             if not self._is_in_head and self._receiving is None:
                 self._expect_request()
             if self._unparsed:
-                self._schedule_turn()
+                self._schedule_parse()
 
     def pause_writing(self) -> None:
         """Give a client that doesn't read `send_timeout` seconds."""
@@ -194,15 +194,15 @@ class BoundedProtocol(LingeringProtocol):
         self._unparsed = b""
         self.linger()
 
-    def _schedule_turn(self) -> None:
-        if not self._is_turn_scheduled:
-            self._is_turn_scheduled = True
+    def _schedule_parse(self) -> None:
+        if not self._is_parse_scheduled:
+            self._is_parse_scheduled = True
             self.loop.call_soon(self._parse)
 
     def _parse(self) -> None:
-        """Parse for one turn, and resume reading only when nothing is left unparsed."""
-        self._is_turn_scheduled = False
-        ends = time.monotonic() + _TURN_S
+        """Parse for one time slice, and resume reading only when nothing is left unparsed."""
+        self._is_parse_scheduled = False
+        ends = time.monotonic() + _SLICE_S
         data, done = self._unparsed, 0
         while done < len(data) and not (has_waiting_request(self) or self._has_ended()):
             # The next request may begin at the end of a head; it isn't parsed while another one waits.
@@ -218,7 +218,7 @@ class BoundedProtocol(LingeringProtocol):
         if self.flow.is_behind:
             self.flow.pause_reading()
             if not has_waiting_request(self):
-                self._schedule_turn()
+                self._schedule_parse()
         elif not (has_waiting_request(self) or has_full_body(self)):
             self.flow.resume_reading()
 

@@ -93,7 +93,7 @@ async def run_up(settings: Settings, report: Report) -> None:
 async def _start(
     settings: Settings, lock: FolderLock, stack: AsyncExitStack, report: Report
 ) -> tuple[list[ServerProcess], list[ServiceProcess]]:
-    await lock.take(_FOLDER_PATIENCE_S)
+    await lock.acquire(_FOLDER_PATIENCE_S)
     settings.endpoints_file.unlink(missing_ok=True)  # of a killed run: commands wait for that of this one
     settings.http.port = port_to_listen_at(settings.http)
     servers = await _start_servers(settings, stack, report)
@@ -264,15 +264,14 @@ def _says_ready(response: httpx.Response) -> bool:
 
 
 async def _wait_for_a_store(database: Database) -> None:
+    async def has_store() -> bool:
+        return bool(await patiently("MongoDB", StoreRepository(database).all))
+
     try:
         async with asyncio.timeout(_READY_TIMEOUT_S):
-            await until(lambda: _has_a_store(database))
+            await until(has_store)
     except TimeoutError:
         raise CommandError("The worker doesn't consume. See its log.") from None
-
-
-async def _has_a_store(database: Database) -> bool:
-    return bool(await patiently("MongoDB", StoreRepository(database).all))
 
 
 def _obituary(process: ServiceProcess) -> str:

@@ -101,8 +101,8 @@ async def dead_letters(settings: Settings, wanted: Filter) -> AsyncIterator[list
         partitions = await partitions_of(admin, [name for name in names if name in there])
     async with TopicReader.open(connection) as reader:
         if wanted.names_letters:
-            in_turn = sorted(set(wanted.places), key=lambda place: place.turn)
-            named = [(settings.topics.dead_letters(p.topic), p.partition, p.offset) for p in in_turn]
+            in_order = sorted(set(wanted.places), key=lambda place: place.sort_key)
+            named = [(settings.topics.dead_letters(p.topic), p.partition, p.offset) for p in in_order]
             found = _letters_at(reader, partitions, named)
         else:
             found = _letters_of_topics(reader, partitions, names, wanted)

@@ -79,7 +79,7 @@ async def rebuild(settings: Settings, out: Terminal, progress: Terminal, store_i
         with progress.status("Ordering recounts") as status:
             async for entities in in_batches(RatingRepository(database).entities(store_id), _BATCH):
                 if ordered and connection.idempotence:  # else the broker doesn't report the lag
-                    await await_turn(partial(patiently, "Kafka", partial(lag.measure, Topic.REVIEW_CHANGES)))
+                    await await_small_backlog(partial(patiently, "Kafka", partial(lag.measure, Topic.REVIEW_CHANGES)))
                 await publisher.publish([recount_message(topics, envelope, each) for each in entities])
                 ordered += len(entities)
                 status.update(f"Requested {quantity(ordered, 'recount')}")
@@ -87,7 +87,7 @@ async def rebuild(settings: Settings, out: Terminal, progress: Terminal, store_i
     out.print(f"Requested a recount of {quantity(ordered, 'object')}; workers carry it out.")
 
 
-async def await_turn(measure: Callable[[], Awaitable[Lag]]) -> None:
+async def await_small_backlog(measure: Callable[[], Awaitable[Lag]]) -> None:
     """Wait until at most a batch of changes is unread."""
     found = await measure()
     while sum(each.records for each in found.values()) > _BATCH:

@@ -7,21 +7,21 @@ Topics go through the steps of `storage.topics_growth.Step`. The old partitions 
 | announced | waits 32 s, and for `review-changes` (1); adds partitions | use the old ones | the old ones | waits (1) |
 | switching | waits 4.5 s; starts again if that took 15 s | wait, 10 s at most | the old ones | continues |
 | switched | waits `--wait` s, and until the old ones are applied | use all | the old ones | continues |
-| settled | is done with this topic | use all | all | continues |
+| complete | is done | use all | all | continues |
 
 (1) If `review-changes` grows, nobody publishes ordered messages to it until all of its records are applied and its new
-partitions exist; it is then settled at once. After an assignment of partitions of `moderation-commands` the router also
-waits until everything that others passed on is applied (`consumers.routing_handover`).
+partitions exist; it is then complete at once. After an assignment of partitions of `moderation-commands` the router
+also waits until everything that others passed on is applied (`consumers.routing_handover`).
 """
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Final, TypedDict
+from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.errors import BrokerResponseError
@@ -31,14 +31,13 @@ from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import is_access_denied, is_broker_away
 from messaging.kafka.lag import ConsumerLag, Lag, Partition
 from messaging.kafka.partition_counts import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S
-from messaging.topics import CONSUMED, Topic
+from messaging.topics import CONSUMED, Topic, TopicNames
 from plaudit.config import Settings
 from plaudit.errors import CommandError, UsageError, short
 from plaudit.processes.waiting import patiently
 from plaudit.terminal import Terminal
 from plaudit.tools.migration_lease import HELD_UP, MigrationLease, migration_lease
 from plaudit.tools.servers import reached
-from storage.database import Database
 from storage.schema import SchemaMarks
 from storage.topics_growth import Growth, GrowthRepository, Step
 
@@ -61,23 +60,16 @@ _POLL_S: Final = 1.0
 _GIVE_UP_S: Final = 60.0
 
 
-class GrowthReport(TypedDict):
-    """The topics that grew, and their number of partitions."""
-
-    partitions: int
-    grown: list[str]
-
-
 @dataclass(frozen=True, slots=True)
 class Grower:
     """One run. The next run continues one that was cut short."""
 
-    settings: Settings
-    database: Database
+    names: TopicNames
+    repository: GrowthRepository
     admin: AIOKafkaAdminClient
     lag: ConsumerLag
     progress: Terminal
-    turn: MigrationLease
+    lease: MigrationLease
 
     async def grow(self, count: int, wait_s: float) -> list[Topic]:
         """Grow each topic to `count` partitions; returns the topics that grew."""
@@ -100,7 +92,7 @@ class Grower:
             except BaseException as error:
                 await self._restore(count, undivided, held, error)
                 raise
-        await self._settle_in_turn({t: growth for t, growth in growing.items() if t != Topic.REVIEW_CHANGES}, wait_s)
+        await self._complete_all({t: growth for t, growth in growing.items() if t != Topic.REVIEW_CHANGES}, wait_s)
         return list(growing)
 
     async def _divide(self, growing: Mapping[Topic, Growth], held: set[Topic]) -> None:
@@ -109,28 +101,29 @@ class Grower:
         Adds to `held` the topics that may have new partitions.
         """
         for topic, growth in growing.items():
-            await self.turn.note(partial(self._repository.save, topic, growth))
+            await self.lease.note(partial(self.repository.save, topic, growth))
         await self._wait(_ANNOUNCED_S, "until all processes know that the topics are growing")
         changes = {topic: growth for topic, growth in growing.items() if topic == Topic.REVIEW_CHANGES}
-        await self._until_applied(dict.fromkeys(changes, sys.maxsize), _do_nothing)
+        async for _ in self._applied(dict.fromkeys(changes, sys.maxsize)):
+            pass  # it is only waited for: its new partitions don't exist yet
         held |= growing.keys()
         await self._create({topic: growth.to or growth.count for topic, growth in growing.items()})
         for topic, growth in changes.items():
-            await self._settle(topic, growth)
+            await self._complete(topic, growth)
         if others := growing.keys() - changes.keys():
             await self._switch(others)
 
     async def _switch(self, topics: Collection[Topic]) -> None:
         while True:
             began = monotonic()
-            await self.turn.note(partial(self._repository.go_to, Step.SWITCHING, topics))
+            await self.lease.note(partial(self.repository.go_to, Step.SWITCHING, topics))
             await self._wait(_SWITCHING_S, "until no process publishes with the old partitions")
             if monotonic() < began + _SWITCH_BY_S:
                 # Not retried: later, processes may have stopped waiting for it.
-                await self._repository.go_to(Step.SWITCHED, topics)
+                await self.repository.go_to(Step.SWITCHED, topics)
                 return
             # Processes that wait for it will soon go on as before.
-            await self.turn.note(partial(self._repository.go_to, Step.ANNOUNCED, topics))
+            await self.lease.note(partial(self.repository.go_to, Step.ANNOUNCED, topics))
             await self._wait(_SWITCHING_S, "because the last step took too long")
 
     async def _restore(
@@ -143,11 +136,11 @@ class Grower:
         """
 
         async def restore() -> bool:
-            if not await self.turn.is_still_mine():
+            if not await self.lease.is_still_mine():
                 return False
             free = {topic for topic in growing if topic == Topic.REVIEW_CHANGES or topic not in held}
-            await self._repository.give_up(free)
-            await self._repository.go_to(Step.ANNOUNCED, set(growing) - free)
+            await self.repository.give_up(free)
+            await self.repository.go_to(Step.ANNOUNCED, set(growing) - free)
             return True
 
         # MongoDB may be what ended the run, and all moderation waits until this is written. In a task: a command that
@@ -164,22 +157,19 @@ class Grower:
             again = f"Run `plaudit topics grow {count}` again once it is back: until then"
             raise CommandError(f"MongoDB is unavailable. {again} {stands}") from why
 
-    async def _settle_in_turn(self, growing: Mapping[Topic, Growth], wait_s: float) -> None:
+    async def _complete_all(self, growing: Mapping[Topic, Growth], wait_s: float) -> None:
         """Have new partitions read once everything published before is applied."""
         if not growing:
             return
         self.progress.print(f"Added partitions to {quantity(len(growing), 'topic')}; they aren't read yet")
         await self._wait(max(wait_s, _IN_FLIGHT_S), "until all producers know them")
         old = {topic: 0 if topic in _UNORDERED else growth.count for topic, growth in growing.items()}
-        await self._until_applied(old, lambda topic: self._settle(topic, growing[topic]))
-
-    @property
-    def _repository(self) -> GrowthRepository:
-        return GrowthRepository(self.database)
+        async for topic in self._applied(old):
+            await self._complete(topic, growing[topic])
 
     async def _growths(self, count: int, there: Mapping[Topic, int]) -> dict[Topic, Growth]:
         """The growth of each topic. Raises UsageError or CommandError: one can't grow to `count` partitions."""
-        known = await self._repository.all()
+        known = await self.repository.all()
         growths = {topic: known.get(topic) or Growth(there[topic]) for topic in CONSUMED}
         for topic, growth in growths.items():
             _check(topic, growth, there[topic], count)
@@ -189,7 +179,7 @@ class Grower:
         """Create missing partitions, or only ask Kafka to validate that. Raises CommandError: Kafka refuses."""
         there = await self._counts()
         wanted = {
-            self.settings.topics.name(topic): NewPartitions(total_count=count)
+            self.names.name(topic): NewPartitions(total_count=count)
             for topic, count in counts.items()
             if there[topic] < count
         }
@@ -206,29 +196,28 @@ class Grower:
                 "check the brokers' limits and policies. Then run this again."
             ) from error
 
-    async def _settle(self, topic: Topic, growth: Growth) -> None:
-        await self._repository.settle(topic, growth.to or growth.count)
+    async def _complete(self, topic: Topic, growth: Growth) -> None:
+        await self.repository.complete(topic, growth.to or growth.count)
 
     async def _wait(self, seconds: float, until: str) -> None:
         self.progress.print(f"Waiting for {seconds:.0f} s, {until}")
-        end = asyncio.get_running_loop().time() + seconds
-        while asyncio.get_running_loop().time() < end:
+        end = monotonic() + seconds
+        while monotonic() < end:
             await self._renew_and_pause()
 
-    async def _until_applied(self, old: Mapping[Topic, int], then: Callable[[Topic], Awaitable[None]]) -> None:
-        """Wait until the old partitions of these topics are applied up to their current ends; calls `then` for each
-        topic once they are."""
+    async def _applied(self, old: Mapping[Topic, int]) -> AsyncIterator[Topic]:
+        """These topics, each as soon as its old partitions are applied up to their current ends."""
         ends = {
-            (topic, number): backlog.next_offset + backlog.records
-            for (topic, number), backlog in (await self._lag()).items()
-            if number < old.get(topic, 0)
+            partition: backlog.end
+            for partition, backlog in (await self._lag()).items()
+            if partition[1] < old.get(partition[0], 0)
         }
         waiting = set(old)
         while True:
             measured = await self._lag()
             ends = {partition: end for partition, end in ends.items() if measured[partition].next_offset < end}
             for topic in waiting - {topic for topic, _ in ends}:
-                await then(topic)
+                yield topic
                 waiting.remove(topic)
             if not waiting:
                 return
@@ -247,11 +236,11 @@ class Grower:
                 await self._renew_and_pause()
 
     async def _renew_and_pause(self) -> None:
-        await patiently("MongoDB", self.turn.keep)
+        await patiently("MongoDB", self.lease.keep)
         await asyncio.sleep(_POLL_S)
 
     async def _counts(self) -> dict[Topic, int]:
-        names = {self.settings.topics.name(topic): topic for topic in CONSUMED}
+        names = {self.names.name(topic): topic for topic in CONSUMED}
         counts = dict.fromkeys(CONSUMED, 0)
         for partition in await partitions_of(self.admin, list(names)):
             counts[names[partition.topic]] += 1
@@ -270,11 +259,11 @@ async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int
         admin = await stack.enter_async_context(admin_client(settings.kafka_connection()))
         lag = ConsumerLag(settings.kafka_connection(), settings.topics)
         stack.push_async_callback(lag.stop)
-        mine = await stack.enter_async_context(migration_lease(database, progress))
-        grown = await Grower(settings, database, admin, lag, progress, mine).grow(count, wait_s)
+        lease = await stack.enter_async_context(migration_lease(database, progress))
+        grower = Grower(settings.topics, GrowthRepository(database), admin, lag, progress, lease)
+        grown = await grower.grow(count, wait_s)
     names = [settings.topics.name(topic) for topic in grown]
-    report: GrowthReport = {"partitions": count, "grown": names}
-    out.set_result(report)
+    out.set_result({"partitions": count, "grown": names})
     if not names:
         out.print(f"Every topic has {quantity(count, 'partition')}.")
         return
@@ -289,10 +278,6 @@ def _check(topic: Topic, growth: Growth, there: int, count: int) -> None:
         raise CommandError(f"{topic} has {there} partitions, but keys are distributed among {growth.count} of them.")
     if count % growth.count:
         raise UsageError(f"{topic} has {quantity(growth.count, 'partition')}: the new number must be a multiple of it.")
-
-
-async def _do_nothing(topic: Topic) -> None:
-    """Do nothing while the other topics are waited for."""
 
 
 def _shown_partitions(ends: Mapping[Partition, int]) -> str:

@@ -21,7 +21,7 @@ async def test_recounts_wait_for_earlier_ones(monkeypatch: pytest.MonkeyPatch) -
     async def measure() -> Lag:
         return {(Topic.REVIEW_CHANGES, n): Unread(count, 0) for n, count in enumerate(waiting.pop(0))}
 
-    await ratings.await_turn(measure)
+    await ratings.await_small_backlog(measure)
     assert waiting == [(0, 0)]
 
 

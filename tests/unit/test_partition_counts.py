@@ -38,7 +38,7 @@ class GrowthDatabase:
     async def advance(self, known: PartitionCounts, seconds: float = 1) -> None:
         """Advance the clock by these seconds and let a due query run."""
         self.now += seconds
-        await known.is_settled()
+        await known.is_stable()
         await settle()
 
 
@@ -75,11 +75,11 @@ async def test_growing_topic_of_changes_blocks_publishing(database: GrowthDataba
     await database.advance(known, 5)
     with pytest.raises(BrokerAwayError, match="growing to 8 partitions"):
         await known.check()
-    assert not await known.is_settled()
+    assert not await known.is_stable()
     assert await changes(known) == 4
     database.growth = Growth(8)
     await database.advance(known)
-    assert await known.is_settled()
+    assert await known.is_stable()
     assert await changes(known) == 8
 
 
@@ -193,9 +193,9 @@ async def test_counts_that_were_never_known_are_waited_for(database: GrowthDatab
 async def test_unknown_counts_are_queried_once_for_all(database: GrowthDatabase) -> None:
     database.is_away = True
     known = PartitionCounts(database, CHANGES)
-    assert await asyncio.gather(*(known.is_settled() for _ in range(50))) == [False] * 50
+    assert await asyncio.gather(*(known.is_stable() for _ in range(50))) == [False] * 50
     assert database.queries == 1
     database.now += 1
-    assert not await known.is_settled()
+    assert not await known.is_stable()
     assert database.queries == 2
     await known.stop()

@@ -33,7 +33,7 @@ def received(offset: int, reviews: list[dict[str, Any]]) -> Received[Sequence[Su
 
 
 def submissions(*batch: Received[Sequence[SubmittedReview]]) -> list[Submission]:
-    return list(submissions_of(batch, (), has_places=True).values())
+    return list(submissions_of(batch, (), by_place=True).values())
 
 
 def test_purchases_are_looked_up_for_a_stored_review_announced_or_not() -> None:

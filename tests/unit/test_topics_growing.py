@@ -53,7 +53,7 @@ async def database() -> AsyncIterator[Database]:
 def failing(database: Database) -> Failing:
     progress = Terminal(stderr=True)
     mine = MigrationLease(LeaseRepository(database), "this one", progress)
-    return Failing(Settings(), database, cast(Any, None), cast(Any, None), progress, mine)
+    return Failing(Settings().topics, GrowthRepository(database), cast(Any, None), cast(Any, None), progress, mine)
 
 
 async def test_growth_that_cannot_resume_moderation_says_so(

@@ -29,7 +29,7 @@ from plaudit.tools.servers import check_topics
 from storefront.demo_products import STORE_ID, STORE_NAME
 
 _BATCH: Final = 500
-_UPLOADS_AT_ONCE: Final = 4
+_CONCURRENCY: Final = 4
 _SCENES: Final = 5
 """Number of photos for each kind of product, which customers add to their reviews."""
 
@@ -134,7 +134,7 @@ class _Fill:
 
     async def _upload(self, reviews: Sequence[DemoReview]) -> dict[str, Sequence[str]]:
         """Upload the photos of these reviews; returns their ids by review id."""
-        slots, folder = asyncio.Semaphore(_UPLOADS_AT_ONCE), files("plaudit.tools.demo_shop") / "photos"
+        slots, folder = asyncio.Semaphore(_CONCURRENCY), files("plaudit.tools.demo_shop") / "photos"
 
         async def upload(review: DemoReview, number: int) -> str:
             async with slots:
