@@ -29,6 +29,11 @@ def effective_configuration(settings: Settings) -> dict[str, Any]:
     same data folder. `runningUp` is the path of its file of addresses, null without one. Raises ConfigurationError if
     others are configured beside some of its addresses.
     """
+    shown: dict[str, Any] = shown_configuration(_with_addresses(settings))
+    return shown
+
+
+def _with_addresses(settings: Settings) -> dict[str, Any]:
     shown = settings.model_dump(mode="json")
     endpoints = settings.endpoints()
     shown["runningUp"] = None if endpoints is None else str(settings.endpoints_file)
@@ -36,7 +41,7 @@ def effective_configuration(settings: Settings) -> dict[str, Any]:
         shown["mongo"]["uri"] = settings.mongo_uri()
         connection = settings.kafka_connection()
     except MissingAddressError:
-        return _without_secrets(shown)
+        return shown
     if endpoints is not None:
         address = urlsplit(settings.http_address())
         shown["http"]["host"], shown["http"]["port"] = address.hostname, address.port
@@ -50,12 +55,7 @@ def effective_configuration(settings: Settings) -> dict[str, Any]:
         "sasl_username": connection.access.sasl_username,
         "idempotence": connection.idempotence,
     }
-    return _without_secrets(shown)
-
-
-def _without_secrets(shown: dict[str, Any]) -> dict[str, Any]:
-    hidden: dict[str, Any] = shown_configuration(shown)
-    return hidden
+    return shown
 
 
 def unknown_variables(settings: Settings) -> list[str]:

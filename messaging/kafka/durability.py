@@ -6,6 +6,7 @@ from typing import Final
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from domain.quantities import listed
 from messaging.topics import IN_SYNC
 
 SAFE: Final = 2
@@ -41,9 +42,4 @@ async def why_not_durable(admin: AIOKafkaAdminClient, names: Collection[str]) ->
         f"{IN_SYNC} below {SAFE} in": unsafe_topics(settings, SAFE),
         "no permission to read the settings (DescribeConfigs) of": [name for name in existing if name not in settings],
     }
-    return [f"{reason} {_shortened(names)}" for reason, names in reasons.items() if names]
-
-
-def _shortened(names: list[str]) -> str:
-    more = len(names) - _MAX_SHOWN
-    return ", ".join(names[:_MAX_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return [f"{reason} {listed(names, _MAX_SHOWN)}" for reason, names in reasons.items() if names]

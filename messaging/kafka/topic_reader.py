@@ -1,7 +1,7 @@
 """A reader of topics for the tools: their present records, once, without a consumer group."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final
@@ -52,9 +52,12 @@ class TopicReader:
 
         Records that arrive meanwhile are not read, so it ends.
         """
-        ends = {p: end for p, end in (await self._consumer.end_offsets(list(partitions))).items() if end}
-        starts = await self._start_offsets(list(ends), since)
-        async for records in self.between({p: range(starts[p], end) for p, end in ends.items()}):
+        spans = await self.spans(partitions)
+        if spans and since is not None:
+            milliseconds = max(0, int(since.timestamp() * 1000))  # no record is older than 1970
+            found = await self._consumer.offsets_for_times(dict.fromkeys(spans, milliseconds))
+            spans = {p: range(found[p].offset, span.stop) for p, span in spans.items() if found.get(p) is not None}
+        async for records in self.between(spans):
             yield records
 
     async def spans(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, range]:
@@ -108,16 +111,3 @@ class TopicReader:
         async for records in self.between({partition: range(offset, offset + 1)}):
             return records[0]
         return None
-
-    async def _start_offsets(
-        self, partitions: Sequence[TopicPartition], since: datetime | None
-    ) -> dict[TopicPartition, int]:
-        if not partitions:
-            return {}
-        starts: dict[TopicPartition, int] = await self._consumer.beginning_offsets(list(partitions))
-        if since is not None:
-            milliseconds = max(0, int(since.timestamp() * 1000))  # no record is older than 1970
-            found = await self._consumer.offsets_for_times(dict.fromkeys(partitions, milliseconds))
-            ends = await self._consumer.end_offsets(list(partitions))
-            starts = {p: at.offset if (at := found.get(p)) is not None else ends[p] for p in partitions}
-        return starts

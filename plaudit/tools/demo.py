@@ -84,7 +84,7 @@ class _Client:
             state.update(response.json() if response.is_success else {})
             return bool(state.get("outcome", "accepted") != "accepted")
 
-        await self._wait_until(is_known, path)
+        await _wait_until(is_known, _PATIENCE_S, _no_answer(path))
         self._out.print(f"GET {path}\n-> {json.dumps(state)}")
         return httpx.codes.CONFLICT if state["outcome"] == "refused" else httpx.codes.OK, state
 
@@ -105,17 +105,23 @@ class _Client:
         async def found() -> bool:
             return (await self._client.get(path)).status_code == httpx.codes.OK
 
-        await self._wait_until(found, path)
+        await _wait_until(found, _PATIENCE_S, _no_answer(path))
 
-    async def _wait_until(self, condition: Callable[[], Awaitable[bool]], path: str) -> None:
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                await until(condition)
-        except TimeoutError:
-            raise CommandError(
-                f"GET {path} has returned nothing for {_PATIENCE_S} seconds. Run `plaudit doctor` to check that a "
-                "worker is running."
-            ) from None
+
+def _no_answer(path: str) -> str:
+    return (
+        f"GET {path} has returned nothing for {_PATIENCE_S} seconds. Run `plaudit doctor` to check that a worker is "
+        "running."
+    )
+
+
+async def _wait_until(condition: Callable[[], Awaitable[bool]], seconds: float, error: str) -> None:
+    """Wait until the condition is true. Raises CommandError with this message: it isn't in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await until(condition)
+    except TimeoutError:
+        raise CommandError(error) from None
 
 
 @asynccontextmanager
@@ -124,7 +130,12 @@ async def running_service(settings: Settings, out: Terminal) -> AsyncIterator[ht
     become ready in time, or nothing answers."""
     if settings.is_up_starting():
         out.print(f"Waiting until the `plaudit up` in {settings.data} is ready")
-        await _wait_for_up(settings)
+
+        async def has_started() -> bool:
+            return not settings.is_up_starting()
+
+        late = f"The `plaudit up` in {settings.data} is not ready after {_START_S} seconds. Run this again once it is."
+        await _wait_until(has_started, _START_S, late)
     address = settings.http_address()
     try:
         # Without proxies of the environment: they are for the internet.
@@ -133,20 +144,6 @@ async def running_service(settings: Settings, out: Terminal) -> AsyncIterator[ht
     except httpx.TransportError as error:
         why = error or type(error).__name__
         raise CommandError(f"No service answers at {address} ({why}). Start it first: make up") from error
-
-
-async def _wait_for_up(settings: Settings) -> None:
-    async def has_started() -> bool:
-        return not settings.is_up_starting()
-
-    try:
-        async with asyncio.timeout(_START_S):
-            await until(has_started)
-    except TimeoutError:
-        raise CommandError(
-            f"The `plaudit up` in {settings.data} is not ready after {_START_S} seconds. Run this again once it says "
-            "that it is."
-        ) from None
 
 
 async def run_demo(settings: Settings, out: Terminal) -> None:

@@ -3,8 +3,6 @@
 from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, Final, TypeVar
 
-from typing_extensions import TypedDict
-
 from api.feedback import ReportRow
 from domain.feedback_reports import Report
 from storage.database import Database
@@ -20,31 +18,11 @@ Told = TypeVar("Told", ExportedVote, Report)
 Shown = TypeVar("Shown")
 
 
-class VoteShown(TypedDict):
-    """A vote and its voter."""
-
-    userId: str
-    helpful: bool
-
-
-class VotesLine(TypedDict):
-    """Some of the votes on a review."""
-
-    reviewId: str
-    votes: list[VoteShown]
-
-
-class ReportsLine(TypedDict):
-    """Some of the reports about a review."""
-
-    reviewId: str
-    reported: list[dict[str, Any]]
-
-
 async def feedback_lines(
     database: Database, search: ReviewSearch, review_ids: Collection[str]
-) -> AsyncIterator[VotesLine | ReportsLine]:
-    """All votes on and reports about these reviews, which are consecutive ones of the search, grouped by review."""
+) -> AsyncIterator[dict[str, Any]]:
+    """All votes on and reports about these reviews, which are consecutive ones of the search, grouped by review:
+    lines with `reviewId`, and either `votes` or `reported`."""
     feedback = FeedbackExport(database, search)
     async for review_id, votes in _grouped(feedback.votes(review_ids), VOTES_IN_LINE, _vote):
         yield {"reviewId": review_id, "votes": votes}
@@ -67,5 +45,5 @@ async def _grouped(
         yield review_id, group
 
 
-def _vote(vote: ExportedVote) -> VoteShown:
+def _vote(vote: ExportedVote) -> dict[str, Any]:
     return {"userId": vote.user_id, "helpful": vote.helpful}

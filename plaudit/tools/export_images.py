@@ -7,8 +7,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from typing_extensions import TypedDict
-
 from domain.images import SIZES, ImageState, StoredImage
 from domain.reviews import Review
 from domain.reviews_facts import ReviewImage
@@ -21,18 +19,9 @@ from storage.images_files import ImageFiles
 _CONCURRENCY: Final = 8
 
 
-class NamedImage(TypedDict):
-    """An image of a review, without its file."""
-
-    id: str
-    hidden: bool
-
-
-class ExportedImage(NamedImage):
-    """An image of a review, with its file in the folder. `uploader` is the id of a person, null if unknown."""
-
-    uploader: str | None
-    sha256: str
+ImageEntry = dict[str, str | bool | None]
+"""An image of a review: `id` and `hidden`; with a file in the folder also its `sha256`, and `uploader`, the id of a
+person, null if unknown."""
 
 
 class ImageExport:
@@ -49,13 +38,13 @@ class ImageExport:
         self.count = 0
         self.lost = 0
 
-    async def of(self, reviews: Collection[Review]) -> dict[str, list[NamedImage]]:
+    async def of(self, reviews: Collection[Review]) -> dict[str, list[ImageEntry]]:
         """Write the image files of these reviews; returns the entries of their images by review id.
 
         Images that no longer belong to their review are left out.
         """
         wanted = [(review, image) for review in reviews for image in review.images if not image.is_pending]
-        entries: dict[str, list[NamedImage]] = {}
+        entries: dict[str, list[ImageEntry]] = {}
         for start in range(0, len(wanted), _CONCURRENCY):
             batch = wanted[start : start + _CONCURRENCY]
             stored = await self._load([image.id for _, image in batch])
@@ -67,24 +56,23 @@ class ImageExport:
     async def _load(self, ids: Sequence[str]) -> dict[str, StoredImage]:
         return await patiently("MongoDB", partial(self._images.of_ids, ids))
 
-    async def _write(self, review: Review, image: ReviewImage, stored: StoredImage | None) -> NamedImage | None:
+    async def _write(self, review: Review, image: ReviewImage, stored: StoredImage | None) -> ImageEntry | None:
         if not _is_of(stored, review):
             return None
         if self._files is None:
             self._files = self._open_files()
             self._folder.mkdir(mode=0o700)
         content = await patiently("the image store", partial(self._files.get, image.id, SIZES[0]))
+        entry: ImageEntry = {"id": image.id, "hidden": image.is_hidden}
         if content is None:
             stored = (await self._load([image.id])).get(image.id)
             if not _is_of(stored, review):
                 return None
             self.lost += 1
-            return NamedImage(id=image.id, hidden=image.is_hidden)
+            return entry
         image_file(self._folder, image.id).write_bytes(content)
         self.count += 1
-        uploader = stored.uploader if stored else None
-        digest = sha256(content).hexdigest()
-        return ExportedImage(id=image.id, hidden=image.is_hidden, uploader=uploader, sha256=digest)
+        return entry | {"uploader": stored.uploader if stored else None, "sha256": sha256(content).hexdigest()}
 
 
 def _is_of(image: StoredImage | None, review: Review) -> bool:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypedDict
@@ -96,7 +95,7 @@ class Migration:
     database: Database
     services: Services
     progress: Console
-    turn: MigrationLease
+    lease: MigrationLease
 
     @property
     def marks(self) -> SchemaMarks:
@@ -155,7 +154,7 @@ class Migration:
             partitions = await partitions_of(admin, [self.settings.topics.name(Topic.REVIEWS)])
         async with TopicReader.open(connection) as reader:
             async for records in reader.batches(partitions):
-                await self.turn.keep()
+                await self.lease.keep()
                 for record in records:
                     if (id := wanted.get(record.key or b"")) is None:
                         continue
@@ -165,7 +164,7 @@ class Migration:
         return found
 
     async def _pause(self) -> None:
-        await self.turn.keep()
+        await self.lease.keep()
         await asyncio.sleep(_PAUSE_S)
 
 
@@ -187,23 +186,22 @@ async def migrate(settings: Settings, out: Terminal, progress: Console, *, dry_r
             await check_topics(settings, [settings.topics.name(topic) for topic in (Topic.REVIEWS, Topic.EVENTS)])
             # A migration reads and writes no images.
             services = Services(database, publisher, settings.topics, files_in_memory())
-            async with _migration(settings, database, services, progress) as run:
+            async with migration_lease(database, progress) as lease:
+                run = Migration(settings, database, services, progress, lease)
                 missing = missing_steps(await run.marks.load(), compatible=compatible)
                 steps = [await run.make(step) for step in missing]
                 # Mending scans all documents: in a large database it would add hours to each release.
                 documents = [] if compatible else [await run.mend(collection) for collection in SHAPES]
-                after = await run.marks.load()
-            report = _migration_report(mark, after.version, steps, documents, dry_run=False)
+                after = (await run.marks.load()).version
+            report = {
+                "dryRun": False,
+                "schemaBefore": mark.version,
+                "schema": after,
+                "steps": steps,
+                "documents": documents,
+            }
     out.set_result(report)
     _print(report, out)
-
-
-@asynccontextmanager
-async def _migration(
-    settings: Settings, database: Database, services: Services, progress: Console
-) -> AsyncIterator[Migration]:
-    async with migration_lease(database, progress) as mine:
-        yield Migration(settings, database, services, progress, mine)
 
 
 async def _damaged_ids(mender: Mender, progress: Console) -> AsyncIterator[list[Id]]:
@@ -236,19 +234,7 @@ async def _dry_run(database: Database, mark: SchemaMark, progress: Console, *, c
     damaged = {name: sum([len(ids) async for ids in _damaged_ids(Mender(database, name), progress)]) for name in shapes}
     documents = [_mending_report(name, count, Mended()) for name, count in damaged.items()]
     after = max([mark.version, *(step.number for step in missing)])
-    return _migration_report(mark, after, steps, documents, dry_run=True)
-
-
-def _migration_report(
-    before: SchemaMark, after: int, steps: list[StepReport], documents: list[MendingReport], *, dry_run: bool
-) -> MigrationReport:
-    return {
-        "dryRun": dry_run,
-        "schemaBefore": before.version,
-        "schema": after,
-        "steps": steps,
-        "documents": documents,
-    }
+    return {"dryRun": True, "schemaBefore": mark.version, "schema": after, "steps": steps, "documents": documents}
 
 
 def _mending_report(collection: str, damaged: int, mended: Mended) -> MendingReport:

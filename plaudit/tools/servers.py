@@ -1,17 +1,25 @@
 """The servers of a command: it waits for them, and checks that they are those of a service before it does anything."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+from pymongo.errors import PyMongoError
 
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
-from plaudit.config import Settings
+from plaudit.config import ConfigurationError, MissingAddressError, Settings
 from plaudit.errors import CommandError
-from plaudit.processes.connections import connected
+from plaudit.processes.connections import connected, connected_database
 from plaudit.processes.waiting import existing_topics, patiently
 from storage.database import Database, is_refused
 from storage.schema import SchemaMarks
 from storage.unit_of_work import is_unavailable
+
+T = TypeVar("T")
+
+ANSWER_S: Final = 4.0
+"""Seconds that a server has to answer a check."""
 
 
 @asynccontextmanager
@@ -62,3 +70,16 @@ def missing_topic(settings: Settings, name: str, there: Collection[str]) -> Comm
     doubt = "check PLAUDIT_KAFKA__TOPIC_PREFIX, and the user's permission to see its topics (DESCRIBE). "
     question = "" if has_ours else doubt
     return CommandError(f"There is no topic {name}: {question}`plaudit init` creates what is missing.")
+
+
+async def answer_of(settings: Settings, question: Callable[[Database], Awaitable[T]]) -> T | None:
+    """The answer of MongoDB to a check of another server; None if it can't be asked, which its own checks report."""
+    try:
+        client, database = connected_database(settings, timeout=ANSWER_S)
+    except (MissingAddressError, ConfigurationError):
+        return None
+    async with client:
+        try:
+            return await question(database)
+        except PyMongoError:
+            return None

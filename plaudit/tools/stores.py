@@ -4,6 +4,7 @@ from collections.abc import Sequence, Set
 from functools import partial
 from typing import Final
 
+from domain.quantities import listed
 from plaudit.config import Settings
 from plaudit.errors import CommandError
 from plaudit.processes.connections import connected_database
@@ -45,8 +46,7 @@ async def check_entity_type(database: Database, entity_type: str | None) -> None
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return (", ".join(map(shown, names[:_MOST_NAMED])) or "none yet") + more
+    return listed([shown(name) for name in names], _MOST_NAMED) or "none yet"
 
 
 class Registered:

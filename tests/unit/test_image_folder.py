@@ -8,7 +8,7 @@ import pytest
 
 from plaudit.errors import UsageError
 from plaudit.tools.image_folder import folder_before, image_file, image_folder, remove_folder_before
-from plaudit.tools.imports.images import ImageFolder
+from plaudit.tools.imports.images import images_in
 
 
 def write_half(folder: Path, id: str) -> None:
@@ -29,7 +29,7 @@ def test_folder_replaces_the_previous_one(tmp_path: Path) -> None:
     assert [each.name for each in folder_before(folder).iterdir()] == [f"{ids[0]}.jpg"]
     for id in ids[:2]:
         entry = {"id": id, "sha256": sha256(id.encode()).hexdigest()}
-        assert [each.content for each in ImageFolder(folder).images({"images": [entry]})] == [id.encode()]
+        assert [each.content for each in images_in({"images": [entry]}, folder)] == [id.encode()]
     remove_folder_before(folder)
     with pytest.raises(RuntimeError):
         write_half(folder, ids[2])

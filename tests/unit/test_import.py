@@ -24,7 +24,7 @@ from plaudit.tools.imports import rows as rows_module
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of
 from plaudit.tools.imports.columns import SeenColumns
-from plaudit.tools.imports.images import ImageFolder, Uploader
+from plaudit.tools.imports.images import Uploader
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.messages import RowReader
 from plaudit.tools.imports.options import ImportOptions, check_text
@@ -252,7 +252,7 @@ def test_default_report_does_not_follow_links(tmp_path: Path) -> None:
 def test_image_folder_is_beside_the_target_of_a_link(tmp_path: Path) -> None:
     link = tmp_path / "latest.jsonl"
     link.symlink_to(tmp_path / "2026.jsonl")
-    assert import_options(link).image_folder == ImageFolder(tmp_path / "2026.jsonl.images")
+    assert import_options(link).image_folder == tmp_path / "2026.jsonl.images"
 
 
 def test_pipes_are_refused(tmp_path: Path) -> None:

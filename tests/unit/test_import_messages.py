@@ -23,7 +23,7 @@ from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.batch import Batch
 from plaudit.tools.imports.columns import SeenColumns
-from plaudit.tools.imports.images import ImageFolder
+from plaudit.tools.imports.images import images_in
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.messages import MOST_REMEMBERED, RowMessages, RowReader
 from plaudit.tools.imports.rows import Row, csv_header, csv_rows, json_rows
@@ -220,7 +220,7 @@ def test_invalid_past_is_refused(row: dict[str, Any], place: str) -> None:
 )
 def test_reason_of_a_bad_row_is_bounded(row: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(BadRowError) as failure:
-        replace(reader(ColumnMapping()), folder=ImageFolder(tmp_path)).messages(Row(1, 1, 1, row))
+        replace(reader(ColumnMapping()), folder=tmp_path).messages(Row(1, 1, 1, row))
     assert len(str(failure.value)) < 10_000
     batch = Batch()
     batch.add_bad(1, str(failure.value))
@@ -234,7 +234,7 @@ def test_long_names_are_cut() -> None:
     rows = reader(ColumnMapping())
     for n in range(2):
         rows.messages(Row(1, 1, 1, {**ROW, f"{long}{n}": 1}))
-    (name,) = rows.columns._left_out
+    (name,) = rows.columns.left_out
     assert len(name) == 200
     with pytest.raises(UsageError) as failure:
         ColumnMapping().check([f"{long}{n}" for n in range(30)])
@@ -256,8 +256,8 @@ def test_empty_texts_of_a_past_are_missing_only_in_tables(is_text: bool) -> None
 def test_image_with_unknown_fields_is_refused(tmp_path: Path) -> None:
     image = {"id": str(UUID(int=0)), "hidden": False, "uploader": None, "sha256": "0" * 64, "caption": "Mine"}
     with pytest.raises(BadRowError, match="/0/caption"):
-        ImageFolder(tmp_path).images({"images": [image]})
-    with_folder = replace(reader(ColumnMapping()), folder=ImageFolder(tmp_path))
+        images_in({"images": [image]}, tmp_path)
+    with_folder = replace(reader(ColumnMapping()), folder=tmp_path)
     for images, count in (([{"id": image["id"], "hidden": False}], 1), ([], 0), (None, 0)):
         named = {**ROW, **PAST, "images": images}
         assert with_folder.messages(Row(1, 1, 1, named)).without_file == count
@@ -277,7 +277,7 @@ def test_image_with_unknown_fields_is_refused(tmp_path: Path) -> None:
 def test_invalid_images_make_a_bad_row(images: Any, tmp_path: Path) -> None:
     row = {**ROW, **PAST, "images": images}
     with pytest.raises(BadRowError, match="/images"):
-        replace(reader(ColumnMapping()), folder=ImageFolder(tmp_path)).messages(Row(1, 1, 1, row))
+        replace(reader(ColumnMapping()), folder=tmp_path).messages(Row(1, 1, 1, row))
     assert messages(row).submission is not None
 
 

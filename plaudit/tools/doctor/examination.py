@@ -26,15 +26,13 @@ from plaudit.terminal import Terminal, shown
 from plaudit.tools.doctor.configuration import check_configuration
 from plaudit.tools.doctor.images import check_images
 from plaudit.tools.doctor.mail import check_mail
+from plaudit.tools.servers import ANSWER_S, answer_of
 from storage.checks import check_documents, check_mongo, check_parked, check_rights
 from storage.dead_letters_replays import ReplayRepository
 from storage.durability import why_not_durable as why_not_in_mongodb
 
 _LIMIT_S: Final = 15.0
 """Seconds for all checks of a server."""
-
-_REACH_S: Final = 4.0
-"""Seconds to connect to a server."""
 
 _MAX_REASON: Final = 200
 
@@ -81,7 +79,7 @@ async def _findings() -> AsyncIterator[Finding]:
 
 async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
     try:
-        client, database = connected_database(settings, timeout=_REACH_S)
+        client, database = connected_database(settings, timeout=ANSWER_S)
         async with client:
             async for finding in check_mongo(database, settings.remember_days):
                 yield finding
@@ -117,7 +115,7 @@ async def _examined_kafka(settings: Settings) -> AsyncIterator[Finding]:
     connection = settings.kafka_connection()
     options = connection.client_options()
     async with AsyncExitStack() as stack:
-        async with asyncio.timeout(_REACH_S):
+        async with asyncio.timeout(ANSWER_S):
             admin = await stack.enter_async_context(admin_client(connection))
             consumer = AIOKafkaConsumer(**options, enable_auto_commit=False)
             stack.push_async_callback(consumer.stop)
@@ -131,7 +129,8 @@ async def _examined_kafka(settings: Settings) -> AsyncIterator[Finding]:
         if are_topics_there:
             async for finding in check_consumption(admin, connection, settings.topics):
                 yield finding
-        yield check_dead_letters(await kept_letters(consumer, admin, settings.topics, await _settled_letters(settings)))
+        settled = await answer_of(settings, lambda database: ReplayRepository(database).settled(MOST_SETTLED + 1))
+        yield check_dead_letters(await kept_letters(consumer, admin, settings.topics, settled))
 
 
 def _durability(server: str, reasons: list[str], settings: Settings) -> Finding:
@@ -142,15 +141,6 @@ def _durability(server: str, reasons: list[str], settings: Settings) -> Finding:
     if settings.production:
         return failed(check, text, "No process starts, because PLAUDIT_PRODUCTION is set. See docs/reliability.md.")
     return ok(check, f"{text}; with PLAUDIT_PRODUCTION set, no process would start")
-
-
-async def _settled_letters(settings: Settings) -> list[str] | None:
-    try:
-        client, database = connected_database(settings, timeout=_REACH_S)
-        async with client:
-            return await ReplayRepository(database).settled(MOST_SETTLED + 1)
-    except (MissingAddressError, ConfigurationError, PyMongoError):
-        return None  # reported by the checks of MongoDB
 
 
 class _LastMessage(logging.Handler):

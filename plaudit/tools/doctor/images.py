@@ -9,7 +9,7 @@ from obstore.exceptions import BaseError
 from domain.findings import Finding, Level, failed, ok
 from plaudit.config import Settings
 from plaudit.credentials import without_credentials
-from plaudit.tools.doctor.mongo import answer_of
+from plaudit.tools.servers import answer_of
 from storage.images_files import ImageFiles, files_in_memory
 from storage.images_mark import ADVICE, WHY_ANOTHER, ImageStoreMark
 

@@ -8,7 +8,7 @@ from consumers.mails.smtp import ServerAwayError, SmtpConnection
 from domain.findings import Finding, failed, ok, warn
 from plaudit.config import ConfigurationError, Settings
 from plaudit.processes.mailer import mail_server, missing_sender
-from plaudit.tools.doctor.mongo import ANSWER_S, answer_of
+from plaudit.tools.servers import ANSWER_S, answer_of
 from storage.stores import StoreRepository
 
 _CHECK: Final = "mail server"

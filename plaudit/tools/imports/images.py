@@ -22,7 +22,7 @@ from plaudit.tools.imports.bad_rows import BadRowError, faults_of
 from storage.images_files import ImageFiles
 from storage.images_mark import ADVICE, WHY_ANOTHER, ImageStoreMark
 
-AT_ONCE: Final = 8
+_CONCURRENCY: Final = 8
 """Maximum number of concurrent uploads to the image store."""
 
 
@@ -53,41 +53,36 @@ class FoundImage:
 
 def count_without_files(columns: Mapping[str, Any]) -> int:
     """The number of images in a row of our own export that were exported without their files. Raises BadRowError."""
-    return sum(image.sha256 is None for image in _images_in(columns))
+    return sum(image.sha256 is None for image in _entries(columns))
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFolder:
-    """Reads the images of rows from a folder; memory holds those of one row."""
+def images_in(columns: Mapping[str, Any], folder: Path) -> list[FoundImage]:
+    """The images in a row of our own export, from the folder, except those that were exported without their files.
 
-    folder: Path
-
-    def images(self, columns: Mapping[str, Any]) -> list[FoundImage]:
-        """The images in a row of our own export, except those that were exported without their files.
-
-        Raises BadRowError: an image isn't valid, can't be read, or isn't the one that was exported.
-        """
-        return [FoundImage(image, self._content(image)) for image in _images_in(columns) if image.sha256]
-
-    def _content(self, image: PastImage) -> bytes:
-        path = image_file(self.folder, image.id)
-        if not path.exists() and (before := image_file(folder_before(self.folder), image.id)).exists():
-            path = before  # a later export was killed before it replaced the file
-        if path.is_symlink() or not path.is_file():
-            raise BadRowError(f"/images: There is no file {path.name} in {self.folder}")
-        try:
-            with path.open("rb") as file:
-                content = file.read(MAX_UPLOAD_BYTES + 1)
-        except OSError as error:
-            raise BadRowError(f"/images: {path.name} can't be read: {error.strerror}") from None
-        if len(content) > MAX_UPLOAD_BYTES:
-            raise BadRowError(f"/images: {path.name} has more than {MAX_UPLOAD_BYTES} bytes")
-        if sha256(content).hexdigest() != image.sha256:
-            raise BadRowError(f"/images: {path.name} is not the exported file: its SHA-256 differs")
-        return content
+    Raises BadRowError: an image isn't valid, can't be read, or isn't the one that was exported.
+    """
+    return [FoundImage(image, _content(folder, image)) for image in _entries(columns) if image.sha256]
 
 
-def _images_in(columns: Mapping[str, Any]) -> tuple[PastImage, ...]:
+def _content(folder: Path, image: PastImage) -> bytes:
+    path = image_file(folder, image.id)
+    if not path.exists() and (before := image_file(folder_before(folder), image.id)).exists():
+        path = before  # a later export was killed before it replaced the file
+    if path.is_symlink() or not path.is_file():
+        raise BadRowError(f"/images: There is no file {path.name} in {folder}")
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_UPLOAD_BYTES + 1)
+    except OSError as error:
+        raise BadRowError(f"/images: {path.name} can't be read: {error.strerror}") from None
+    if len(content) > MAX_UPLOAD_BYTES:
+        raise BadRowError(f"/images: {path.name} has more than {MAX_UPLOAD_BYTES} bytes")
+    if sha256(content).hexdigest() != image.sha256:
+        raise BadRowError(f"/images: {path.name} is not the exported file: its SHA-256 differs")
+    return content
+
+
+def _entries(columns: Mapping[str, Any]) -> tuple[PastImage, ...]:
     given = columns.get("images")
     try:
         return () if given is None else _IMAGES.validate_python(given, strict=False)
@@ -110,10 +105,10 @@ class Uploader:
         if not images:
             return
         files = await self._checked_store()
-        for start in range(0, len(images), AT_ONCE):
+        for start in range(0, len(images), _CONCURRENCY):
             puts = [
                 partial(files.put_upload, image.entry.id, upload_digest(image.content), image.content)
-                for image in images[start : start + AT_ONCE]
+                for image in images[start : start + _CONCURRENCY]
             ]
             await asyncio.gather(*(patiently("the image store", put) for put in puts))
 

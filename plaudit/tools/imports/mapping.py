@@ -4,12 +4,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Any, BinaryIO, Final
 from uuid import UUID, uuid5
 
 from pydantic import ValidationError
 
+from domain.quantities import listed
 from domain.reviews_facts import Source
 from domain.timestamps import moment_in
 from messaging.reviews import ONE_SUBMISSION, SubmittedReview
@@ -80,7 +80,7 @@ class ColumnMapping:
         """Check that a file with these columns can be imported. Raises UsageError."""
         unknown = [column for column in self.explicit if column not in columns]
         if unknown:
-            raise UsageError(f"There is no column {', '.join(unknown)}. The columns are {listed(columns)}.")
+            raise UsageError(f"There is no column {', '.join(unknown)}. The columns are {listed_columns(columns)}.")
         names = [name for column in columns if (name := self.field_of(column))]
         duplicates = sorted({name for name in names if names.count(name) > 1})
         if duplicates:
@@ -91,7 +91,7 @@ class ColumnMapping:
         if missing:
             raise UsageError(
                 f"No column is mapped to {', '.join(missing)}. Use --map column=field to choose one of "
-                f"{listed(columns)}."
+                f"{listed_columns(columns)}."
             )
 
     def header(self, file: BinaryIO, format: FileFormat) -> tuple[list[str], Row]:
@@ -150,11 +150,9 @@ def submission_identity(review: SubmittedReview) -> str:
     return str(uuid5(_NAMESPACE, f"{review.id}\n{content_id(review)}"))
 
 
-def listed(columns: Collection[str]) -> str:
+def listed_columns(columns: Collection[str]) -> str:
     """The first names of columns in one line, and the number of the others."""
-    more = len(columns) - _MOST_NAMED
-    first = ", ".join(shown(cut(column)) for column in islice(columns, _MOST_NAMED))
-    return first + (f" and {more} more" if more > 0 else "")
+    return listed([shown(cut(column)) for column in columns], _MOST_NAMED)
 
 
 def _field_named(name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -10,12 +11,13 @@ from domain.delivery import OutgoingMessage
 from domain.moderation_rules_text import text_hash
 from domain.places import entity_key
 from domain.reviews_facts import Source
+from domain.timestamps import timestamp
 from messaging.envelope import Envelope
 from messaging.moderation import routed_value
 from messaging.topics import Topic, TopicNames
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.columns import SeenColumns
-from plaudit.tools.imports.images import FoundImage, ImageFolder, count_without_files
+from plaudit.tools.imports.images import FoundImage, count_without_files, images_in
 from plaudit.tools.imports.mapping import ColumnMapping, submission_identity
 from plaudit.tools.imports.past import PastFeedback, feedback_identity, feedback_in, is_exported, past_in
 from plaudit.tools.imports.rows import Row
@@ -50,10 +52,6 @@ class LatestReviews:
                 self.texts.pop(id, None)
             elif id in self.texts:
                 self.texts[id] = text
-
-    def text_of(self, review_id: str) -> str | None:
-        """The hash of this review's text; None if it isn't among the latest of good rows."""
-        return self.texts.get(review_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,7 @@ class RowReader:
     topics: TopicNames
     is_text: bool
     as_new: bool = False
-    folder: ImageFolder | None = None
+    folder: Path | None = None
     latest: LatestReviews = field(default_factory=LatestReviews)
     envelope: Envelope = field(default_factory=lambda: Envelope("/plaudit/import"))
 
@@ -124,7 +122,7 @@ class RowReader:
     def _feedback_row(self, feedback: PastFeedback) -> RowMessages:
         if self.as_new:
             return RowMessages(None)
-        text = self.latest.text_of(feedback.review_id)
+        text = self.latest.texts.get(feedback.review_id)
         if text is None:
             return RowMessages(None, feedback_left_out=len(feedback.votes) + len(feedback.reported))
         return RowMessages(None, list(self._feedback(feedback.commands(), text)), review_id=feedback.review_id)
@@ -132,14 +130,15 @@ class RowReader:
     def _review(self, columns: Mapping[str, Any]) -> RowMessages:
         self.columns.note(columns)
         past = None if self.as_new else past_in(columns, is_text=self.is_text)
-        has_images = self.folder is not None and is_exported(columns)
-        images = self.folder.images(columns) if self.folder and has_images else []
-        without_file = count_without_files(columns) if has_images else 0
+        images, without_file = list[FoundImage](), 0
+        if self.folder and is_exported(columns):
+            images, without_file = images_in(columns, self.folder), count_without_files(columns)
         review = self.mapping.submission(columns, is_text=self.is_text)
         data = review.model_dump(mode="json", by_alias=True, exclude_none=True)
+        data |= {"source": Source.IMPORT.value} | _image_fields(images)
         if past:
             data.pop("language", None)  # the restoration sets it, or leaves it unset
-        data |= {"source": Source.IMPORT.value} | (past.submission_fields() if past else {}) | _image_fields(images)
+            data["writtenDate"] = timestamp(past.created_date)
         data["editor"] = {}  # no right to edit: an existing review stays as it is
         topic, key = self.topics.name(Topic.REVIEW_SUBMISSIONS), entity_key(review.entity)
         submission = self.envelope.wrap(topic, key, "review.submission", data, id=submission_identity(review))

@@ -8,7 +8,6 @@ from plaudit.errors import UsageError
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.image_folder import images_beside
 from plaudit.tools.imports.checkpoint import checkpoint_of
-from plaudit.tools.imports.images import ImageFolder
 from plaudit.tools.imports.mapping import ColumnMapping
 
 REPORT_BEGINS: Final = b'{"line":'
@@ -36,9 +35,9 @@ class ImportOptions:
     with_images: bool = True
 
     @property
-    def image_folder(self) -> ImageFolder | None:
+    def image_folder(self) -> Path | None:
         """The folder of images; None if images are left out, and for CSV."""
-        return ImageFolder(images_beside(self.file)) if self.with_images and self.format is FileFormat.JSONL else None
+        return images_beside(self.file) if self.with_images and self.format is FileFormat.JSONL else None
 
     @property
     def report_file(self) -> Path | None:

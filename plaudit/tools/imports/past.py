@@ -74,10 +74,6 @@ class Past(Message):
             raise PydanticCustomError("reason_code", "Only a rejected review has one")
         return code
 
-    def submission_fields(self) -> dict[str, Any]:
-        """The fields of its submission that only an import may set."""
-        return {"writtenDate": timestamp(self.created_date)}
-
     def restoration(self) -> dict[str, Any]:
         """The moderation command that restores it, without the id of the review."""
         restored = Restored(

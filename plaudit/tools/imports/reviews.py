@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -28,7 +29,7 @@ from plaudit.tools.imports.batch import Batch
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of, job_of, report_digest
 from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import Uploader
-from plaudit.tools.imports.mapping import listed
+from plaudit.tools.imports.mapping import listed_columns
 from plaudit.tools.imports.messages import LatestReviews, RowReader
 from plaudit.tools.imports.options import ImportOptions, check_text
 from plaudit.tools.imports.rows import Row, rows_of
@@ -111,57 +112,48 @@ def _print_result(out: Terminal, options: ImportOptions, done: Checkpoint, missi
     if report:
         out.print(f"Their lines and reasons are in {report}.")
     if done.left_out:
-        out.print(f"Left out, because reviews have no such fields: {listed(done.left_out)}.")
+        out.print(f"Left out, because reviews have no such fields: {listed_columns(done.left_out)}.")
     if missing:
-        out.print(f"No row has the column {listed(missing)} named by --map.")
+        out.print(f"No row has the column {listed_columns(missing)} named by --map.")
 
 
+@dataclass(slots=True)
 class _Import:
     """One run of an import; advances its checkpoint."""
 
-    def __init__(
-        self,
-        options: ImportOptions,
-        publisher: Publisher | None,
-        uploader: Uploader,
-        stores: Registered | None,
-        reader: RowReader,
-        checkpoint: Checkpoint,
-        console: Terminal,
-    ) -> None:
-        self._options = options
-        self._publisher = publisher
-        self._uploader = uploader
-        self._stores = stores
-        self._reader = reader
-        self._checkpoint = checkpoint
-        self._console = console
-        self._report_hash = hashlib.sha256()
+    options: ImportOptions
+    publisher: Publisher | None
+    uploader: Uploader
+    stores: Registered | None
+    reader: RowReader
+    checkpoint: Checkpoint
+    console: Terminal
+    report_hash: "hashlib._Hash" = field(default_factory=hashlib.sha256)
 
     async def run(self, file: BinaryIO, names: list[str]) -> None:
         """Import everything after the checkpoint."""
         size = os.fstat(file.fileno()).st_size
-        report_file = self._options.report_file
+        report_file = self.options.report_file
         with (
             report_file.open("a+b") if report_file else nullcontext() as report,
-            _progress(self._console) as progress,
+            _progress(self.console) as progress,
         ):
             if report is not None:
                 _lock(report)
-                report.truncate(self._checkpoint.report_bytes)
+                report.truncate(self.checkpoint.report_bytes)
                 report.seek(0)
-                self._report_hash = hashlib.file_digest(report, "sha256")
-            task = progress.add_task("Importing", total=size or 1, completed=self._checkpoint.offset, rows=0, bad=0)
-            offset, line, rows = self._checkpoint.offset, self._checkpoint.line, 0
-            everything = rows_of(file, self._options.format, names, offset=offset, line=line)
+                self.report_hash = hashlib.file_digest(report, "sha256")
+            task = progress.add_task("Importing", total=size or 1, completed=self.checkpoint.offset, rows=0, bad=0)
+            offset, line, rows = self.checkpoint.offset, self.checkpoint.line, 0
+            everything = rows_of(file, self.options.format, names, offset=offset, line=line)
             async for batch in self._batches(everything):
                 await self._process(batch, report)
                 rows += batch.rows
                 progress.update(
                     task,
-                    completed=self._checkpoint.offset,
+                    completed=self.checkpoint.offset,
                     rows=rows / max(progress.tasks[0].elapsed or 0, 1e-3),
-                    bad=self._checkpoint.bad,
+                    bad=self.checkpoint.bad,
                 )
             progress.update(task, completed=size or 1)
 
@@ -174,7 +166,7 @@ class _Import:
             batch.last = row
             batch.rows += 1
             try:
-                batch.add(row.line, self._reader.messages(row))
+                batch.add(row.line, self.reader.messages(row))
             except BadRowError as error:
                 batch.add_bad(row.line, str(error))
             if max(batch.rows, batch.commands) >= BATCH_ROWS or batch.bytes >= _BATCH_BYTES:
@@ -184,11 +176,11 @@ class _Import:
             yield batch
 
     async def _process(self, batch: Batch, report: BinaryIO | None) -> None:
-        publisher, checkpoint = self._publisher, self._checkpoint
-        if self._stores is not None:
-            self._reader.latest.correct(batch.refuse(await self._stores.missing(batch.stores)))
+        publisher, checkpoint = self.publisher, self.checkpoint
+        if self.stores is not None:
+            self.reader.latest.correct(batch.refuse(await self.stores.missing(batch.stores)))
         if publisher is not None:
-            await self._uploader.upload(batch.images)
+            await self.uploader.upload(batch.images)
             for messages in (batch.submissions, batch.followers):
                 await patiently("Kafka", partial(publisher.publish, messages))
         bad = [{"line": number, "reason": reason} for number, reason in sorted(batch.bad)]
@@ -196,10 +188,10 @@ class _Import:
         if report is not None:
             report.write(lines)
             put_on_disk(report)
-            self._report_hash.update(lines)
+            self.report_hash.update(lines)
         elif checkpoint.bad < _SHOWN_BAD_ROWS:
             for each in bad[: _SHOWN_BAD_ROWS - checkpoint.bad]:
-                self._console.print(f"line {each['line']}: {each['reason']}")
+                self.console.print(f"line {each['line']}: {each['reason']}")
         checkpoint.offset, checkpoint.line = batch.last.end, batch.last.end_line
         checkpoint.published += len(batch.submissions)
         checkpoint.images += len(batch.images)
@@ -207,9 +199,9 @@ class _Import:
         checkpoint.feedback_left_out += batch.feedback_left_out
         checkpoint.bad += len(bad)
         checkpoint.report_bytes += len(lines)
-        checkpoint.report_sha256 = self._report_hash.hexdigest()
+        checkpoint.report_sha256 = self.report_hash.hexdigest()
         if publisher is not None:
-            checkpoint.write(checkpoint_of(self._options.file))
+            checkpoint.write(checkpoint_of(self.options.file))
 
 
 async def _destination(settings: Settings) -> tuple[str, str]:
