@@ -3,16 +3,15 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import yaml
-
 from messaging.topics import Topic
 from tests.stack.stack import SETTLED_S, Stack
 from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.waiting import eventually
+from tests.support.yaml_text import yaml_in
 
 REPLAYED = {topic for topic in Topic if topic.is_consumed} - {Topic.MAIL_COMMANDS, Topic.DEAD_LETTER_COMMANDS}
 COMPOSE = Path(__file__).parents[2] / "docker-compose.yml"
-IMAGE = yaml.safe_load(COMPOSE.read_text())["services"]["mongo"]["image"]
+IMAGE = yaml_in(COMPOSE.read_text())["services"]["mongo"]["image"]
 PROCESSES = ("api", "worker", "scheduler", "mailer")
 
 

@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import httpx
 import pytest
-import yaml
 from confluent_kafka.admin import AdminClient
 
 from tests.stack.stack import ROOT, SETTLED_S, Stack
@@ -21,6 +20,7 @@ from tests.support.messages import message
 from tests.support.reminders import order_with_products
 from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually
+from tests.support.yaml_text import yaml_in
 
 BATCH = 5
 ENOUGH = 10
@@ -155,7 +155,7 @@ async def test_prometheus_targets_and_alerts(stack: Stack) -> None:
         jobs = sorted(f"plaudit-{process}" for process in (*PROCESSES, "worker", "worker"))
         await eventually(up, lambda found: found == jobs, deadline_s=SETTLED_S)
         (known,) = (await http.get("/api/v1/rules")).json()["data"]["groups"]
-    (written,) = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text())["groups"]
+    (written,) = yaml_in((ROOT / "deploy/prometheus/alerts.yml").read_text())["groups"]
     assert [rule["name"] for rule in known["rules"]] == [rule["alert"] for rule in written["rules"]]
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import docker
 import pytest
-import yaml
 from docker.errors import DockerException
 from pymongo import AsyncMongoClient
 from testcontainers.core.container import DockerContainer
@@ -16,6 +15,7 @@ from testcontainers.core.wait_strategies import HealthcheckWaitStrategy
 
 from tests.support.service import Json, Servers
 from tests.support.waiting import eventually, free_port
+from tests.support.yaml_text import yaml_in
 
 START_S: Final = 120
 COMPOSE: Final = Path(__file__).parents[2] / "docker-compose.yml"
@@ -33,7 +33,7 @@ def require_engine() -> None:
 @asynccontextmanager
 async def containers() -> AsyncIterator[Servers]:
     """Both servers, ready; removed after the block."""
-    services = yaml.safe_load(COMPOSE.read_text())["services"]
+    services = yaml_in(COMPOSE.read_text())["services"]
     with ExitStack() as stack:
         kafka_port, mongo_port = free_port(), free_port()
         kafka = _kafka(services["kafka"], kafka_port)

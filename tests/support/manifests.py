@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
+
+from tests.support.yaml_text import documents_in
 
 ROOT: Final = Path(__file__).parents[2]
 CHART: Final = ROOT / "deploy" / "helm" / "plaudit"
@@ -65,10 +66,10 @@ def rendered(values: Path, *others: str) -> Manifests:
     overrides = [part for other in others for part in ("--set", other)]
     result = helm("template", RELEASE, CHART, "--namespace", RELEASE, "--values", values, *overrides)
     assert result.returncode == 0, result.stderr
-    return Manifests([document for document in yaml.safe_load_all(result.stdout) if document])
+    return Manifests(documents_in(result.stdout))
 
 
 @cache
 def kept() -> Manifests:
     """The manifests in deploy/kubernetes."""
-    return Manifests(list(yaml.safe_load_all(KEPT.read_text())))
+    return Manifests(documents_in(KEPT.read_text()))

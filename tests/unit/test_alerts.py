@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 import typer.main
-import yaml
 
 from plaudit.cli.main import app
+from tests.support.yaml_text import yaml_in
 from tests.unit.test_documents import headings_of
 
 ROOT: Final = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ RUNBOOK: Final = ROOT / "docs" / "runbook.md"
 TESTS: Final = sorted(FOLDER.glob("*_test.yml"))
 ALERTS: Final[dict[str, dict[str, Any]]] = {
     rule["alert"]: rule
-    for group in yaml.safe_load((FOLDER / "alerts.yml").read_text())["groups"]
+    for group in yaml_in((FOLDER / "alerts.yml").read_text())["groups"]
     for rule in group["rules"]
     if "alert" in rule
 }
@@ -41,7 +41,7 @@ def test_alert_rules_pass_promtool_tests(file: Path) -> None:
 
 def test_each_alert_is_tested_firing_and_silent() -> None:
     expected = defaultdict(set)
-    for test in (test for file in TESTS for test in yaml.safe_load(file.read_text())["tests"]):
+    for test in (test for file in TESTS for test in yaml_in(file.read_text())["tests"]):
         for rule in test["alert_rule_test"]:
             expected[rule["alertname"]].add(bool(rule["exp_alerts"]))
     assert expected == {name: {True, False} for name in ALERTS}
@@ -78,7 +78,7 @@ def test_runbook_commands_exist() -> None:
 
 
 def test_prometheus_scrapes_the_processes_of_the_alerts() -> None:
-    configured = yaml.safe_load((FOLDER / "prometheus.yml").read_text())["scrape_configs"]
+    configured = yaml_in((FOLDER / "prometheus.yml").read_text())["scrape_configs"]
     (watched,) = re.findall(r'up\{job=~"(.+)"\}', ALERTS["PlauditTargetDown"]["expr"])
     processes = re.findall(r'absent\(plaudit_build_info\{process="(\w+)"\}\)', ALERTS["PlauditProcessMissing"]["expr"])
     assert [job["job_name"] for job in configured] == [f"plaudit-{process}" for process in processes]

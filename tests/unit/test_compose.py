@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from devservers.mongo import mongod_binary
 from plaudit.config import Settings
 from tests.stack.test_backup import REPLAYED
 from tests.support.documents import PAGES
 from tests.support.variables import variables
+from tests.support.yaml_text import yaml_in
 
 ROOT = Path(__file__).parents[2]
-SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+SERVICES: dict[str, dict[str, Any]] = yaml_in((ROOT / "docker-compose.yml").read_text())["services"]
 DOCS = (ROOT / "docs" / "operations.md").read_text()
 IMAGE = "plaudit:local"
 
@@ -27,7 +27,7 @@ def test_compose_accepts_the_file(client: list[str]) -> None:
         pytest.skip(f"{' '.join(client)} isn't installed")
     checked = subprocess.run([*client, "config"], cwd=ROOT, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
-    shown = yaml.safe_load(checked.stdout)["services"]
+    shown = yaml_in(checked.stdout)["services"]
     assert shown["api"]["environment"]["PLAUDIT_KAFKA__BOOTSTRAP_SERVERS"] == "kafka:9092"
 
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import jsonschema_rs
 import pytest
-import yaml
 
 from plaudit.config import Settings
 from tests.support.documents import blocks_of
@@ -29,6 +28,7 @@ from tests.support.manifests import (
     rendered,
 )
 from tests.support.variables import variables
+from tests.support.yaml_text import yaml_in
 from tests.unit.test_kubernetes import OF_OPERATORS
 
 # Set by the image or the chart, or only used by `plaudit up`.
@@ -144,12 +144,12 @@ def test_unconfigured_servers_are_not_reachable() -> None:
 
 def test_chart_has_the_alerts_of_prometheus() -> None:
     (rules,) = rendered(VALUES["production"]).of("PrometheusRule")
-    assert rules["spec"] == yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
+    assert rules["spec"] == yaml_in((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
 
 
 def test_backup_alert_uses_the_release_name() -> None:
     made = helm("template", "shop", CHART, "--set", "monitoring.rules=true", "--show-only", "templates/monitoring.yaml")
-    rules = [rule for group in yaml.safe_load(made.stdout)["spec"]["groups"] for rule in group["rules"]]
+    rules = [rule for group in yaml_in(made.stdout)["spec"]["groups"] for rule in group["rules"]]
     (expression,) = [rule["expr"] for rule in rules if rule.get("alert") == "PlauditBackupFails"]
     assert set(re.findall(r'cronjob="([\w-]+)"', expression)) == {"shop-backup"}
 
@@ -408,7 +408,7 @@ def definitions() -> dict[str, jsonschema_rs.Draft202012Validator] | str:
         folder = Path(module["Dir"]) / DEFINITIONS[f"{module['Path']}@{module['Version']}"]
         for file in folder.glob("*.yaml"):
             if file.stem.partition("_")[2] in CUSTOM:
-                definition = yaml.safe_load(file.read_text())["spec"]
+                definition = yaml_in(file.read_text())["spec"]
                 for version in definition["versions"]:
                     key = f"{definition['group']}/{version['name']}/{definition['names']['kind']}"
                     found[key] = jsonschema_rs.Draft202012Validator(closed(version["schema"]["openAPIV3Schema"]))

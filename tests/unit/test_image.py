@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from docker.utils.build import exclude_paths
+
+from tests.support.yaml_text import yaml_in
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -64,14 +65,14 @@ def test_image_labels() -> None:
 
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_actions_are_pinned_and_have_minimal_permissions(name: str) -> None:
-    workflow: dict[str, Any] = yaml.safe_load(WORKFLOWS[name])
+    workflow: dict[str, Any] = yaml_in(WORKFLOWS[name])
     assert workflow["permissions"] == {"contents": "read"}
     for action in re.findall(r"uses: (\S+)", WORKFLOWS[name]):
         assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), action
 
 
 def test_release_is_scanned_before_it_is_pushed_and_signed() -> None:
-    steps = yaml.safe_load(WORKFLOWS["release.yml"])["jobs"]["image"]["steps"]
+    steps = yaml_in(WORKFLOWS["release.yml"])["jobs"]["image"]["steps"]
     text = [str(step.get("uses", "")) + str(step.get("run", "")) for step in steps]
     order = [
         next(index for index, each in enumerate(text) if part in each)

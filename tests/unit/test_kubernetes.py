@@ -6,7 +6,6 @@ from functools import cache
 
 import kubernetes_validate
 import pytest
-import yaml
 from typer.models import CommandInfo
 
 from messaging.topics import Topic
@@ -25,6 +24,7 @@ from tests.support.manifests import (
     rendered,
 )
 from tests.support.variables import variables
+from tests.support.yaml_text import yaml_in
 
 OF_OPERATORS = {"ScaledObject", "TriggerAuthentication", "PodMonitor", "PrometheusRule", "ExternalSecret"}
 # Objects that an administrator has to create: pods may name them although no manifest has them.
@@ -213,6 +213,6 @@ def test_each_backlog_scales_its_consumer(manifests: Manifests) -> None:
 
 
 def test_chart_version_is_program_version() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    chart = yaml_in((CHART / "Chart.yaml").read_text())
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert chart["version"] == chart["appVersion"] == version

@@ -122,9 +122,13 @@ CASES = [
         for field in fields_in(sample, reader.shape)
     ),
 ]
-each_field = pytest.mark.parametrize(
-    "case", CASES, ids=lambda case: f"{case.source}-{'.'.join(map(str, case.field.place))}"
-)
+SOURCES = (*BODIES, *MESSAGES)
+each_source = pytest.mark.parametrize("source", SOURCES)
+
+
+def cases_of(source: str) -> list[Case]:
+    """A case for each field. A test of a source tries all, as a test for each field takes longer than what it tests."""
+    return [case for case in CASES if case.source == source]
 
 
 def _plain(content: Any) -> Any:
@@ -193,9 +197,8 @@ def test_consumers_accept_what_their_readers_return(monkeypatch: pytest.MonkeyPa
 
 
 def test_every_field_is_in_a_sample() -> None:
-    for source in (*BODIES, *MESSAGES):
-        cases = [case for case in CASES if case.source == source]
-        tried = {(case.field.parent.name, case.field.known.name) for case in cases}
+    for source in SOURCES:
+        tried = {(case.field.parent.name, case.field.known.name) for case in cases_of(source)}
         shapes = (
             [READERS[source].reader.shape] if source in BODIES else [r.shape for r, _ in messages_of(Topic(source))]
         )
@@ -221,53 +224,55 @@ def test_every_pattern_has_a_message() -> None:
     assert not any(set(message) & set("^$[]\\") for message in PATTERN_MESSAGES.values())
 
 
-@pytest.mark.parametrize("source", [*BODIES, *MESSAGES])
+@each_source
 def test_sample_is_read_completely(source: str) -> None:
     samples = [(READERS[source].reader, BODIES[source])] if source in BODIES else messages_of(Topic(source))
     for reader, sample in samples:
         assert reader.read(written(sample)).ignored == ()
 
 
-@each_field
-def test_letter_case_makes_no_difference(case: Case) -> None:
-    plain = case.reader.read(written(case.sample))
-    for name in letter_cases(case.field.name):
-        found = case.reader.read(written(renamed(case.sample, case.field.place, name)))
-        assert (_plain(found.content), found.ignored) == (_plain(plain.content), ())
+@each_source
+def test_letter_case_makes_no_difference(source: str) -> None:
+    for case in cases_of(source):
+        plain = case.reader.read(written(case.sample))
+        for name in letter_cases(case.field.name):
+            found = case.reader.read(written(renamed(case.sample, case.field.place, name)))
+            assert (_plain(found.content), found.ignored) == (_plain(plain.content), ()), case.field.place
 
 
-@each_field
-def test_misspelt_field_is_refused_or_named(case: Case) -> None:
-    tolerant = case.source in TOLERANT or case.field.parent.name in IN_PART.get(case.source, ())
-    for name in misspelt(case.field):
-        value = renamed(case.sample, case.field.place, name)
-        if not tolerant:
-            with pytest.raises(InvalidContentError) as refused:
-                case.reader.read(written(value))
-            named = [(error.pointer, error.code) for error in refused.value.errors if error.pointer.endswith(name)]
-            assert named == [(_pointer(case, name), "unknown-field")]
-            assert f"Did you mean {case.field.name}?" in str(refused.value) or len(name) < 4
-        elif found := _read(case.reader, value):
-            path = ".".join(part for part in (*case.field.place[:-1], name) if isinstance(part, str))
-            assert found.ignored == (path,)
-            assert _plain(found.content) == _plain(
-                case.reader.read(written(without(case.sample, case.field.place))).content
-            )
+@each_source
+def test_misspelt_field_is_refused_or_named(source: str) -> None:
+    for case in cases_of(source):
+        tolerant = source in TOLERANT or case.field.parent.name in IN_PART.get(source, ())
+        for name in misspelt(case.field):
+            value = renamed(case.sample, case.field.place, name)
+            if not tolerant:
+                with pytest.raises(InvalidContentError) as refused:
+                    case.reader.read(written(value))
+                named = [(error.pointer, error.code) for error in refused.value.errors if error.pointer.endswith(name)]
+                assert named == [(_pointer(case, name), "unknown-field")]
+                assert f"Did you mean {case.field.name}?" in str(refused.value) or len(name) < 4
+            elif found := _read(case.reader, value):
+                path = ".".join(part for part in (*case.field.place[:-1], name) if isinstance(part, str))
+                assert found.ignored == (path,)
+                rest = case.reader.read(written(without(case.sample, case.field.place)))
+                assert _plain(found.content) == _plain(rest.content), path
 
 
-@each_field
-def test_null_is_missing_or_clears(case: Case) -> None:
-    null, missing = (
-        _read(case.reader, value)
-        for value in (with_value(case.sample, case.field.place, None), without(case.sample, case.field.place))
-    )
-    assert (null is None) == (missing is None)
-    if null and missing:
-        assert null.content == missing.content
-        # Settings distinguish the two: null clears nullable fields, and no others.
-        if case.field.parent.is_closed:
-            clears = _plain(null.content) != _plain(missing.content)
-            assert clears is case.field.known.shape.takes_null
+@each_source
+def test_null_is_missing_or_clears(source: str) -> None:
+    for case in cases_of(source):
+        null, missing = (
+            _read(case.reader, value)
+            for value in (with_value(case.sample, case.field.place, None), without(case.sample, case.field.place))
+        )
+        assert (null is None) == (missing is None), case.field.place
+        if null and missing:
+            assert null.content == missing.content, case.field.place
+            # Settings distinguish the two: null clears nullable fields, and no others.
+            if case.field.parent.is_closed:
+                clears = _plain(null.content) != _plain(missing.content)
+                assert clears is case.field.known.shape.takes_null, case.field.place
 
 
 def test_guide_names_the_fields_that_null_clears() -> None:
@@ -283,27 +288,32 @@ def test_guide_names_the_fields_that_null_clears() -> None:
     assert set(re.findall(r"`([\w.]+)`", clause)) - {"PUT"} == fields - {"id"}
 
 
-@each_field
-def test_repeated_field_is_refused(case: Case) -> None:
-    for name in (case.field.name, *letter_cases(case.field.name)):
-        found = _codes(case.reader, twice(case.sample, case.field.place, name))
-        assert {code for _, code in found} == {"duplicate-field"}
-        assert found[0][0].lower() == _pointer(case, name).lower()
+@each_source
+def test_repeated_field_is_refused(source: str) -> None:
+    for case in cases_of(source):
+        for name in (case.field.name, *letter_cases(case.field.name)):
+            found = _codes(case.reader, twice(case.sample, case.field.place, name))
+            assert {code for _, code in found} == {"duplicate-field"}, case.field.place
+            assert found[0][0].lower() == _pointer(case, name).lower()
 
 
-@each_field
-def test_whole_numbers_and_words_are_normalized(case: Case) -> None:
-    plain = case.reader.read(written(case.sample))
-    value = plain_value = _at(case.sample, case.field)
-    if case.field.known.shape.is_whole and isinstance(plain_value, int):
-        found = case.reader.read(written(with_value(case.sample, case.field.place, float(value))))
-        assert _plain(found.content) == _plain(plain.content)
-        for wrong in (True, value + 0.5, f"{value}"):
-            if not (case.source == Topic.ORDER_EVENTS and isinstance(wrong, str)):
-                assert _read(case.reader, with_value(case.sample, case.field.place, wrong)) is None
-    for word in letter_cases(value) if case.field.known.shape.words and isinstance(value, str) else ():
-        found = case.reader.read(written(with_value(case.sample, case.field.place, word)))
-        assert _plain(found.content) == _plain(plain.content)
+@each_source
+def test_whole_numbers_and_words_are_normalized(source: str) -> None:
+    for case in cases_of(source):
+        shape, value = case.field.known.shape, _at(case.sample, case.field)
+        plain = _plain(case.reader.read(written(case.sample)).content)
+        if shape.is_whole and isinstance(value, int):
+            assert _with_value(case, float(value)) == plain, case.field.place
+            for wrong in (True, value + 0.5, f"{value}"):
+                if not (source == Topic.ORDER_EVENTS and isinstance(wrong, str)):
+                    assert _read(case.reader, with_value(case.sample, case.field.place, wrong)) is None
+        for word in letter_cases(value) if shape.words and isinstance(value, str) else ():
+            assert _with_value(case, word) == plain, case.field.place
+
+
+def _with_value(case: Case, value: object) -> Any:
+    """The content of the sample with another value in the field."""
+    return _plain(case.reader.read(written(with_value(case.sample, case.field.place, value))).content)
 
 
 def _at(sample: Any, field: KnownField) -> Any:
