@@ -111,6 +111,7 @@ async def test_pages_can_be_followed(name: str, documented: Documented, tmp_path
         await shell.stop()
 
 
+@pytest.mark.long
 async def test_http_guide_covers_every_endpoint(documented: Documented) -> None:
     guide = (ROOT / "docs" / "http.md").read_text()
     async with documented.service.client() as http:
@@ -152,6 +153,7 @@ async def test_growth_on_paper(block: Block) -> None:
     assert block.text.strip() in await run(sys.executable, "-m", "benchmarks.growth", folder=ROOT)
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_the_python_producer(documented: Documented, block: Block, tmp_path: Path) -> None:
     (tmp_path / "submit.py").write_text(documented.here(block.text))
@@ -172,6 +174,7 @@ async def test_the_java_producer(documented: Documented, block: Block, tmp_path:
     await publish_by_example(documented, tmp_path, "lens-2", *command)
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 async def test_the_kcat_producer(documented: Documented, block: Block, tmp_path: Path) -> None:
     if shutil.which("kcat") is None:

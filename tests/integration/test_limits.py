@@ -52,6 +52,7 @@ async def _status(secured: Secured, request: bytes) -> int | None:
     return await eventually(partial(_status_once, secured, request), lambda status: status not in (None, 408))
 
 
+@pytest.mark.long
 async def test_heads_and_slow_bodies(secured: Secured) -> None:
     token = secured.issuer.token(["customerReviews:read"], subject="slow").encode()
     head = b"POST /api/customerReviews/reviewList HTTP/1.1\r\nhost: a\r\nauthorization: Bearer " + token
@@ -101,6 +102,7 @@ async def test_idle_connections_shut_nobody_out(secured: Secured) -> None:
         assert await _status(secured, b"GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n") == 200
 
 
+@pytest.mark.long
 async def test_rates_are_counted_by_client_behind_a_proxy(secured: Secured) -> None:
     async with secured.client([], subject="eager") as eager, secured.client([], subject="patient") as patient:
         assert [(await eager.get("/api/stores")).status_code for _ in range(3)] == [403, 429, 429]
@@ -113,6 +115,7 @@ async def test_rates_are_counted_by_client_behind_a_proxy(secured: Secured) -> N
         assert [await nobody("192.0.2.1"), await nobody("192.0.2.1"), await nobody("192.0.2.2")] == [401, 429, 401]
 
 
+@pytest.mark.long
 async def test_server_does_not_identify_its_software(secured: Secured) -> None:
     async with secured.client([], subject="curious") as client:
         for path, status in (("/health/live", 200), ("/nowhere", 404), ("/api/stores", 403)):

@@ -569,6 +569,7 @@ class _AwayAfterSending(MailRepository):
         await super().mark_sent(mail, at)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, CONNECTIONS])
 async def test_mail_sent_before_long_outage_is_not_sent_again(
     service: Service,

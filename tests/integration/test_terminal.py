@@ -13,7 +13,7 @@ from storage.keys import ApiKey, ApiKeyRepository
 from tests.support.messages import Message
 from tests.support.service import Servers, Service
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 NASTY = "[bold]x[/] :bomb: \x1b[2J\x9b31m\x07\r\u202e"
 SHOWN = "[bold]x[/] :bomb: \ufffd[2J\ufffd31m"
@@ -60,19 +60,16 @@ async def test_keys_are_printed_safely(prepared: Service) -> None:
     assert all(output.count(part) >= 2 for part in SHOWN.split(" :bomb: "))
 
 
-@pytest.mark.long
 async def test_dead_letters_are_printed_safely(prepared: Service) -> None:
     assert (await printed(prepared, "dlq", "list")).count(SHOWN) == 3
     assert (await printed(prepared, "dlq", "show", "review-submissions", *await place(prepared))).count(SHOWN) == 5
 
 
-@pytest.mark.long
 async def test_personal_data_are_printed_safely(prepared: Service) -> None:
     (letter,) = json.loads(await printed(prepared, "privacy", "export", "--customer", "anna"))["deadLetters"]
     assert letter["value"]["review"] == NASTY
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("command", [("doctor",), ("doctor", "--json")])
 async def test_doctor_prints_safely(
     prepared: Service, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

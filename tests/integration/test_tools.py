@@ -169,6 +169,7 @@ async def test_import_into_another_installation_restarts(tools: Service, servers
     await eventually(partial(stored, tools, kind), lambda count: count == 20_000 - len(expected), deadline_s=600)
 
 
+@pytest.mark.long
 async def test_dry_run_publishes_nothing(tools: Service, tmp_path: Path) -> None:
     kind = new_id("kind")
     file = tmp_path / "reviews.csv"
@@ -181,6 +182,7 @@ async def test_dry_run_publishes_nothing(tools: Service, tmp_path: Path) -> None
     assert [each.name for each in await asyncio.to_thread(lambda: list(tmp_path.iterdir()))] == ["reviews.csv"]
 
 
+@pytest.mark.long
 async def test_wrong_use_of_import_is_reported(tools: Service, tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     write_reviews(file, "T", 1)

@@ -12,7 +12,7 @@ from domain.permissions import ALL_PERMISSIONS, Permission
 
 from .facade import Facade
 from .issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
-from .service import LIMITS, PATIENCE_S, Servers, Service
+from .service import Servers, Service
 
 EVERYTHING = frozenset(ALL_PERMISSIONS)
 OWN_ALONE = EVERYTHING - {Permission.CREATE_REVIEWS_FOR_OTHERS}
@@ -36,16 +36,12 @@ class Secured:
             "PLAUDIT_AUTH__JWT__PUBLIC_KEY_FILE": str(file),
         }
 
-    @asynccontextmanager
-    async def client(
+    def client(
         self, permissions: Iterable[str] = EVERYTHING, stores: Iterable[str] | None = None, **token: Any
-    ) -> AsyncIterator[httpx.AsyncClient]:
-        """A client with its own token."""
+    ) -> httpx.AsyncClient:
+        """A client with its own token, to be used in a block."""
         bearer = self.issuer.token(sorted(permissions), stores, **token)
-        headers = {"authorization": f"Bearer {bearer}"}
-        address = self.service.address
-        async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S, limits=LIMITS, headers=headers) as client:
-            yield client
+        return self.service.client(headers={"authorization": f"Bearer {bearer}"})
 
     @asynccontextmanager
     async def facade(

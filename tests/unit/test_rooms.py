@@ -6,6 +6,7 @@ import json
 from asyncio import Task
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
@@ -23,6 +24,19 @@ ROOMS = ("api", "console", "storefront", "consumers", "scheduler", "plaudit")
 OPAQUE = (AsyncDatabase, AsyncMongoClient, Task)
 
 
+@cache
+def statements(file: Path) -> list[ast.stmt]:
+    """All statements in a file, at any depth. Their expressions, most of the tree, are not visited."""
+    found, inner = list[ast.stmt](), [ast.parse(file.read_text()).body]
+    while inner:
+        body = inner.pop()
+        found += body
+        for each in body:
+            blocks = [each, *getattr(each, "handlers", ()), *getattr(each, "cases", ())]
+            inner += [getattr(block, name, []) for block in blocks for name in ("body", "orelse", "finalbody")]
+    return found
+
+
 def reachable_names() -> list[tuple[str, str]]:
     """Each module and name of `storage` that another room imports, and each class, since results may contain it."""
     found = set()
@@ -30,7 +44,7 @@ def reachable_names() -> list[tuple[str, str]]:
     own = {"storage.shapes"}
     for room in (*ROOMS, "storage"):
         for file in (ROOT / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text())):
+            for node in statements(file):
                 if isinstance(node, ast.ImportFrom) and room != "storage" and (node.module or "").startswith("storage"):
                     found |= {(str(node.module), alias.name) for alias in node.names}
                 elif isinstance(node, ast.ClassDef) and room == "storage" and not node.name.startswith("_"):
@@ -151,10 +165,10 @@ LONGER_SCRIPTS = {"storefront/static/plaudit-reviews.js"}
 def test_files_functions_and_handlers_stay_short(room: str) -> None:
     too_long = []
     for file in sorted((ROOT / room).rglob("*.py")):
-        lines = len((text := file.read_text()).splitlines())
+        lines = len(file.read_text().splitlines())
         if lines > MOST_LINES_OF_A_FILE:
             too_long.append(f"{file.relative_to(ROOT)}: {lines}")
-        for node in ast.walk(ast.parse(text)):
+        for node in statements(file):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 is_handler = room == "consumers" and node.name == "__call__"
                 most = MOST_LINES_OF_A_HANDLER if is_handler else MOST_LINES_OF_A_FUNCTION
@@ -168,8 +182,8 @@ def test_no_part_of_a_text_is_a_statement_of_its_own() -> None:
     """Outside parentheses the second line of a wrapped text is a statement without effect, and the text is cut off."""
     lost = []
     for file in sorted(path for room in (*PRODUCT, "benchmarks", "tests") for path in (ROOT / room).rglob("*.py")):
-        lines = (text := file.read_text()).splitlines()
-        for node in ast.walk(ast.parse(text)):
+        lines = file.read_text().splitlines()
+        for node in statements(file):
             match node:
                 case ast.Expr(value=ast.Constant(value=str()) | ast.JoinedStr()):
                     if not lines[node.lineno - 1].lstrip().startswith('"""'):
