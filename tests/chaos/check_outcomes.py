@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 
+from tests.chaos.actors import RETURNS
 from tests.chaos.clients import Http
 from tests.chaos.difference import Difference
-from tests.chaos.generator import RETURNS
 from tests.chaos.model import ONE_EACH_STORE, Model
 from tests.chaos.outcomes import APPLIED, UNCHANGED, Item, Outcome, Outcomes
 from tests.chaos.reading import pages

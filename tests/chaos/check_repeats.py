@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping
 
+from tests.chaos.actors import RETURNS
 from tests.chaos.clients import Http
 from tests.chaos.difference import Difference
-from tests.chaos.generator import RETURNS
 from tests.chaos.reading import pages
 from tests.chaos.rules import SEARCH
 

@@ -4,9 +4,9 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from tests.chaos.actors import RETURNS
 from tests.chaos.clients import Http
 from tests.chaos.difference import Difference, Kind
-from tests.chaos.generator import RETURNS
 from tests.chaos.model import Model
 from tests.chaos.reading import pages, parts
 

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from tests.chaos.actors import RETURNS, REVIEWS, SHOP_OPENED, Actor, World
 from tests.chaos.clients import TIMEOUT_S
-from tests.chaos.generator import RETURNS, REVIEWS, SHOP_OPENED, Actor, World
 from tests.chaos.model import OPEN_STORE, Json
 
 PIECES = 6

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from tests.chaos.generator import EXPECTED, REVIEWS, Actor, TextHashes, World, text_hash_field
+from tests.chaos.actors import EXPECTED, REVIEWS, Actor, TextHashes, World, text_hash_field
 from tests.chaos.model import OPEN_STORE, Json
 from tests.chaos.partitions import Way
 

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from tests.chaos.actors import LATE_S, REVIEWS, Actor, World
 from tests.chaos.clients import TIMEOUT_S
-from tests.chaos.generator import LATE_S, REVIEWS, Actor, World
 from tests.chaos.model import Feedback, Json
 from tests.chaos.outcomes import APPLIED, NOT_FOUND, UNCHANGED, Outcome
 from tests.chaos.partitions import Way

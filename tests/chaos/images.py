@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from tests.chaos.actors import REVIEWS, Actor, World
 from tests.chaos.clients import Http
-from tests.chaos.generator import REVIEWS, Actor, World
 from tests.chaos.model import Json, Model
 from tests.chaos.outcomes import APPLIED, NOT_FOUND, UNCHANGED
 from tests.support.images import IMAGES, picture

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
 
-from tests.chaos.generator import LATE_S, REVIEWS, SHOP_OPENED, Actor
+from tests.chaos.actors import LATE_S, REVIEWS, SHOP_OPENED, Actor
 from tests.chaos.model import OPEN_STORE, Json
 
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from tests.chaos.actors import Actor
 from tests.chaos.clients import Answer, Sent
-from tests.chaos.generator import Actor
 from tests.chaos.model import Json
 
 KEY_REUSED = "idempotency-key-reused"

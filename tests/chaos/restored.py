@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 
-from tests.chaos.generator import SHOP_OPENED, Actor, World
+from tests.chaos.actors import SHOP_OPENED, Actor, World
 from tests.chaos.model import IMPORT_STORE, Json, Model
 from tests.chaos.rules import TEXTS
 

@@ -11,8 +11,8 @@ from pymongo.errors import PyMongoError
 from domain.moderation_rules import RuleInput, RuleOutcome, RuleSet
 from messaging.moderation_rules import MODERATION_RULES
 from storage.planned_approvals import COLLECTION as PLANNED_APPROVALS
+from tests.chaos.actors import REVIEWS, Actor, World
 from tests.chaos.clients import TIMEOUT_S
-from tests.chaos.generator import REVIEWS, Actor, World
 from tests.chaos.model import RULED_STORE, Json, Model
 from tests.support.service import Service
 

@@ -2,74 +2,37 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
+from tests.chaos.actors import Actor, World
 from tests.chaos.check_repeats import changed_since, rows
 from tests.chaos.checker import Checker
-from tests.chaos.clients import Http, Ledger, NeverAppliedError, NotAcknowledgedError, clients
-from tests.chaos.cloud_events import CloudEventSender
+from tests.chaos.clients import Ledger, NeverAppliedError, NotAcknowledgedError, clients
 from tests.chaos.cluster import Cluster, running_cluster
-from tests.chaos.decisions import Decider
 from tests.chaos.difference import Difference, describe
 from tests.chaos.faults import Stage, end_reminders
-from tests.chaos.feedback import Audience
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
-from tests.chaos.generator import Actor, Buyer, Importer, Reviewer, World
 from tests.chaos.growth import GROWTHS, obstacle_to_growth
-from tests.chaos.images import Photographer
-from tests.chaos.model import (
-    CLOSED_STORE,
-    IMPORT_STORE,
-    ONE_EACH_STORE,
-    OPEN_STORE,
-    RULED_STORE,
-    STATUS_AFTER,
-    Model,
-)
-from tests.chaos.outcomes import APPLIED
+from tests.chaos.model import Model
 from tests.chaos.plan import KINDS, ROLLING, Plan, Result
-from tests.chaos.purchases import Shopper
 from tests.chaos.ratings_watch import INTERVAL_S as INTERVAL_OF_RATINGS_S
 from tests.chaos.ratings_watch import RatingsWatch
-from tests.chaos.repeats import Repeater
-from tests.chaos.restored import Mover
-from tests.chaos.rules import RULES, Critic, Ruled, expire_holds
+from tests.chaos.rules import expire_holds
 from tests.chaos.soak import INTERVAL_S, Soak
+from tests.chaos.stores import set_up_stores
 from tests.chaos.upgrades import UPGRADES, migrate, upgrade
 from tests.chaos.versions import NoVersionBeforeError, Version, version_before
-from tests.chaos.viewers import Viewer
+from tests.chaos.work import all_actors, missing_deeds
 from tests.support.targeting import found_in
 
-WORK: Mapping[type[Actor], Sequence[str]] = {
-    Reviewer: ("submitted", "edited", *STATUS_AFTER, "delete", "moderated", "race", "wanted", "poison"),
-    Importer: ("submitted", "edited", *STATUS_AFTER),
-    Audience: ("approved", "decided", "deleted", "vote", "remove-vote", "reply", "remove-reply", "report"),
-    Ruled: ("verdict",),
-    Decider: ("submitted", "moderated", *STATUS_AFTER),
-    Buyer: ("order", "create", "update", "rush"),
-    Shopper: ("submitted", "order"),
-    Photographer: ("uploaded", "images", "hide", "show"),
-    Critic: ("end",),
-    Mover: ("brought", "restored"),
-    Repeater: ("repeated", "reused"),
-    Viewer: ("viewed",),
-    CloudEventSender: ("unnamed", "returned", "retold"),
-}
-"""Kinds of commands, by the first word in the ledger, that clients send."""
-ENOUGH_TURNS = 200
-"""Turns of all clients of a class in which each of its kinds of commands must have had its turn."""
 MANY_LOOKS = 10
 """Number of looks at the ratings of which a fault can't have ended all."""
 MOST_LAG = 4_000
 """Number of unread records from which the clients wait until there are half as many."""
-
-OPEN_SETTINGS = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
-"""Store settings that let everyone submit reviews."""
 
 
 async def run_chaos(plan: Plan, folder: Path, report: Callable[[str], None]) -> Result:
@@ -139,7 +102,7 @@ class Run:
         watching = [asyncio.create_task(each) for each in (self.watch(), self.measure())]
         under_load = asyncio.create_task(self.ratings.run(self.fleet.service))
         watching.append(under_load)
-        actors = self.actors()
+        actors = all_actors(self.plan, self.world)
         acting = [asyncio.create_task(actor.act(self.is_over, self.plan.pause_s)) for actor in actors]
         rng = random.Random(f"{self.plan.seed}/faults")
         world = self.world
@@ -213,30 +176,7 @@ class Run:
             yield from (f"the fault {kind} didn't happen" for kind in self.plan.kinds if kind not in done)
         if self.seconds > MANY_LOOKS * INTERVAL_OF_RATINGS_S and not self.ratings.looks:
             yield "ratings were never compared under load"
-        for type_of_actor, words in WORK.items():
-            turns = sum(actor.turns for actor in actors if type(actor) is type_of_actor)
-            if turns >= ENOUGH_TURNS:
-                name, sent = type_of_actor.__name__, self.world.ledger.by_sender
-                yield from (f"{name}: no {word} in {turns} turns" for word in words if not sent[name, word])
-        for actor in actors:
-            if not actor.turns:
-                yield f"{actor.name} sent nothing"
-        if not self.world.ledger.acknowledged:
-            yield "no command was acknowledged"
-
-    def actors(self) -> list[Actor]:
-        seed = self.plan.seed
-        reviewers = [Reviewer(self.world, f"reviewer{n}", seed) for n in range(self.plan.reviewers)]
-        importers = [Importer(self.world, f"importer{n}", seed) for n in range(self.plan.importers)]
-        audiences = [Audience(self.world, f"audience{n}", seed) for n in range(self.plan.audiences)]
-        ruled = [Ruled(self.world, f"ruled{n}", seed) for n in range(self.plan.importers)]
-        deciders = [Decider(self.world, f"decider{n}", seed) for n in range(self.plan.deciders)]
-        buyers = [Buyer(self.world, f"buyer{n}", seed) for n in range(self.plan.buyers)]
-        others: list[Actor] = [Shopper(self.world, "shopper", seed), Photographer(self.world, "photographer", seed)]
-        others += [Critic(self.world, "critic", seed), Mover(self.world, "mover", seed)]
-        others += [Repeater(self.world, "repeater", seed), CloudEventSender(self.world, "events", seed)]
-        others += [Viewer(self.world, "viewer", seed)]
-        return [*reviewers, *importers, *audiences, *ruled, *deciders, *buyers, *others]
+        yield from missing_deeds(actors, self.world.ledger)
 
     async def watch(self) -> None:
         """Check that no process ends by itself; end the run if one does."""
@@ -355,22 +295,3 @@ def order_version_changes(bag: list[str]) -> list[str]:
     """The kinds, to be popped from the end, with changes of version in the order in which they alternate."""
     changes = iter([kind for kind in reversed(UPGRADES) if kind in bag])
     return [next(changes) if kind in UPGRADES else kind for kind in bag]
-
-
-async def set_up_stores(http: Http, model: Model) -> None:
-    """Register the stores and enable reminders."""
-    reminder: dict[str, Any] = {
-        **{"enabled": True, "cron": "* * * * *", "daysInStatus": 10, "maxEmailsPerCustomer": 2},
-        "maxAgeDays": 3_650,  # the clocks jump
-    }
-    for path, body in (
-        (f"/api/stores/{OPEN_STORE}", {"settings": {**OPEN_SETTINGS, "editsKeepStatus": True}}),
-        (f"/api/stores/{ONE_EACH_STORE}", {"settings": {**OPEN_SETTINGS, "oneReviewPerCustomer": True}}),
-        (f"/api/stores/{RULED_STORE}", {"settings": {**OPEN_SETTINGS, "moderationRules": RULES}}),
-        (f"/api/stores/{IMPORT_STORE}", {"settings": {**OPEN_SETTINGS, "moderationRules": RULES}}),
-        (f"/api/stores/{CLOSED_STORE}", {"settings": {**OPEN_SETTINGS, "reviewsEnabled": False}}),
-        ("/api/settings", {"reminder": reminder}),
-    ):
-        answer = await http.wait_for("PUT", path, body, key=path)
-        assert answer.status == 200, answer
-        model.outcomes.expect(answer.command, answer.body["ids"][0], APPLIED)

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
+from tests.chaos.actors import RETURNS, REVIEWS, SHOP_OPENED, Actor
 from tests.chaos.check_mails import COMPLETE
-from tests.chaos.generator import RETURNS, REVIEWS, SHOP_OPENED, Actor
 from tests.chaos.model import MAX_MAILS, Json
 from tests.chaos.outcomes import APPLIED, NOT_FOUND, UNCHANGED, Outcome
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.chaos import clients
+from tests.chaos.actors import World
 from tests.chaos.check_dead_letters import allowed_codes
 from tests.chaos.check_events import wrong_lifecycles, wrong_rating_events, wrong_refusals
 from tests.chaos.check_ratings import wrong_summaries
@@ -24,13 +25,13 @@ from tests.chaos.exactly_once import (
     wrong_events,
     wrong_refused_returns,
 )
-from tests.chaos.generator import World
 from tests.chaos.model import CLOSED_STORE, RULED_STORE, Feedback, Json, Model
 from tests.chaos.plan import Plan, Result
 from tests.chaos.purchases import Shopper
 from tests.chaos.ratings_watch import INTERVAL_S
 from tests.chaos.rules import Critic
-from tests.chaos.run import ENOUGH_TURNS, MANY_LOOKS, WORK, Run
+from tests.chaos.run import MANY_LOOKS, Run
+from tests.chaos.work import ENOUGH_TURNS, WORK
 
 BODY: Json = {"EntityId": "camera", "review": "Sharp.", "rating": 4}
 SECOND, CLOSED, TAKEN = "duplicate-review", "reviews-disabled", "id-taken"
