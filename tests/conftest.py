@@ -2,7 +2,6 @@
 
 import gc
 import os
-from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
@@ -17,9 +16,6 @@ from tests.support.reminders import Shop, connected_job
 from tests.support.service import Servers, Service, running_service
 from tests.support.shared_servers import shared_servers
 from tests.support.targeting import VARIABLE, found_in, listen
-
-_MANY_TESTS = 500
-"""Minimum number of tests of a file that starts first."""
 
 pytest_plugins = ("tests.support.s3",)
 
@@ -56,14 +52,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.collect()
         gc.freeze()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the files that have the most tests: one process runs such a file to its end, which others would
-    wait for."""
-    sizes = Counter(item.path for item in items)
-    items.sort(key=lambda item: sizes[item.path] < _MANY_TESTS)
 
 
 @pytest.fixture(scope="session")
