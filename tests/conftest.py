@@ -144,7 +144,7 @@ async def returns(service: Service, http: httpx.AsyncClient) -> Returns:
 
 
 @pytest.fixture(scope="module")
-async def desk(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
+async def reminders(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shop]:
     """A service without an API, and the reminder job."""
     service = Service(servers, tmp_path_factory.mktemp("reminders"))
     async with service.running(api=False), connected_job(service) as (database, job):
@@ -152,8 +152,8 @@ async def desk(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> As
 
 
 @pytest.fixture
-async def shop(desk: Shop) -> Shop:
+async def shop(reminders: Shop) -> Shop:
     """A store in it that accepts reviews."""
-    shop = Shop(desk.service, desk.database, desk.job)
+    shop = Shop(reminders.service, reminders.database, reminders.job)
     await shop.open()
     return shop

@@ -6,6 +6,9 @@ import pytest
 from playwright.async_api import Browser
 
 from tests.support.chromium import chromium
+from tests.support.consumers import Desk, opened_desk
+from tests.support.service import Servers
+from tests.support.widget import Filled, filled_service
 
 
 @pytest.fixture(scope="module")
@@ -13,3 +16,17 @@ async def browser() -> AsyncIterator[Browser]:
     """One browser for the tests of a file, each in a context of its own."""
     async with chromium() as browser:
         yield browser
+
+
+@pytest.fixture
+async def desk(servers: Servers) -> AsyncIterator[Desk]:
+    """Consumers on a database of their own."""
+    async with opened_desk(servers) as desk:
+        yield desk
+
+
+@pytest.fixture(scope="module")
+async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Filled]:
+    """A service with reviews for the widget, shared by the tests of a file."""
+    async with filled_service(servers, tmp_path_factory.mktemp("widget")) as filled:
+        yield filled

@@ -1,6 +1,6 @@
 """Changes between two queries whose results are combined: nothing is lost, and no answer is wrong."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,18 +16,12 @@ from domain.review_tokens import ReviewToken, TokenLine
 from storage.database import Session, in_transaction
 from storage.moderation_rules import TextRepository
 from storage.review_tokens import ReviewTokenRepository, UsedToken
-from tests.support.consumers import Desk, opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import REVIEWS, Facade, body_of, new_id, submission
 from tests.support.images import picture
-from tests.support.service import Servers, Service
+from tests.support.service import Service
 
 KEY = "key of a text"
-
-
-@pytest.fixture
-async def desk(servers: Servers) -> AsyncIterator[Desk]:
-    async with opened_desk(servers) as desk:
-        yield desk
 
 
 def meanwhile(

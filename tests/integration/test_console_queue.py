@@ -604,6 +604,7 @@ async def test_queue_and_reviews_are_accessible(browser: Browser, place: Service
             await page.locator("#context .do").wait_for()
             assert await violations(page) == []
             await page.keyboard.press("?")
+            await page.get_by_role("dialog").wait_for()
             assert await violations(page) == []
 
 

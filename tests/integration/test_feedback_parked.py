@@ -1,6 +1,6 @@
 """Feedback that precedes its review, in any amount, and feedback that repeats."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,17 +12,10 @@ from domain.feedback import Feedback, FeedbackAction, Origin, Vote, VoteKey
 from storage.database import Session
 from storage.feedback_votes import VoteRepository
 from storage.parking import ParkingRepository
-from tests.support.consumers import Desk, opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import new_id
-from tests.support.service import Servers
 
 NOW = datetime.now(UTC)
-
-
-@pytest.fixture
-async def desk(servers: Servers) -> AsyncIterator[Desk]:
-    async with opened_desk(servers) as opened:
-        yield opened
 
 
 def votes(id: str, helpful: Iterable[bool]) -> list[Feedback]:

@@ -1,7 +1,7 @@
 """Images as the consumers of one worker process them, with records delayed in Kafka for various times."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from shutil import rmtree
@@ -31,16 +31,10 @@ from storage.mending import Mender
 from storage.outcomes import ItemOutcome
 from storage.privacy import PersonalData
 from storage.reviews_facts import images_from
-from tests.support.consumers import Desk, opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import new_id
 from tests.support.images import picture
 from tests.support.service import Json, Servers
-
-
-@pytest.fixture
-async def desk(servers: Servers) -> AsyncIterator[Desk]:
-    async with opened_desk(servers) as desk:
-        yield desk
 
 
 def read_up_to(now: datetime) -> Callable[[], Awaitable[datetime]]:

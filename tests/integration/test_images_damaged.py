@@ -1,6 +1,5 @@
 """Damaged documents of images stop neither an export or erasure of a person nor the removal of other files."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -13,10 +12,10 @@ from consumers.images_sweeping import forget_images, sweep_images
 from domain.images import SIZES
 from storage.images_files import ImageFiles, open_store
 from storage.privacy import PersonalData
-from tests.support.consumers import Desk, opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import new_id
 from tests.support.images import picture
-from tests.support.service import Json, Servers
+from tests.support.service import Json
 
 DAMAGE: Final[dict[str, Json]] = {
     "state": {"$set": {"state": "faded"}},
@@ -25,12 +24,6 @@ DAMAGE: Final[dict[str, Json]] = {
 }
 LONG_AGO: Final = datetime(2020, 1, 1, tzinfo=UTC)
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-async def desk(servers: Servers) -> AsyncIterator[Desk]:
-    async with opened_desk(servers) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

@@ -13,7 +13,7 @@ from consumers.images_commands import ImageCommandConsumer
 from domain.commands import Outcome
 from storage.reviews_facts import images_from
 from storage.unit_of_work import Transactions, UnitOfWork
-from tests.support.consumers import Desk, desk_on, opened_desk
+from tests.support.consumers import Desk, desk_on
 from tests.support.images import picture
 from tests.support.ranges import FilterRecorder, recorded_database
 from tests.support.service import Json, Servers
@@ -45,12 +45,6 @@ def sent() -> Commands:
 async def recorded(servers: Servers, sent: Commands) -> AsyncIterator[Desk]:
     async with recorded_database(servers, sent) as database:
         yield desk_on(database)
-
-
-@pytest.fixture
-async def desk(servers: Servers) -> AsyncIterator[Desk]:
-    async with opened_desk(servers) as opened:
-        yield opened
 
 
 def command(action: str, review_id: str, image: str | None = None, id: str | None = None) -> Json:

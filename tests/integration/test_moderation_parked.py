@@ -1,6 +1,6 @@
 """Moderation that precedes its review, in any amount, and commands about many reviews."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,17 +14,10 @@ from domain.moderation import Moderation
 from domain.reviews import ModerationAction, ReviewStatus
 from storage.database import Session
 from storage.parking import ParkingRepository
-from tests.support.consumers import Desk, RecordingKafka, opened_desk
+from tests.support.consumers import Desk, RecordingKafka
 from tests.support.facade import new_id
-from tests.support.service import Servers
 
 APPROVE, REJECT = ModerationAction.APPROVE, ModerationAction.REJECT
-
-
-@pytest.fixture
-async def desk(servers: Servers) -> AsyncIterator[Desk]:
-    async with opened_desk(servers) as opened:
-        yield opened
 
 
 def commands(id: str, *actions: ModerationAction) -> list[Moderation]:

@@ -1,7 +1,6 @@
 """Damaged documents of waiting commands stop neither other commands nor an export or erasure of a person."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import uuid4
@@ -14,20 +13,14 @@ from consumers.returns import ReturnConsumer
 from domain.findings import Level
 from storage.checks import check_parked
 from storage.privacy import PersonalData
-from tests.support.consumers import Desk, opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import new_id
 from tests.support.orders import an_order, wanted_return
-from tests.support.service import Json, Servers
+from tests.support.service import Json
 
 LONG_AGO: Final = datetime(2020, 1, 1, tzinfo=UTC)
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 ANNA: Final = "Anna@example.com"
-
-
-@pytest.fixture
-async def desk(servers: Servers) -> AsyncIterator[Desk]:
-    async with opened_desk(servers) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 Each test delivers the same submissions one by one, or in one batch, and expects the same.
 """
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from unittest.mock import AsyncMock
 from uuid import uuid4
@@ -13,18 +12,12 @@ import pytest
 from domain.commands import Outcome
 from domain.review_tokens import ReviewToken, sign_token
 from storage.reviews_facts import images_from
-from tests.support.consumers import Desk, opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import new_id
 from tests.support.images import picture
-from tests.support.service import Json, Servers
+from tests.support.service import Json
 
 together = pytest.mark.parametrize("is_together", [False, True], ids=["one by one", "together"])
-
-
-@pytest.fixture
-async def desk(servers: Servers) -> AsyncIterator[Desk]:
-    async with opened_desk(servers) as desk:
-        yield desk
 
 
 async def submit(desk: Desk, *reviews: Json, is_together: bool) -> None:

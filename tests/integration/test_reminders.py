@@ -352,8 +352,8 @@ async def test_run_is_reported_although_others_owe_what_cannot_be_published(shop
     assert len(await shop.mails(order)) == 1
 
 
-async def test_preview_escapes_control_characters_and_markup(desk: Shop) -> None:
-    shop = Shop(desk.service, desk.database, desk.job, status=f"done \x1b[31m[red] {new_id('status')}")
+async def test_preview_escapes_control_characters_and_markup(reminders: Shop) -> None:
+    shop = Shop(reminders.service, reminders.database, reminders.job, status=f"done \x1b[31m[red] {new_id('status')}")
     await shop.open()
     order = await shop.bought("\x1b]0;title\x07[bold]anna", "\x1b[2J[link=x]camera\u202e", customerEmail="a@b.example")
     preview = await shop.service.run("reminders", "preview", "--now", (NOON + 10 * DAY).isoformat())

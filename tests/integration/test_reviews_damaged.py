@@ -1,7 +1,6 @@
 """A copy of a review that somebody inserts by hand, with an id that isn't a text, counts nowhere and stops nothing."""
 
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
@@ -12,15 +11,9 @@ from domain.reviews import ReviewStatus
 from storage.policy import DecisionCounts
 from storage.ratings_objects import RatedObjectRepository
 from storage.reviews_search import ReviewSearch
-from tests.support.consumers import Desk, opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import Facade, new_id, submission
-from tests.support.service import Json, Servers, Service
-
-
-@pytest.fixture
-async def desk(servers: Servers) -> AsyncIterator[Desk]:
-    async with opened_desk(servers) as opened:
-        yield opened
+from tests.support.service import Json, Service
 
 
 async def copied(desk: Desk, **fields: object) -> tuple[Json, ObjectId]:

@@ -1,22 +1,13 @@
 """The size of a store's feed, estimated before it is written."""
 
-from collections.abc import AsyncIterator
-
 import bson
-import pytest
 
 from domain.reviews import ReviewStatus
 from storage.reviews_extents import Extents
 from storage.reviews_search import ReviewSearch
-from tests.support.consumers import Desk, opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import new_id
-from tests.support.service import Json, Servers
-
-
-@pytest.fixture
-async def desk(servers: Servers) -> AsyncIterator[Desk]:
-    async with opened_desk(servers) as opened:
-        yield opened
+from tests.support.service import Json
 
 
 async def test_object_facts_count_with_each_review_of_the_object(desk: Desk) -> None:

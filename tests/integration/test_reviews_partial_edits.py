@@ -1,7 +1,7 @@
 """Edits that omit the text or the rating: what is omitted stays, and without a stored review they are refused."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import permutations
 from typing import Any
@@ -10,18 +10,12 @@ import httpx
 import pytest
 
 from consumers import reviews_edits
-from tests.support.consumers import Desk, opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, problem_of, submission
 from tests.support.messages import review_message
 from tests.support.retries import resend_until_refused
-from tests.support.service import Json, Servers, Service, kind_of
+from tests.support.service import Json, Service, kind_of
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-async def desk(servers: Servers) -> AsyncIterator[Desk]:
-    async with opened_desk(servers) as desk:
-        yield desk
 
 
 def partly(whole: Json, /, **fields: Any) -> Json:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -14,21 +14,14 @@ from tests.support.chromium import Watch, opened, until_quiet, violations
 from tests.support.colours import PARTS, contrast
 from tests.support.facade import facade_of, new_id, submission
 from tests.support.images import picture
-from tests.support.service import Servers
 from tests.support.shop_page import HOST
 from tests.support.waiting import eventually
-from tests.support.widget import WIDE, Filled, filled_service, open_form, shopping, titles, until_loaded
+from tests.support.widget import WIDE, Filled, open_form, shopping, titles, until_loaded
 
 pytestmark = pytest.mark.slow
 
 HOSTILE: Final[Sequence[str]] = json.loads((Path(__file__).parents[1] / "support" / "xss.json").read_text())
 ATTACKED: Final = "an attack ran"
-
-
-@pytest.fixture(scope="module")
-async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Filled]:
-    async with filled_service(servers, tmp_path_factory.mktemp("widget")) as filled:
-        yield filled
 
 
 async def test_shopper_reads_and_votes(browser: Browser, filled: Filled) -> None:

@@ -1,7 +1,6 @@
 """The widget when an answer breaks off, and when a shopper goes on writing while a photo is uploaded."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,17 +9,10 @@ from playwright.async_api import Browser, Page, Route, expect
 from tests.support.chromium import Watch, opened
 from tests.support.facade import new_id
 from tests.support.images import picture
-from tests.support.service import Servers
 from tests.support.waiting import eventually
-from tests.support.widget import Filled, filled_service, open_form, shopping, titles, until_loaded
+from tests.support.widget import Filled, open_form, shopping, titles, until_loaded
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Filled]:
-    async with filled_service(servers, tmp_path_factory.mktemp("failures")) as filled:
-        yield filled
 
 
 async def break_off(route: Route) -> None:

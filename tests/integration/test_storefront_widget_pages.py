@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import pytest
@@ -11,20 +10,13 @@ from playwright.async_api import Browser, Page, Request, Route, expect
 from tests.support.chromium import Watch, opened
 from tests.support.facade import facade_of, new_id, submission
 from tests.support.images import picture
-from tests.support.service import Servers
 from tests.support.waiting import eventually
-from tests.support.widget import WIDE, Filled, filled_service, open_form, shopping, titles, until_loaded
+from tests.support.widget import WIDE, Filled, open_form, shopping, titles, until_loaded
 
 pytestmark = pytest.mark.slow
 
 WORDS: Final = "Words that took an hour."
 AGAIN: Final = "Nothing that you typed is lost"
-
-
-@pytest.fixture(scope="module")
-async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Filled]:
-    async with filled_service(servers, tmp_path_factory.mktemp("pages")) as filled:
-        yield filled
 
 
 async def test_draft_survives_moves_and_reloads(browser: Browser, filled: Filled) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
 from tests.support.messages import message, review_message
 from tests.support.orders import RETURNS, Returns, an_order, order_event, return_command, wanted_return
-from tests.support.retries import resend_until_refused
+from tests.support.retries import resend_until_refused, retry_until_decided
 from tests.support.service import Json, Service, kind_of
 from tests.support.waiting import eventually
 
@@ -95,11 +95,11 @@ async def test_id_of_refused_review_stays_free(facade: Facade, service: Service)
 @pytest.mark.kafka
 async def test_id_of_deleted_review_is_refused(own_service: Service, own_facade: Facade, product: str) -> None:
     review = submission(product, id=new_id("next"))
-    key = once()
-    first = await own_facade.http.post(REVIEWS, json=[review], headers=key)
+    send = partial(own_facade.http.post, REVIEWS, json=[review], headers=once())
+    first = await retry_until_decided(send)
     assert await own_facade.moderate("delete", review["id"]) == ["applied"]
     # A repeat of the command is no conflict, nor is the redelivery of its record.
-    again = await own_facade.http.post(REVIEWS, json=[review], headers=key)
+    again = await retry_until_decided(send)
     assert again.json() == first.json()
     await own_service.replay()
     assert await refusals(own_service, review["id"]) == []
