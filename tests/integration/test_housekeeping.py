@@ -37,7 +37,7 @@ from storage.parking import ParkingRepository
 from storage.parking_clock import ParkingClock
 from storage.pymongo_internals import cancel_and_wait
 from tests.support.app import NOWHERE
-from tests.support.consumers import TOPICS, opened_desk
+from tests.support.consumers import TOPICS, Desk
 from tests.support.facade import REVIEWS, Facade, new_id, once, submission
 from tests.support.images import Images
 from tests.support.messages import message, review_message
@@ -116,9 +116,7 @@ async def test_planned_approval_yields_to_decision_waiting_in_kafka(
 
 
 @pytest.mark.long
-async def test_planned_approvals_beyond_one_batch_are_all_applied(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_planned_approvals_beyond_one_batch_are_all_applied(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of them is damaged and must not block the others."""
 
     class NoObjections(Objections):
@@ -126,18 +124,17 @@ async def test_planned_approvals_beyond_one_batch_are_all_applied(
             return now
 
     monkeypatch.setattr(planned_approvals, "_APPROVED_AT_ONCE", 2)
-    async with opened_desk(servers) as desk:
-        low = {"id": "low", "kind": "stars", "outcome": "hold", "below": 3, "publishAfterHours": 1}
-        store = await desk.open_store(moderationRules=[low])
-        reviews = [desk.review(storeId=store, rating=1) for _ in range(5)]
-        await desk.submit(desk.records(*reviews))
-        now = datetime.now(UTC) + timedelta(hours=2)
-        stored = desk.database["reviews"]
-        await stored.update_one({"_id": reviews[1]["id"]}, {"$set": {"status": "strange"}})
-        objections = NoObjections(ConsumerLag(KafkaConnection(NOWHERE), TOPICS), desk.services.transactions.outbox)
-        assert await approve_due(desk.services, now, objections) == 4
-        approved = {each["_id"] async for each in stored.find({"status": int(ReviewStatus.APPROVED)})}
-        assert approved == {each["id"] for each in reviews} - {reviews[1]["id"]}
+    low = {"id": "low", "kind": "stars", "outcome": "hold", "below": 3, "publishAfterHours": 1}
+    store = await desk.open_store(moderationRules=[low])
+    reviews = [desk.review(storeId=store, rating=1) for _ in range(5)]
+    await desk.submit(desk.records(*reviews))
+    now = datetime.now(UTC) + timedelta(hours=2)
+    stored = desk.database["reviews"]
+    await stored.update_one({"_id": reviews[1]["id"]}, {"$set": {"status": "strange"}})
+    objections = NoObjections(ConsumerLag(KafkaConnection(NOWHERE), TOPICS), desk.services.transactions.outbox)
+    assert await approve_due(desk.services, now, objections) == 4
+    approved = {each["_id"] async for each in stored.find({"status": int(ReviewStatus.APPROVED)})}
+    assert approved == {each["id"] for each in reviews} - {reviews[1]["id"]}
 
 
 class FailingLag(ConsumerLag):
@@ -259,9 +256,7 @@ async def test_text_of_forgotten_review_can_be_used_again(
 
 
 @pytest.mark.long
-async def test_overdue_parked_commands_are_given_up_by_one_worker(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_overdue_parked_commands_are_given_up_by_one_worker(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replays of two dead letters for one command would both take effect."""
     together = asyncio.Barrier(2)
 
@@ -274,45 +269,41 @@ async def test_overdue_parked_commands_are_given_up_by_one_worker(
         return both_have_found
 
     monkeypatch.setattr(ParkingRepository, "parked_before", in_step(ParkingRepository.parked_before))
-    async with opened_desk(servers) as desk:
-        services, review = desk.services, desk.review()
-        workers, id = [desk.submissions.parked for _ in range(2)], review["id"]
-        await desk.judge(desk.verdicts(review, "flag"))
-        approve = {"action": "approve", "ids": [id], "commandId": "one"}
-        approval = MODERATION_COMMAND.validate_python(approve, strict=False)
-        await services.parked_moderation.park(approval.moderations(RecordPosition(0, 1, 1)))
-        vote = {"action": "vote", "reviewId": id, "userId": "zoe", "helpful": True, "commandId": "two"}
-        votes, _ = decode_records(desk.records(vote), FEEDBACK_COMMAND.validate_json)
-        await workers[0].feedback(votes)
-        counts = await asyncio.gather(*(worker.give_up_overdue(datetime.now(UTC)) for worker in workers))
-        assert sum(counts) == 3
-        topics = (Topic.MODERATION_COMMANDS, Topic.MODERATION_VERDICTS, Topic.REVIEW_FEEDBACK)
-        assert sorted(letter.topic for letter in desk.kafka.published) == [
-            TOPICS.dead_letters(topic) for topic in topics
-        ]
-        answers = await services.outcomes.answers([("one", id), ("two", id)])
-        assert [answer.outcome for answer in answers.values()] == [Outcome.NOT_FOUND] * 2
+    services, review = desk.services, desk.review()
+    workers, id = [desk.submissions.parked for _ in range(2)], review["id"]
+    await desk.judge(desk.verdicts(review, "flag"))
+    approve = {"action": "approve", "ids": [id], "commandId": "one"}
+    approval = MODERATION_COMMAND.validate_python(approve, strict=False)
+    await services.parked_moderation.park(approval.moderations(RecordPosition(0, 1, 1)))
+    vote = {"action": "vote", "reviewId": id, "userId": "zoe", "helpful": True, "commandId": "two"}
+    votes, _ = decode_records(desk.records(vote), FEEDBACK_COMMAND.validate_json)
+    await workers[0].feedback(votes)
+    counts = await asyncio.gather(*(worker.give_up_overdue(datetime.now(UTC)) for worker in workers))
+    assert sum(counts) == 3
+    topics = (Topic.MODERATION_COMMANDS, Topic.MODERATION_VERDICTS, Topic.REVIEW_FEEDBACK)
+    assert sorted(letter.topic for letter in desk.kafka.published) == [TOPICS.dead_letters(topic) for topic in topics]
+    answers = await services.outcomes.answers([("one", id), ("two", id)])
+    assert [answer.outcome for answer in answers.values()] == [Outcome.NOT_FOUND] * 2
 
 
 @pytest.mark.long
 async def test_parked_command_of_existing_review_is_forwarded_once_per_parking_limit(
-    servers: Servers,
+    desk: Desk,
 ) -> None:
     """Its owner is behind a backlog, or cannot use the review."""
-    async with opened_desk(servers) as desk:
-        parked, review, now = desk.parked, desk.review(), datetime.now(UTC)
-        await desk.submit(desk.records(review))
-        approval = MODERATION_COMMAND.validate_python({"action": "approve", "ids": [review["id"]]}, strict=False)
-        await desk.services.parked_moderation.park(approval.moderations(RecordPosition(0, 1, 1)))
-        await desk.database["parkedCommands"].update_many({}, {"$set": {"parkedAt": now - 2 * PARKING_LIMIT}})
-        desk.kafka.published.clear()
-        desk.kafka.failures.append(BrokerAwayError("Kafka is away"))
-        with pytest.raises(BrokerAwayError):
-            await parked.give_up_overdue(now - PARKING_LIMIT)
-        for passed, later in ((1, timedelta()), (1, timedelta()), (1, PARKING_LIMIT / 2), (2, PARKING_LIMIT * 1.1)):
-            assert await parked.give_up_overdue(now + later - PARKING_LIMIT) == 0
-            assert [each.topic for each in desk.kafka.published] == [TOPICS.name(Topic.REVIEW_CHANGES)] * passed
-        assert await desk.database["parkedCommands"].count_documents({}) == 1
+    parked, review, now = desk.parked, desk.review(), datetime.now(UTC)
+    await desk.submit(desk.records(review))
+    approval = MODERATION_COMMAND.validate_python({"action": "approve", "ids": [review["id"]]}, strict=False)
+    await desk.services.parked_moderation.park(approval.moderations(RecordPosition(0, 1, 1)))
+    await desk.database["parkedCommands"].update_many({}, {"$set": {"parkedAt": now - 2 * PARKING_LIMIT}})
+    desk.kafka.published.clear()
+    desk.kafka.failures.append(BrokerAwayError("Kafka is away"))
+    with pytest.raises(BrokerAwayError):
+        await parked.give_up_overdue(now - PARKING_LIMIT)
+    for passed, later in ((1, timedelta()), (1, timedelta()), (1, PARKING_LIMIT / 2), (2, PARKING_LIMIT * 1.1)):
+        assert await parked.give_up_overdue(now + later - PARKING_LIMIT) == 0
+        assert [each.topic for each in desk.kafka.published] == [TOPICS.name(Topic.REVIEW_CHANGES)] * passed
+    assert await desk.database["parkedCommands"].count_documents({}) == 1
 
 
 class HangingFiles(ImageFiles):
@@ -328,26 +319,23 @@ class HangingFiles(ImageFiles):
         raise AssertionError(before)
 
 
-async def test_hanging_image_store_does_not_block_other_tasks(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hanging_image_store_does_not_block_other_tasks(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "_PAUSE_S", 0.01)
-    async with opened_desk(servers) as desk:
-        files, lag = HangingFiles(), ConsumerLag(KafkaConnection(NOWHERE), TOPICS)
-        desk.services.image_files = files
-        returns, remember = ReturnConsumer(desk.services), timedelta(days=21)
-        keeping = asyncio.create_task(
-            run_housekeeping(desk.database, desk.services, lag, desk.submissions.parked, returns, remember=remember)
-        )
-        try:
-            await files.is_asked.wait()
-            owed, clock = desk.database["outbox"], desk.database["parkingClock"]
-            await owed.insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": []})
-            await eventually(lambda: owed.count_documents({}), lambda count: count == 0)
-            ticked = await clock.find_one()
-            await eventually(clock.find_one, lambda found: found != ticked)
-        finally:
-            await cancel_and_wait(keeping)
+    files, lag = HangingFiles(), ConsumerLag(KafkaConnection(NOWHERE), TOPICS)
+    desk.services.image_files = files
+    returns, remember = ReturnConsumer(desk.services), timedelta(days=21)
+    keeping = asyncio.create_task(
+        run_housekeeping(desk.database, desk.services, lag, desk.submissions.parked, returns, remember=remember)
+    )
+    try:
+        await files.is_asked.wait()
+        owed, clock = desk.database["outbox"], desk.database["parkingClock"]
+        await owed.insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": []})
+        await eventually(lambda: owed.count_documents({}), lambda count: count == 0)
+        ticked = await clock.find_one()
+        await eventually(clock.find_one, lambda found: found != ticked)
+    finally:
+        await cancel_and_wait(keeping)
 
 
 class AnHourAhead(datetime):
@@ -358,9 +346,7 @@ class AnHourAhead(datetime):
         return datetime.now(tz) + PARKING_LIMIT
 
 
-async def test_worker_with_clock_ahead_gives_up_nothing_early(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_worker_with_clock_ahead_gives_up_nothing_early(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "datetime", AnHourAhead)
     limits = list[datetime]()
 
@@ -369,17 +355,16 @@ async def test_worker_with_clock_ahead_gives_up_nothing_early(
             limits.append(before)
             return False
 
-    async with opened_desk(servers) as desk:
-        lag, remember = ConsumerLag(KafkaConnection(NOWHERE), TOPICS), timedelta(days=21)
-        parked, returns = desk.submissions.parked, Watched(desk.services)
-        keeping = asyncio.create_task(
-            run_housekeeping(desk.database, desk.services, lag, parked, returns, remember=remember)
-        )
-        try:
-            await eventually(lambda: limits)
-        finally:
-            await cancel_and_wait(keeping)
-        assert abs(limits[0] + PARKING_LIMIT - datetime.now(UTC)) < PARKING_LIMIT / 2
+    lag, remember = ConsumerLag(KafkaConnection(NOWHERE), TOPICS), timedelta(days=21)
+    parked, returns = desk.submissions.parked, Watched(desk.services)
+    keeping = asyncio.create_task(
+        run_housekeeping(desk.database, desk.services, lag, parked, returns, remember=remember)
+    )
+    try:
+        await eventually(lambda: limits)
+    finally:
+        await cancel_and_wait(keeping)
+    assert abs(limits[0] + PARKING_LIMIT - datetime.now(UTC)) < PARKING_LIMIT / 2
 
 
 @pytest.mark.long
@@ -410,25 +395,22 @@ class FailingClock(ParkingClock):
         raise AutoReconnect(f"away, for longer than {longest}")
 
 
-async def test_failing_parking_clock_delays_parked_commands_only(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failing_parking_clock_delays_parked_commands_only(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "_PAUSE_S", 0.01)
     monkeypatch.setattr(housekeeping, "ParkingClock", FailingClock)
-    async with opened_desk(servers) as desk:
-        lag, remember = ConsumerLag(KafkaConnection(NOWHERE), TOPICS), timedelta(days=21)
-        overdue, returns = AsyncMock(return_value=False), ReturnConsumer(desk.services)
-        monkeypatch.setattr(ReturnConsumer, "are_overdue", overdue)
-        keeping = asyncio.create_task(
-            run_housekeeping(desk.database, desk.services, lag, desk.submissions.parked, returns, remember=remember)
-        )
-        try:
-            owed = desk.database["outbox"]
-            await owed.insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": []})
-            await eventually(lambda: owed.count_documents({}), lambda count: count == 0)
-        finally:
-            await cancel_and_wait(keeping)
-        overdue.assert_not_awaited()
+    lag, remember = ConsumerLag(KafkaConnection(NOWHERE), TOPICS), timedelta(days=21)
+    overdue, returns = AsyncMock(return_value=False), ReturnConsumer(desk.services)
+    monkeypatch.setattr(ReturnConsumer, "are_overdue", overdue)
+    keeping = asyncio.create_task(
+        run_housekeeping(desk.database, desk.services, lag, desk.submissions.parked, returns, remember=remember)
+    )
+    try:
+        owed = desk.database["outbox"]
+        await owed.insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": []})
+        await eventually(lambda: owed.count_documents({}), lambda count: count == 0)
+    finally:
+        await cancel_and_wait(keeping)
+    overdue.assert_not_awaited()
 
 
 async def a_day_passes(database: Database) -> None:
@@ -444,31 +426,30 @@ async def a_day_passes(database: Database) -> None:
 @pytest.mark.parametrize("is_absent_again", [False, True])
 @pytest.mark.long
 async def test_parked_times_are_shifted_in_batches(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch, is_absent_again: bool
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, is_absent_again: bool
 ) -> None:
     """Each is moved once, by any worker, also if workers are absent again in between."""
     monkeypatch.setattr(parking_clock, "_AT_ONCE", 10)
     monkeypatch.setattr(parking_clock, "_IN_A_TURN", 3)
-    async with opened_desk(servers) as desk:
-        clock, clocks = ParkingClock(desk.database), desk.database["parkingClock"]
-        assert await clock.tick(AWAY_FOR) == (timedelta(), True)
-        (ticked,) = await clocks.find().to_list()
-        day, collections = timedelta(days=1), [desk.database[name] for name in ("parkedCommands", "parkedReturns")]
-        # Groups share one time, and together they span more than the gap; the first three are just before it.
-        times = {f"{n:03}": ticked["at"] - timedelta(hours=n // 3) for n in range(100)}
-        for collection in collections:
-            await collection.insert_many([{"_id": id, "parkedAt": at} for id, at in times.items()])
-        gaps = list[timedelta]()
-        for _ in range(2 if is_absent_again else 1):
-            await a_day_passes(desk.database)
-            away, is_done = await clock.tick(AWAY_FOR)
-            assert (day <= away < day + AWAY_FOR, is_done) == (True, False)
-            gaps.append(away)
-        while not is_done:
-            ticks = await asyncio.gather(*(clock.tick(AWAY_FOR) for _ in range(2)))
-            is_done = all(done for _, done in ticks)
-        later = sum(gaps, start=-len(gaps) * day)
-        for collection in collections:
-            found = {each["_id"]: each["parkedAt"] async for each in collection.find()}
-            assert found == {id: at + later for id, at in times.items()}
-        assert await clock.tick(AWAY_FOR) == (timedelta(), True)
+    clock, clocks = ParkingClock(desk.database), desk.database["parkingClock"]
+    assert await clock.tick(AWAY_FOR) == (timedelta(), True)
+    (ticked,) = await clocks.find().to_list()
+    day, collections = timedelta(days=1), [desk.database[name] for name in ("parkedCommands", "parkedReturns")]
+    # Groups share one time, and together they span more than the gap; the first three are just before it.
+    times = {f"{n:03}": ticked["at"] - timedelta(hours=n // 3) for n in range(100)}
+    for collection in collections:
+        await collection.insert_many([{"_id": id, "parkedAt": at} for id, at in times.items()])
+    gaps = list[timedelta]()
+    for _ in range(2 if is_absent_again else 1):
+        await a_day_passes(desk.database)
+        away, is_done = await clock.tick(AWAY_FOR)
+        assert (day <= away < day + AWAY_FOR, is_done) == (True, False)
+        gaps.append(away)
+    while not is_done:
+        ticks = await asyncio.gather(*(clock.tick(AWAY_FOR) for _ in range(2)))
+        is_done = all(done for _, done in ticks)
+    later = sum(gaps, start=-len(gaps) * day)
+    for collection in collections:
+        found = {each["_id"]: each["parkedAt"] async for each in collection.find()}
+        assert found == {id: at + later for id, at in times.items()}
+    assert await clock.tick(AWAY_FOR) == (timedelta(), True)

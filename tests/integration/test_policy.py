@@ -9,10 +9,10 @@ import pytest
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 from storage.policy import DecisionCounts
-from tests.support.consumers import opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.messages import review_message
-from tests.support.service import Json, Servers, Service
+from tests.support.service import Json, Service
 
 
 @pytest.mark.long
@@ -82,20 +82,19 @@ async def test_unknown_store_and_invalid_period(service: Service, facade: Facade
     assert "--from must be before --to" in error
 
 
-async def test_damaged_reviews_do_not_affect_counts_of_others(servers: Servers) -> None:
-    async with opened_desk(servers) as desk:
-        store = await desk.open_store()
-        unknown, unusable = {"reasonCode": "new"}, {"modifiedDate": "now"}
-        damage: list[Json] = [{}, {"status": 7}, unusable, unknown, {"ratingHundredths": 90_000}]
-        reviews = [desk.review(storeId=store, rating=2) for _ in damage]
-        await desk.submit(desk.records(*reviews))
-        await desk.moderate(*(("reject", each["id"]) for each in reviews), reasonCode="spam")
-        for review, fields in zip(reviews, damage, strict=True):
-            await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": fields or {"userName": "Anna"}})
-        counts = DecisionCounts(desk.database)
-        report = await counts.report(store, None, None)
-        assert (report.decisions.submitted, report.damaged, len(report.seconds)) == (2, 2, 2)
-        assert report.decisions.by_reason == {ReasonCode.SPAM: 1, None: 1}
-        of_store = (await counts.of_stores([store]))[store]
-        assert of_store.by_stars[ReviewStatus.REJECTED] == {1: 0, 2: 3, 3: 0, 4: 0, 5: 0}
-        assert of_store.by_reason == {ReasonCode.SPAM: 2, None: 1}
+async def test_damaged_reviews_do_not_affect_counts_of_others(desk: Desk) -> None:
+    store = await desk.open_store()
+    unknown, unusable = {"reasonCode": "new"}, {"modifiedDate": "now"}
+    damage: list[Json] = [{}, {"status": 7}, unusable, unknown, {"ratingHundredths": 90_000}]
+    reviews = [desk.review(storeId=store, rating=2) for _ in damage]
+    await desk.submit(desk.records(*reviews))
+    await desk.moderate(*(("reject", each["id"]) for each in reviews), reasonCode="spam")
+    for review, fields in zip(reviews, damage, strict=True):
+        await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": fields or {"userName": "Anna"}})
+    counts = DecisionCounts(desk.database)
+    report = await counts.report(store, None, None)
+    assert (report.decisions.submitted, report.damaged, len(report.seconds)) == (2, 2, 2)
+    assert report.decisions.by_reason == {ReasonCode.SPAM: 1, None: 1}
+    of_store = (await counts.of_stores([store]))[store]
+    assert of_store.by_stars[ReviewStatus.REJECTED] == {1: 0, 2: 3, 3: 0, 4: 0, 5: 0}
+    assert of_store.by_reason == {ReasonCode.SPAM: 2, None: 1}

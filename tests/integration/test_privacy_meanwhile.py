@@ -12,11 +12,11 @@ from plaudit.terminal import JsonTerminal, Terminal
 from plaudit.tools.privacy_erasure import erase_person, forget_everywhere
 from storage.privacy import PersonalData
 from storage.privacy_erasures import Erasures
-from tests.support.consumers import opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import new_id, submission
 from tests.support.messages import message, review_message
 from tests.support.orders import Returns, an_order, wanted_return
-from tests.support.service import Servers, Service
+from tests.support.service import Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.kafka]
 
@@ -93,21 +93,20 @@ async def test_letter_that_comes_during_an_erasure_is_not_replayed(
 
 
 async def test_waiting_return_whose_order_comes_meanwhile_is_erased(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with opened_desk(servers) as desk:
-        order, anna, words = new_id("order"), new_id("anna"), "Annas words"
-        wanted = wanted_return(order, {"a": 1}, id="r", resolution=words)
-        await desk.command_returns(desk.records({"action": "create", "return": wanted, "user": anna}))
-        forget_images = PersonalData.forget_images
+    order, anna, words = new_id("order"), new_id("anna"), "Annas words"
+    wanted = wanted_return(order, {"a": 1}, id="r", resolution=words)
+    await desk.command_returns(desk.records({"action": "create", "return": wanted, "user": anna}))
+    forget_images = PersonalData.forget_images
 
-        async def receive_order(data: PersonalData) -> int:
-            await desk.order(an_order(order, {"a": 1}))
-            return await forget_images(data)
+    async def receive_order(data: PersonalData) -> int:
+        await desk.order(an_order(order, {"a": 1}))
+        return await forget_images(data)
 
-        monkeypatch.setattr(PersonalData, "forget_images", receive_order)
-        await forget_everywhere(PersonalData(desk.database, anna))
-        stored = str(await desk.database["returns"].find_one({"_id": "r"}))
-        assert order in stored
-        assert anna not in stored
-        assert words not in stored
+    monkeypatch.setattr(PersonalData, "forget_images", receive_order)
+    await forget_everywhere(PersonalData(desk.database, anna))
+    stored = str(await desk.database["returns"].find_one({"_id": "r"}))
+    assert order in stored
+    assert anna not in stored
+    assert words not in stored

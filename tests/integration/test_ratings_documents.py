@@ -11,7 +11,7 @@ from domain.ratings import Entity, RatingTally, TallyKey
 from storage.database import in_transaction
 from storage.ratings import RatingRepository
 from storage.ratings_objects import RatedObjectRepository
-from tests.support.consumers import opened_desk
+from tests.support.consumers import Desk
 from tests.support.ranges import FilterRecorder, recorded_database
 from tests.support.service import Json, Servers
 
@@ -64,24 +64,21 @@ async def test_ratings_are_read_without_object_names(servers: Servers, *, with_h
     ],
 )
 @pytest.mark.long
-async def test_damaged_tally_does_not_affect_others(servers: Servers, damage: Json, shown: RatingTally) -> None:
-    async with opened_desk(servers) as desk:
-        first, second = desk.review(rating=4), desk.review(rating=5)
-        neighbour = {**desk.review(rating=3), "EntityId": "neighbour"}
-        await desk.submit(desk.records(first, second, neighbour))
-        await desk.moderate(("approve", first["id"]), ("approve", neighbour["id"]))
-        await desk.database["ratings"].update_one({"entityId": desk.product}, {"$set": damage})
+async def test_damaged_tally_does_not_affect_others(desk: Desk, damage: Json, shown: RatingTally) -> None:
+    first, second = desk.review(rating=4), desk.review(rating=5)
+    neighbour = {**desk.review(rating=3), "EntityId": "neighbour"}
+    await desk.submit(desk.records(first, second, neighbour))
+    await desk.moderate(("approve", first["id"]), ("approve", neighbour["id"]))
+    await desk.database["ratings"].update_one({"entityId": desk.product}, {"$set": damage})
 
-        found = await desk.services.ratings.of_entities("Product", [desk.product, "neighbour"], with_histogram=True)
-        assert found.pop("neighbour") == {None: RatingTally.of([300])}
-        assert found == ({desk.product: {None: shown}} if shown.count else {}), (
-            "found despite a count that isn't a number"
-        )
-        ((key, stored, counted),) = [each async for each in desk.services.ratings.differences()]
-        assert (key.entity.id, stored, counted) == (desk.product, shown, RatingTally.of([400]))
+    found = await desk.services.ratings.of_entities("Product", [desk.product, "neighbour"], with_histogram=True)
+    assert found.pop("neighbour") == {None: RatingTally.of([300])}
+    assert found == ({desk.product: {None: shown}} if shown.count else {}), "found despite a count that isn't a number"
+    ((key, stored, counted),) = [each async for each in desk.services.ratings.differences()]
+    assert (key.entity.id, stored, counted) == (desk.product, shown, RatingTally.of([400]))
 
-        await desk.moderate(("approve", second["id"]))
-        (tally,) = (await desk.services.ratings.of_entities("Product", [desk.product])).values()
-        assert (tally[None].count, tally[None].sum) == (2, 900)
-        assert await desk.stored(second["id"]) != {}
-        assert [kind for kind, _ in desk.events()][-2:] == ["ReviewApproved", "RatingChanged"]
+    await desk.moderate(("approve", second["id"]))
+    (tally,) = (await desk.services.ratings.of_entities("Product", [desk.product])).values()
+    assert (tally[None].count, tally[None].sum) == (2, 900)
+    assert await desk.stored(second["id"]) != {}
+    assert [kind for kind, _ in desk.events()][-2:] == ["ReviewApproved", "RatingChanged"]

@@ -14,7 +14,7 @@ from domain.ratings import Entity
 from storage import ratings_objects
 from storage.indexes import ensure_indexes
 from storage.ratings_objects import RatedObjectRepository
-from tests.support.consumers import opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
 from tests.support.messages import message
 from tests.support.ranges import FilterRecorder, recorded_database
@@ -109,25 +109,24 @@ async def test_trend_counts_only_approved_reviews(servers: Servers, monkeypatch:
         assert (sum(week.tally.count for week in found.weeks), found.is_partial) == (1, False)
 
 
-async def test_name_is_removed_with_the_last_approved_review_that_contains_it(servers: Servers) -> None:
-    async with opened_desk(servers) as desk:
+async def test_name_is_removed_with_the_last_approved_review_that_contains_it(desk: Desk) -> None:
 
-        async def document() -> Json:
-            await name_rated_objects(desk.services)
-            return await desk.database["ratings"].find_one({"entityId": desk.product}) or {}
+    async def document() -> Json:
+        await name_rated_objects(desk.services)
+        return await desk.database["ratings"].find_one({"entityId": desk.product}) or {}
 
-        words, others = "Annas own words", "Telescope"
-        rated, waiting = desk.review(EntityName=words, userId="anna"), desk.review(EntityName=words, userId="anna")
-        await desk.submit(desk.records(rated, waiting, plain := desk.review(EntityName=None)))
-        await desk.moderate(("approve", rated["id"]), ("approve", plain["id"]))
-        assert (await document())["name"] == words
-        await desk.submit(desk.records({**waiting, "EntityName": others}))
-        assert (await document())["name"] == words, "not the name of the approved review"
+    words, others = "Annas own words", "Telescope"
+    rated, waiting = desk.review(EntityName=words, userId="anna"), desk.review(EntityName=words, userId="anna")
+    await desk.submit(desk.records(rated, waiting, plain := desk.review(EntityName=None)))
+    await desk.moderate(("approve", rated["id"]), ("approve", plain["id"]))
+    assert (await document())["name"] == words
+    await desk.submit(desk.records({**waiting, "EntityName": others}))
+    assert (await document())["name"] == words, "not the name of the approved review"
 
-        await desk.moderate(("delete", rated["id"]))
-        left = await document()
-        assert (left["name"], left["count"]) == (None, 1)
-        assert not any(word in str(left).lower() for word in ("annas", "telescope"))
+    await desk.moderate(("delete", rated["id"]))
+    left = await document()
+    assert (left["name"], left["count"]) == (None, 1)
+    assert not any(word in str(left).lower() for word in ("annas", "telescope"))
 
 
 class Commands(FilterRecorder):
@@ -190,13 +189,12 @@ async def test_names_in_reviews_that_are_not_approved_are_not_shown(facade: Faca
     assert [await search(searchPhrase=phrase) for phrase in words.values()] == [[], []]
 
 
-async def test_name_deleted_after_lookup_is_not_written(servers: Servers) -> None:
-    async with opened_desk(servers) as desk:
-        rated = desk.review(EntityName="Annas own words")
-        await desk.submit(desk.records(rated))
-        await desk.moderate(("approve", rated["id"]))
-        (unnamed,) = await desk.services.rated_objects.awaiting_names(1)
-        await desk.moderate(("delete", rated["id"]))
-        await desk.services.rated_objects.save_names([(unnamed, "Annas own words")])
-        await name_rated_objects(desk.services)
-        assert "Annas" not in str(await desk.database["ratings"].find_one({"entityId": desk.product}))
+async def test_name_deleted_after_lookup_is_not_written(desk: Desk) -> None:
+    rated = desk.review(EntityName="Annas own words")
+    await desk.submit(desk.records(rated))
+    await desk.moderate(("approve", rated["id"]))
+    (unnamed,) = await desk.services.rated_objects.awaiting_names(1)
+    await desk.moderate(("delete", rated["id"]))
+    await desk.services.rated_objects.save_names([(unnamed, "Annas own words")])
+    await name_rated_objects(desk.services)
+    assert "Annas" not in str(await desk.database["ratings"].find_one({"entityId": desk.product}))

@@ -18,11 +18,11 @@ from storage.database import Session
 from storage.outcomes import OutcomeRepository
 from storage.returns_parking import COLLECTION as PARKED
 from storage.returns_parking import MOST_OF_ORDER
-from tests.support.consumers import opened_desk
+from tests.support.consumers import Desk
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.orders import Returns, an_order, lines_of, order_event, return_command, wanted_return
-from tests.support.service import FLOW_OF_RETURNS, Json, Servers, Service
+from tests.support.service import FLOW_OF_RETURNS, Json, Service
 from tests.support.waiting import eventually
 
 COMMANDS = "return-commands"
@@ -230,116 +230,109 @@ async def test_killed_workers_lose_nothing(own_returns: Returns, own_service: Se
     await eventually(unpublished, lambda found: not found)
 
 
-async def test_order_that_arrives_during_transaction_is_seen(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_order_that_arrives_during_transaction_is_seen(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that found no order is informed of one that arrived, and parks nothing of it."""
-    async with opened_desk(servers) as desk:
-        order, id, looks = new_id("order"), new_id("return"), 0
-        orders = desk.services.orders
-        look = orders.of_ids
+    order, id, looks = new_id("order"), new_id("return"), 0
+    orders = desk.services.orders
+    look = orders.of_ids
 
-        async def find_then_add_order(ids: Collection[str], session: Session, **options: Any) -> dict[str, Order]:
-            nonlocal looks
-            looks += 1
-            found = await look(ids, session, **options)
-            if looks == 1:
-                monkeypatch.setattr(orders, "of_ids", look)
-                await desk.order(an_order(order, {"a": 2}))
-                monkeypatch.setattr(orders, "of_ids", find_then_add_order)
-            return found
+    async def find_then_add_order(ids: Collection[str], session: Session, **options: Any) -> dict[str, Order]:
+        nonlocal looks
+        looks += 1
+        found = await look(ids, session, **options)
+        if looks == 1:
+            monkeypatch.setattr(orders, "of_ids", look)
+            await desk.order(an_order(order, {"a": 2}))
+            monkeypatch.setattr(orders, "of_ids", find_then_add_order)
+        return found
 
-        monkeypatch.setattr(orders, "of_ids", find_then_add_order)
-        wanted = {"action": "create", "return": wanted_return(order, {"a": 2}, id=id)}
-        await desk.command_returns(desk.records(wanted))
-        assert looks == 2
-        assert [kind for kind, _ in desk.events()] == ["ReturnCreated"]
-        assert await desk.database[PARKED].count_documents({}) == 0
-        # Placeholders of missing orders are removed again.
-        others = [{"action": "create", "return": wanted_return(new_id("order"), {"a": 1})} for _ in range(2)]
-        await desk.command_returns(desk.records(*others))
-        assert await desk.database[PARKED].count_documents({}) == 2
-        assert [each["_id"] async for each in desk.database["orders"].find()] == [order]
+    monkeypatch.setattr(orders, "of_ids", find_then_add_order)
+    wanted = {"action": "create", "return": wanted_return(order, {"a": 2}, id=id)}
+    await desk.command_returns(desk.records(wanted))
+    assert looks == 2
+    assert [kind for kind, _ in desk.events()] == ["ReturnCreated"]
+    assert await desk.database[PARKED].count_documents({}) == 0
+    # Placeholders of missing orders are removed again.
+    others = [{"action": "create", "return": wanted_return(new_id("order"), {"a": 1})} for _ in range(2)]
+    await desk.command_returns(desk.records(*others))
+    assert await desk.database[PARKED].count_documents({}) == 2
+    assert [each["_id"] async for each in desk.database["orders"].find()] == [order]
 
 
 @pytest.mark.long
-async def test_parked_commands_of_one_order_are_limited(servers: Servers) -> None:
-    async with opened_desk(servers) as desk:
-        order, other, small, large = new_id("order"), new_id("order"), "Small", "x" * 1_000
-        for start in range(0, MOST_OF_ORDER, 500):
-            few = [wanted_return(order, {"a": 1}, id=f"r-{start + n}", resolution=small) for n in range(500)]
-            await desk.command_returns(desk.records(*({"action": "create", "return": each} for each in few)))
-        last, late = f"r-{MOST_OF_ORDER - 1}", "r-late"
-        too_many = desk.records(
-            {"action": "create", "return": wanted_return(order, {"a": 1}, id=late), "commandId": "late"},
-            {"action": "update", "return": {"id": last, "status": "Approved"}},
-            {"action": "create", "return": wanted_return(other, {"a": 1}, id="r-other")},
+async def test_parked_commands_of_one_order_are_limited(desk: Desk) -> None:
+    order, other, small, large = new_id("order"), new_id("order"), "Small", "x" * 1_000
+    for start in range(0, MOST_OF_ORDER, 500):
+        few = [wanted_return(order, {"a": 1}, id=f"r-{start + n}", resolution=small) for n in range(500)]
+        await desk.command_returns(desk.records(*({"action": "create", "return": each} for each in few)))
+    last, late = f"r-{MOST_OF_ORDER - 1}", "r-late"
+    too_many = desk.records(
+        {"action": "create", "return": wanted_return(order, {"a": 1}, id=late), "commandId": "late"},
+        {"action": "update", "return": {"id": last, "status": "Approved"}},
+        {"action": "create", "return": wanted_return(other, {"a": 1}, id="r-other")},
+    )
+    for _ in range(2):
+        await desk.command_returns(too_many)
+    assert await desk.database[PARKED].count_documents({"orderId": order}) == MOST_OF_ORDER
+    assert await desk.database[PARKED].count_documents({"orderId": other}) == 1
+    reasons = [(kind, data["returnId"], data["reasons"][0]) for kind, data in desk.events()]
+    refusals = [(kind, id, reason["code"], reason["pointer"]) for kind, id, reason in reasons]
+    places = {late: "/orderId", last: "/id"}  # The change names no order.
+    assert refusals == [("ReturnRefused", id, "unknown-order", place) for id, place in places.items()]
+    assert (await desk.services.outcomes.answers([("late", late)]))["late", late].outcome == Outcome.REFUSED
+    await desk.order(an_order(order, {"a": MOST_OF_ORDER}))
+    created = {data["returnId"] for kind, data in desk.events() if kind == "ReturnCreated"}
+    assert created == {f"r-{number}" for number in range(MOST_OF_ORDER)}
+    assert await desk.database[PARKED].count_documents({"orderId": order}) == 0
+    # Room that becomes free is used.
+    lines = [{"orderLineItemId": "a", "quantity": 1, "reason": large}] * 900
+    wide = [{"action": "create", "return": {"id": f"w-{n}", "orderId": other, "lineItems": lines}} for n in range(3)]
+    await desk.command_returns(desk.records(*wide))
+    waiting = [each["return"] async for each in desk.database[PARKED].find().sort("_id")]
+    assert sorted(waiting) == ["r-other", "w-0", "w-1"]
+
+
+async def test_redelivered_parked_commands_need_no_more_room(desk: Desk) -> None:
+    order, ids = new_id("order"), ["w-0", "w-1"]
+    lines = [{"orderLineItemId": "a", "quantity": 1, "reason": "x" * 1_000}] * 900
+    records = desk.records(
+        *(
+            {"action": "create", "return": {"id": id, "orderId": order, "lineItems": lines}, "commandId": f"c-{id}"}
+            for id in ids
         )
-        for _ in range(2):
-            await desk.command_returns(too_many)
-        assert await desk.database[PARKED].count_documents({"orderId": order}) == MOST_OF_ORDER
-        assert await desk.database[PARKED].count_documents({"orderId": other}) == 1
-        reasons = [(kind, data["returnId"], data["reasons"][0]) for kind, data in desk.events()]
-        refusals = [(kind, id, reason["code"], reason["pointer"]) for kind, id, reason in reasons]
-        places = {late: "/orderId", last: "/id"}  # The change names no order.
-        assert refusals == [("ReturnRefused", id, "unknown-order", place) for id, place in places.items()]
-        assert (await desk.services.outcomes.answers([("late", late)]))["late", late].outcome == Outcome.REFUSED
-        await desk.order(an_order(order, {"a": MOST_OF_ORDER}))
-        created = {data["returnId"] for kind, data in desk.events() if kind == "ReturnCreated"}
-        assert created == {f"r-{number}" for number in range(MOST_OF_ORDER)}
-        assert await desk.database[PARKED].count_documents({"orderId": order}) == 0
-        # Room that becomes free is used.
-        lines = [{"orderLineItemId": "a", "quantity": 1, "reason": large}] * 900
-        wide = [
-            {"action": "create", "return": {"id": f"w-{n}", "orderId": other, "lineItems": lines}} for n in range(3)
-        ]
-        await desk.command_returns(desk.records(*wide))
-        waiting = [each["return"] async for each in desk.database[PARKED].find().sort("_id")]
-        assert sorted(waiting) == ["r-other", "w-0", "w-1"]
+    )
+    for _ in range(2):
+        await desk.command_returns(records)
+    await desk.order(an_order(order, {"a": 1_800}))
+    assert [(kind, data["returnId"]) for kind, data in desk.events()] == [("ReturnCreated", id) for id in ids]
+    answers = await desk.services.outcomes.answers([(f"c-{id}", id) for id in ids])
+    assert [each.outcome for each in answers.values()] == [Outcome.APPLIED] * 2
 
 
-async def test_redelivered_parked_commands_need_no_more_room(servers: Servers) -> None:
-    async with opened_desk(servers) as desk:
-        order, ids = new_id("order"), ["w-0", "w-1"]
-        lines = [{"orderLineItemId": "a", "quantity": 1, "reason": "x" * 1_000}] * 900
-        records = desk.records(
-            *(
-                {"action": "create", "return": {"id": id, "orderId": order, "lineItems": lines}, "commandId": f"c-{id}"}
-                for id in ids
-            )
-        )
-        for _ in range(2):
-            await desk.command_returns(records)
-        await desk.order(an_order(order, {"a": 1_800}))
-        assert [(kind, data["returnId"]) for kind, data in desk.events()] == [("ReturnCreated", id) for id in ids]
-        answers = await desk.services.outcomes.answers([(f"c-{id}", id) for id in ids])
-        assert [each.outcome for each in answers.values()] == [Outcome.APPLIED] * 2
-
-
-async def test_return_has_number_of_its_own_store(servers: Servers) -> None:
+async def test_return_has_number_of_its_own_store(desk: Desk) -> None:
     """Another command wants to create a return with the same id for another store's order."""
-    async with opened_desk(servers) as desk:
-        orders = []
-        for name in ("A", "B"):
-            store = await desk.open_store(returnNumberTemplate=name + "{date:%y}-{sequence:d}")
-            orders.append(new_id("order"))
-            await desk.order(an_order(orders[-1], {"a": 1}, storeId=store))
-        rivals = [wanted_return(order, {"a": 1}, id="r") for order in orders]
-        await desk.command_returns(desk.records(*({"action": "create", "return": each} for each in rivals)))
-        assert [kind for kind, _ in desk.events()] == ["ReturnCreated", "ReturnRefused"]
-        stored = await desk.database["returns"].find_one({"_id": "r"}) or {}
-        assert (stored["orderId"], stored["number"][0]) == (orders[0], "A")
+    orders = []
+    for name in ("A", "B"):
+        store = await desk.open_store(returnNumberTemplate=name + "{date:%y}-{sequence:d}")
+        orders.append(new_id("order"))
+        await desk.order(an_order(orders[-1], {"a": 1}, storeId=store))
+    rivals = [wanted_return(order, {"a": 1}, id="r") for order in orders]
+    await desk.command_returns(desk.records(*({"action": "create", "return": each} for each in rivals)))
+    assert [kind for kind, _ in desk.events()] == ["ReturnCreated", "ReturnRefused"]
+    stored = await desk.database["returns"].find_one({"_id": "r"}) or {}
+    assert (stored["orderId"], stored["number"][0]) == (orders[0], "A")
 
 
-async def test_replayed_change_takes_effect_once(servers: Servers) -> None:
+async def test_replayed_change_takes_effect_once(desk: Desk) -> None:
     """A replay that was interrupted is published again, after others have changed the return."""
-    async with opened_desk(servers) as desk:
-        order = new_id("order")
-        await desk.order(an_order(order, {"a": 1}))
-        change: Json = {"action": "update", "return": {"id": "r", "status": "Approved"}}
-        (letter,) = desk.records(change)
-        letter.topic = f"{Topic.RETURN_COMMANDS}{DEAD_LETTER_SUFFIX}"
-        replayed = json.loads(replayed_message(letter).value or b"")
-        created = {"action": "create", "return": wanted_return(order, {"a": 1}, id="r")}
-        canceled = {"action": "update", "return": {"id": "r", "status": "Canceled"}}
-        for each in (created, replayed, canceled, replayed):
-            await desk.command_returns(desk.records(each))
-        assert (await desk.database["returns"].find_one({"_id": "r"}) or {})["status"] == "Canceled"
+    order = new_id("order")
+    await desk.order(an_order(order, {"a": 1}))
+    change: Json = {"action": "update", "return": {"id": "r", "status": "Approved"}}
+    (letter,) = desk.records(change)
+    letter.topic = f"{Topic.RETURN_COMMANDS}{DEAD_LETTER_SUFFIX}"
+    replayed = json.loads(replayed_message(letter).value or b"")
+    created = {"action": "create", "return": wanted_return(order, {"a": 1}, id="r")}
+    canceled = {"action": "update", "return": {"id": "r", "status": "Canceled"}}
+    for each in (created, replayed, canceled, replayed):
+        await desk.command_returns(desk.records(each))
+    assert (await desk.database["returns"].find_one({"_id": "r"}) or {})["status"] == "Canceled"

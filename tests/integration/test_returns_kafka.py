@@ -5,11 +5,11 @@ from typing import Any
 
 from messaging.topics import Topic
 from storage.returns_parking import ReturnParking
-from tests.support.consumers import TOPICS, opened_desk
+from tests.support.consumers import TOPICS, Desk
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.orders import Returns, an_order, lines_of, order_event, return_command, wanted_return
-from tests.support.service import Servers, Service
+from tests.support.service import Service
 from tests.support.waiting import eventually
 
 
@@ -109,28 +109,27 @@ async def test_smaller_order_does_not_reduce_returns(returns: Returns) -> None:
     assert await returns.available(order) == {"a": 1}
 
 
-async def test_refusal_points_to_a_field_of_its_command(servers: Servers) -> None:
-    async with opened_desk(servers) as desk:
-        order, canceled, gone = new_id("order"), new_id("return"), new_id("return")
-        await desk.order(an_order(order, {"a": 1}))
-        for id in (canceled, new_id("return")):
-            wanted = wanted_return(order, {"a": 1}, id=id)
-            await desk.command_returns(desk.records({"action": "create", "return": wanted}))
-            if id == canceled:
-                change = {"action": "update", "return": {"id": id, "status": "Canceled"}}
-                await desk.command_returns(desk.records(change))
-        reopened = {"id": canceled, "status": "New"}
-        lines = {**reopened, "lineItems": lines_of({"a": 1})}
-        commands = [{"action": "update", "return": each} for each in (reopened, lines, {"id": gone, "status": "New"})]
-        await desk.command_returns(desk.records(*commands, {"action": "delete", "return": {"id": gone}}))
-        refusals = [data for kind, data in desk.events() if kind == "ReturnRefused"]
-        assert [(each["code"], each["pointer"]) for data in refusals for each in data["reasons"]] == [
-            ("quantity-not-available", "/status"),
-            ("quantity-not-available", "/lineItems/0"),
-            ("unknown-return", "/id"),
-            ("unknown-return", "/id"),
-        ]
-        # An unknown return without an order: its own id is the key.
-        topic = TOPICS.name(Topic.EVENTS)
-        keys = [(each.key or b"").decode() for each in desk.kafka.published if each.topic == topic]
-        assert (keys[-4:], [data["orderId"] for data in refusals]) == ([order] * 2 + [gone] * 2, [order, order, "", ""])
+async def test_refusal_points_to_a_field_of_its_command(desk: Desk) -> None:
+    order, canceled, gone = new_id("order"), new_id("return"), new_id("return")
+    await desk.order(an_order(order, {"a": 1}))
+    for id in (canceled, new_id("return")):
+        wanted = wanted_return(order, {"a": 1}, id=id)
+        await desk.command_returns(desk.records({"action": "create", "return": wanted}))
+        if id == canceled:
+            change = {"action": "update", "return": {"id": id, "status": "Canceled"}}
+            await desk.command_returns(desk.records(change))
+    reopened = {"id": canceled, "status": "New"}
+    lines = {**reopened, "lineItems": lines_of({"a": 1})}
+    commands = [{"action": "update", "return": each} for each in (reopened, lines, {"id": gone, "status": "New"})]
+    await desk.command_returns(desk.records(*commands, {"action": "delete", "return": {"id": gone}}))
+    refusals = [data for kind, data in desk.events() if kind == "ReturnRefused"]
+    assert [(each["code"], each["pointer"]) for data in refusals for each in data["reasons"]] == [
+        ("quantity-not-available", "/status"),
+        ("quantity-not-available", "/lineItems/0"),
+        ("unknown-return", "/id"),
+        ("unknown-return", "/id"),
+    ]
+    # An unknown return without an order: its own id is the key.
+    topic = TOPICS.name(Topic.EVENTS)
+    keys = [(each.key or b"").decode() for each in desk.kafka.published if each.topic == topic]
+    assert (keys[-4:], [data["orderId"] for data in refusals]) == ([order] * 2 + [gone] * 2, [order, order, "", ""])
