@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
+from domain.images import upload_digest
 from domain.moderation_rules_text import text_hash
 from tests.chaos.record_kinds import Fate, Kind, expected_codes
 from tests.support.facade import new_id, submission
@@ -36,13 +38,26 @@ COLLECTIONS: Final = {
     "review-changes": "reviews",
     "review-feedback": "votes",
     "ended-sessions": "endedSessions",
+    "image-uploads": "images",
+    "image-commands": "parkedCommands",
+    "dead-letter-commands": "outcomes",
 }
-"""Collection in which a message of each topic takes effect."""
+"""Collection in which a message of each topic takes effect: also an upload without its file, and a command about an
+image or a dead letter that doesn't exist."""
+LETTER: Final = "mail-commands/0/0"
+"""Place of a dead letter that doesn't exist."""
+NAMES: Final = {
+    "object-updates": "_id.entityId",
+    "review-feedback": "_id.reviewId",
+    "image-commands": "reviewId",
+}
+"""Field with the id of the message, if it isn't `_id`."""
 CONDITIONS: Final[dict[str, Json]] = {
     "moderation-commands": {"status": 1},
     "moderation-verdicts": {"status": 1},
     "review-changes": {"status": 1},
     "reminder-commands": {"reminder.viewed": True},
+    "image-commands": {"kind": "image"},
 }
 """Filter that matches a document once the message has taken effect, in addition to its id."""
 TOPICS: Final = tuple(COLLECTIONS)
@@ -71,6 +86,11 @@ class Sent:
     """Batches that Kafka itself refused, by kind."""
 
 
+def id_for(topic: str) -> str:
+    """An id for a message of this topic."""
+    return str(uuid4()) if topic == "image-uploads" else new_id(topic)
+
+
 def good_value(topic: str, id: str) -> bytes:
     """A message whose effect `effects` can find."""
     review_change = {"kind": "moderation", "action": "approve", "reviewId": id, "source": [0, 0, 1]}
@@ -92,6 +112,9 @@ def good_value(topic: str, id: str) -> bytes:
         "review-changes": lambda: review_change,
         "ended-sessions": lambda: {"sessionId": id},
         "review-feedback": lambda: {"action": "vote", "reviewId": id, "userId": "u", "helpful": True},
+        "image-uploads": lambda: {"id": id, "digest": upload_digest(id.encode())},
+        "image-commands": lambda: {"action": "hide", "imageId": str(uuid4()), "reviewId": id},
+        "dead-letter-commands": lambda: {"place": LETTER, "commandId": id},
     }
     return json.dumps(values[topic]()).encode()
 
@@ -116,20 +139,22 @@ async def put(service: Service, topic: str, values: Sequence[bytes]) -> None:
 
 async def effects(service: Service, topic: str, ids: Sequence[str]) -> set[str]:
     """Those of `ids` whose message of the topic has taken effect."""
-    names = {"object-updates": "_id.entityId", "review-feedback": "_id.reviewId"}
-    name = names.get(topic, "_id")
+    name = NAMES.get(topic, "_id")
+    # The id of an outcome ends with its item.
+    item = f"/{LETTER}" if topic == "dead-letter-commands" else ""
     async with service.mongo() as database:
-        there = {name: {"$in": list(ids)}, **CONDITIONS.get(topic, {})}
-        return set(await database[COLLECTIONS[topic]].distinct(name, there))
+        there = {name: {"$in": [f"{id}{item}" for id in ids]}, **CONDITIONS.get(topic, {})}
+        found = await database[COLLECTIONS[topic]].distinct(name, there)
+        return {each.removesuffix(item) for each in found}
 
 
 async def send(service: Service, topic: str, kinds: Mapping[str, Kind], rng: random.Random, sent: Sent) -> None:
     """Write each kind once to each partition of the topic, in random order, each between good records."""
     places = [(name, partition) for name in kinds for partition in range(PARTITIONS)]
     rng.shuffle(places)
-    ids = [new_id(topic) for _ in range(len(places) + PARTITIONS)]
+    ids = [id_for(topic) for _ in range(len(places) + PARTITIONS)]
     # An odd record has an object of its own, so its effect can't disturb the good records.
-    odd_ids = [new_id("odd") for _ in places]
+    odd_ids = [id_for(topic) for _ in places]
     odd = [id for id, (name, _) in zip(odd_ids, places, strict=True) if kinds[name].fate is Fate.EFFECT_OR_DEAD_LETTER]
     await prepare(service, topic, [*ids, *odd])
     full = service.topic(topic)

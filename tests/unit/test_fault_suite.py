@@ -10,8 +10,11 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from messaging import readers
+from messaging.topics import Topic
 from tests.chaos import clients
 from tests.chaos.actors import World
+from tests.chaos.bad_records import TOPICS, good_value, id_for
 from tests.chaos.check_dead_letters import allowed_codes
 from tests.chaos.check_events import wrong_lifecycles, wrong_rating_events, wrong_refusals
 from tests.chaos.check_ratings import wrong_summaries
@@ -32,6 +35,7 @@ from tests.chaos.ratings_watch import INTERVAL_S
 from tests.chaos.rules import Critic
 from tests.chaos.run import MANY_LOOKS, Run
 from tests.chaos.work import ENOUGH_TURNS, WORK
+from tests.support.service import FLOW
 
 BODY: Json = {"EntityId": "camera", "review": "Sharp.", "rating": 4}
 SECOND, CLOSED, TAKEN = "duplicate-review", "reviews-disabled", "id-taken"
@@ -274,6 +278,12 @@ def test_allowed_dead_letter_codes(value: str, place: tuple[str, int, int], code
     model.poison["poison"] += 1
     model.submit("r", BODY)
     assert list(allowed_codes(model, value, "r", place)) == codes
+
+
+def test_bad_records_are_sent_to_every_topic_of_a_worker() -> None:
+    assert {*TOPICS} == {*FLOW}
+    for topic in TOPICS:
+        assert readers.READERS[Topic(topic)](good_value(topic, id_for(topic)))
 
 
 async def test_missing_work_of_a_run_is_listed() -> None:
