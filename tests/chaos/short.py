@@ -4,7 +4,9 @@ import json
 import os
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,12 @@ from tests.chaos.run import run_chaos
 def seed() -> int:
     """The seed in the environment variable SEED, else a random one."""
     return int(os.environ.get("SEED", random.randrange(10**6)))
+
+
+def short_plan(kinds: Sequence[str], **sizes: Any) -> Plan:
+    """A plan with each of these faults once, and with these other sizes."""
+    few = {"importers": 1, "buyers": 2, "deciders": 1, "commands": 200, "pause_s": 0.2, "between_s": (0.0, 0.5)}
+    return Plan(seed=seed(), faults=len(kinds), kinds=kinds, waits_for_recovery=False, **few, **sizes)
 
 
 async def good_result(plan: Plan, folder: Path, capsys: pytest.CaptureFixture[str]) -> Result:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.plan import Plan
-from tests.chaos.short import good_result, seed
+from tests.chaos.short import good_result, short_plan
 from tests.chaos.upgrades import UPGRADES
 
 UPGRADE_AND_ROLLBACK = ("upgraded", "rolled-back", "settings-changed", "indexes-changed", "worker-killed")
@@ -22,23 +21,9 @@ UPGRADE_AND_MIGRATE = ("upgraded", "worker-killed")
 async def test_no_loss_across_versions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kinds: Sequence[str]
 ) -> None:
-    plan = Plan(
-        seed=seed(),
-        faults=len(kinds),
-        commands=200,
-        seconds=1_800,  # enough for a busy machine
-        reviewers=4,
-        importers=1,
-        buyers=2,
-        audiences=1,
-        deciders=1,
-        processes=("api-1", "worker-1", "worker-2", "scheduler-1"),
-        before=os.environ.get("BEFORE"),
-        kinds=kinds,
-        between_s=(0.0, 0.5),
-        pause_s=0.2,
-        waits_for_recovery=False,
-    )
+    processes, before = ("api-1", "worker-1", "worker-2", "scheduler-1"), os.environ.get("BEFORE")
+    # Enough seconds for a busy machine.
+    plan = short_plan(kinds, seconds=1_800, reviewers=4, audiences=1, processes=processes, before=before)
     result = await good_result(plan, tmp_path, capsys)
     if missing_kinds := [result.skipped[kind] for kind in UPGRADES if kind in result.skipped]:
         pytest.skip(f"Only changed settings and indexes were tested: {missing_kinds[0]}")

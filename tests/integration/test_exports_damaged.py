@@ -1,31 +1,15 @@
 """An export skips reviews that lack fields, names them, and fails."""
 
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 
 from storage.database import Document
 from tests.support.service import Json, Servers, Service
-
-WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
-WHOLE: Document = {
-    "entityType": "Product",
-    "entityId": "p",
-    "entityName": None,
-    "storeId": "north",
-    "userId": None,
-    "userName": None,
-    "title": None,
-    "review": "Good.",
-    "ratingHundredths": 400,
-    "status": 1,
-    "createdDate": WRITTEN,
-    "modifiedDate": WRITTEN,
-}
+from tests.support.stored import REVIEW, WRITTEN
 
 
 def without(id: str, field: str, **others: object) -> Document:
-    return {"_id": id, **{name: value for name, value in WHOLE.items() if name != field}, **others}
+    return {"_id": id, **{name: value for name, value in REVIEW.items() if name != field}, **others}
 
 
 async def exported(service: Service, *options: str, code: int) -> tuple[list[str], Json]:
@@ -44,10 +28,10 @@ async def test_damaged_reviews_are_named_and_skipped(servers: Servers, tmp_path:
             without("b", "createdDate"),
             without("c", "storeId"),
             without("d", "review", storeId="south"),
-            {"_id": "e", **WHOLE, "images": 5},
+            {"_id": "e", **REVIEW, "images": 5},
         ]
-        others = [{"_id": "deleted", "goneAt": WRITTEN}, {"_id": "w", **WHOLE}]
-        await database["reviews"].insert_many([*damaged, *others, {"_id": "x", **WHOLE, "storeId": "south"}])
+        others = [{"_id": "deleted", "goneAt": WRITTEN}, {"_id": "w", **REVIEW}]
+        await database["reviews"].insert_many([*damaged, *others, {"_id": "x", **REVIEW, "storeId": "south"}])
         ids, summary = await exported(service, code=1)
         assert (ids, summary["damaged"], summary["damagedIds"]) == (["w", "x"], 5, ["a", "b", "c", "d", "e"])
         # The remaining fields show whether a damaged review matches the filters.

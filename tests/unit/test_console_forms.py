@@ -49,6 +49,15 @@ async def guarded() -> AsyncIterator[httpx.AsyncClient]:
             yield http
 
 
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    """A console without credentials."""
+    async with app_without_servers() as app:
+        add_console(app)
+        async with client_of(app) as http:
+            yield http
+
+
 async def test_form_is_shown_again_after_sign_out(guarded: httpx.AsyncClient) -> None:
     typed = {"key": "k-1", "text": HOSTILE, "author": "Shop"}
     page = await guarded.post("/console/reviews/a%2Fb/reply?x=1", data=typed, headers={"sec-fetch-site": "same-origin"})
@@ -105,16 +114,13 @@ async def test_ended_session_is_reported(guarded: httpx.AsyncClient) -> None:
 PREVIEW = "/console/templates/OrderReviewRequest/preview"
 
 
-async def test_refused_preview_is_shown_in_its_frame(guarded: httpx.AsyncClient) -> None:
+async def test_refused_preview_is_shown_in_its_frame(http: httpx.AsyncClient, guarded: httpx.AsyncClient) -> None:
     """When signed out and during outages: the frame of a page that forbids framing would stay blank."""
     framed = {"sec-fetch-site": "same-origin", "sec-fetch-dest": "iframe"}
     typed = {"subject": "Hi", "html": "<p>Hi</p>", "text": "Hi", "step": "html"}
     answers = [(401, "You are signed out.", await guarded.post(PREVIEW, data=typed, headers=framed))]
-    async with app_without_servers() as app:
-        add_console(app)
-        async with client_of(app) as http:
-            answers.append((503, "The database can't be reached", await http.post(PREVIEW, data=typed)))
-            answers.append((503, "The database can't be reached", await http.get(PREVIEW)))
+    answers.append((503, "The database can't be reached", await http.post(PREVIEW, data=typed)))
+    answers.append((503, "The database can't be reached", await http.get(PREVIEW)))
     for status, expected, page in answers:
         assert (page.status_code, expected in text_of(page.text)) == (status, True), page.text
         policy = page.headers["content-security-policy"].split("; ")
@@ -122,47 +128,35 @@ async def test_refused_preview_is_shown_in_its_frame(guarded: httpx.AsyncClient)
         assert not re.search("<form|<nav|<script", page.text)
 
 
-async def test_form_is_shown_again_during_an_outage() -> None:
+async def test_form_is_shown_again_during_an_outage(http: httpx.AsyncClient) -> None:
     typed = {"key": "k-2", "text": "Thank you", "author": ""}
-    async with app_without_servers() as app:
-        add_console(app)
-        async with client_of(app) as http:
-            page = await http.post("/console/reviews/1/reply", data=typed)
-            assert page.status_code == 503
-            assert "this page keeps what you typed" in text_of(page.text)
-            assert form_of(page) == {"action": "/console/reviews/1/reply", **typed}
-            assert AGAIN not in (await http.get("/console/reviews/1")).text
+    page = await http.post("/console/reviews/1/reply", data=typed)
+    assert page.status_code == 503
+    assert "this page keeps what you typed" in text_of(page.text)
+    assert form_of(page) == {"action": "/console/reviews/1/reply", **typed}
+    assert AGAIN not in (await http.get("/console/reviews/1")).text
 
 
 @pytest.mark.parametrize("quantity", ["9" * 5_000, "²", "1e400", "nan", "-1"])
-async def test_invalid_quantities_do_not_break_a_page(quantity: str) -> None:
-    async with app_without_servers() as app:
-        add_console(app)
-        async with client_of(app) as http:
-            form = {"orderId": "1", "line": "a", "own": "", "quantity": quantity, "reason": ""}
-            assert (await http.post("/console/returns/new", data=form)).status_code == 503  # MongoDB is unavailable
+async def test_invalid_quantities_do_not_break_a_page(http: httpx.AsyncClient, quantity: str) -> None:
+    form = {"orderId": "1", "line": "a", "own": "", "quantity": quantity, "reason": ""}
+    assert (await http.post("/console/returns/new", data=form)).status_code == 503  # MongoDB is unavailable
 
 
 @pytest.mark.parametrize("key", ["ü", "\u202e", "\r\nx: y", "\0"])
-async def test_invalid_form_keys_do_not_break_a_page(key: str) -> None:
-    async with app_without_servers() as app:
-        add_console(app)
-        async with client_of(app) as http:
-            form = {"action": "approve", "expected": "New", "key": key}
-            # MongoDB is unavailable.
-            assert (await http.post("/console/reviews/1/decide", data=form)).status_code == 503
+async def test_invalid_form_keys_do_not_break_a_page(http: httpx.AsyncClient, key: str) -> None:
+    form = {"action": "approve", "expected": "New", "key": key}
+    # MongoDB is unavailable.
+    assert (await http.post("/console/reviews/1/decide", data=form)).status_code == 503
 
 
 @pytest.mark.parametrize("path", ["/console/queue", "/console/queue/all"])
-async def test_unknown_filter_is_refused(path: str) -> None:
-    async with app_without_servers() as app:
-        add_console(app)
-        async with client_of(app) as http:
-            page = await http.get(path, params={"only": "flaged"})
-            assert page.status_code == 422
-            assert "There is no filter flaged. Use one of: flagged, reported" in page.text
-            decided = await http.post(path, params={"only": "flaged"}, data={"action": "approve"})
-            assert decided.status_code in (405, 422)
+async def test_unknown_filter_is_refused(http: httpx.AsyncClient, path: str) -> None:
+    page = await http.get(path, params={"only": "flaged"})
+    assert page.status_code == 422
+    assert "There is no filter flaged. Use one of: flagged, reported" in page.text
+    decided = await http.post(path, params={"only": "flaged"}, data={"action": "approve"})
+    assert decided.status_code in (405, 422)
 
 
 @pytest.mark.parametrize(

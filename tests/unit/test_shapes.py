@@ -1,7 +1,5 @@
 """Lists show stored documents with damaged fields."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from domain.ratings import Entity
@@ -9,23 +7,10 @@ from domain.reviews import ReviewStatus
 from storage.database import Document
 from storage.returns_documents import shown_from
 from storage.reviews_documents import review_from, whole_review_from
+from tests.support.stored import REVIEW as STORED
+from tests.support.stored import WRITTEN
 
-WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)
-REVIEW: Document = {
-    "_id": "r",
-    "entityType": "Product",
-    "entityId": "p",
-    "entityName": None,
-    "storeId": "north",
-    "userId": None,
-    "userName": None,
-    "title": None,
-    "review": "Good.",
-    "ratingHundredths": 400,
-    "status": 1,
-    "createdDate": WRITTEN,
-    "modifiedDate": WRITTEN,
-}
+REVIEW: Document = {"_id": "r", **STORED}
 RETURN: Document = {
     "_id": "t",
     "number": "RET260101-00001",
