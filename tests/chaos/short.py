@@ -22,7 +22,14 @@ def seed() -> int:
 
 def short_plan(kinds: Sequence[str], **sizes: Any) -> Plan:
     """A plan with each of these faults once, and with these other sizes."""
-    few = {"importers": 1, "buyers": 2, "deciders": 1, "commands": 200, "pause_s": 0.2, "between_s": (0.0, 0.5)}
+    few: dict[str, Any] = {
+        "importers": 1,
+        "buyers": 2,
+        "deciders": 1,
+        "commands": 200,
+        "pause_s": 0.2,
+        "between_s": (0.0, 0.5),
+    }
     return Plan(seed=seed(), faults=len(kinds), kinds=kinds, waits_for_recovery=False, **few, **sizes)
 
 
