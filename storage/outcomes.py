@@ -4,11 +4,12 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from pymongo import ASCENDING, IndexModel, UpdateOne
+from pymongo import ASCENDING, IndexModel
 from pymongo.errors import BulkWriteError
 
 from domain.commands import CommandMark, Outcome, mark_from
 from messaging.json_values import present
+from storage.batch_size import ONE_ANSWER
 from storage.database import Database, Document, Session, is_duplicate
 
 COLLECTION: Final = "outcomes"
@@ -46,19 +47,25 @@ class OutcomeRepository:
 
     async def remember(self, answers: Iterable[ItemOutcome], at: datetime, session: Session | None = None) -> None:
         """Store answers; an item that already has one keeps it."""
+        # Not by upserts, which take MongoDB several times as long.
         documents = [{"_id": _id(answer.key), **_fields(answer), "at": at} for answer in answers]
+        if documents and session is not None:
+            # A duplicate would end the transaction.
+            documents = await self._unanswered(documents, session)
         if not documents:
             return
-        if session is None:
-            # Takes half the time of upserts, but a duplicate would end a transaction.
-            try:
-                await self._outcomes.insert_many(documents, ordered=False)
-            except BulkWriteError as error:
-                if not is_duplicate(error):
-                    raise
-        else:
-            writes = [UpdateOne({"_id": each.pop("_id")}, {"$setOnInsert": each}, upsert=True) for each in documents]
-            await self._outcomes.bulk_write(writes, ordered=False, session=session)
+        try:
+            await self._outcomes.insert_many(documents, ordered=False, session=session)
+        except BulkWriteError as error:
+            if session is not None or not is_duplicate(error):
+                raise
+
+    async def _unanswered(self, documents: Iterable[Document], session: Session) -> list[Document]:
+        """The first of these documents with each id, without those whose id is taken."""
+        first = {document["_id"]: document for document in reversed(list(documents))}
+        found = self._outcomes.find({"_id": {"$in": list(first)}}, {"_id": 1}, batch_size=ONE_ANSWER, session=session)
+        taken = {document["_id"] async for document in found}
+        return [document for id, document in first.items() if id not in taken]
 
     async def answers(
         self, keys: Collection[tuple[str, str]], session: Session | None = None
