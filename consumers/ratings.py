@@ -23,7 +23,7 @@ from storage.ratings_objects import UnnamedTally
 from storage.unit_of_work import UnitOfWork
 
 _FAN_OUT_BATCH: Final = 1_000
-_NAMED_AT_ONCE: Final = 50
+_NAMED_AT_ONCE: Final = 200
 _MOST_NAMED: Final = 5_000
 """Maximum number of objects named in one run, so that other periodic work gets its turn."""
 

@@ -68,7 +68,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "outbox.Outbox._owed_before",
         "outbox.Outbox.settle_before",
         "ratings_objects.RatedObjectRepository.save_names",
-        "ratings_objects.RatedObjectRepository.names_in_reviews",
+        "ratings_objects.RatedObjectRepository._names_in_reviews",
         "ratings_objects.RatedObjectRepository.awaiting_names",
         "reminders.ReminderRepository.due",
         "reminders.ReminderRepository.in_status",
