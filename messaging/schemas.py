@@ -45,8 +45,6 @@ _NOT_A_MOMENT: Final = re.compile(
 NO_NULL: Final = r"^[^\x00]*$"
 """Pattern without the null character, which ends a string in too many systems downstream."""
 
-_UNADDRESSABLE: Final = (".", "..", "canLeaveFeedback")
-"""Ids with another meaning in an address."""
 IMAGE_ID_PATTERN: Final = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 """Pattern of image ids, which are also names of files."""
 
@@ -187,7 +185,7 @@ def _id_or_none(value: str | None) -> str | None:
 
 
 def _check_addressable(value: str | None) -> str | None:
-    if value in _UNADDRESSABLE:
+    if value in (".", "..", "canLeaveFeedback"):  # with another meaning in an address
         raise PydanticCustomError("unaddressable", "Must not be ., .. or canLeaveFeedback: no address could name it")
     return value
 
@@ -257,10 +255,7 @@ OptionalId = Annotated[
 ChosenId = Annotated[
     OptionalId,
     AfterValidator(_check_addressable),
-    Field(
-        description="Chosen by the sender; a repeat with the same id is stored once",
-        json_schema_extra={"not": {"enum": list(_UNADDRESSABLE)}},
-    ),
+    Field(description="Chosen by the sender; a repeat with the same id is stored once"),
 ]
 StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), _NonBlank(_check_not_empty)]
 """The id of an existing review or return: earlier versions accepted blank ones, which can still be deleted."""
