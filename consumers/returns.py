@@ -22,7 +22,7 @@ from domain.stores import GeneralSettings, return_number_template
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, Received, position_of
 from messaging.envelope import cloud_event_identity
-from messaging.returns import RETURN_COMMAND, ReturnCommand, return_request
+from messaging.returns import ReturnCommand, parked_return_command, return_request
 from storage.returns_documents import StoredReturn
 from storage.returns_numbers import is_number_taken
 from storage.returns_parking import ParkedReturn, WaitingRoom
@@ -234,7 +234,7 @@ def _parked_request(parked: ParkedReturn) -> ReturnRequest | None:
     """The request of a parked command, as of its own record; its order is the one for which it is parked. None if the
     stored value is no command: it waits for its repair, and stops no other."""
     try:
-        command = RETURN_COMMAND.validate_python(orjson.loads(parked.value), strict=False)
+        command = parked_return_command(parked.value)
     except ValueError as error:
         log.error("a parked return can't be read", id=parked.key, error=str(error)[:500])
         return None

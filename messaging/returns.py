@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Literal
 
+import orjson
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from domain.delivery import RecordPosition
@@ -145,6 +146,12 @@ ReturnCommand = CreateReturn | UpdateReturn | DeleteReturn
 RETURN_COMMAND: TypeAdapter[ReturnCommand] = TypeAdapter(
     Annotated[ReturnCommand, Field(discriminator="action")], config=HIDDEN_INPUT
 )
+
+
+def parked_return_command(value: bytes) -> ReturnCommand:
+    """The command in a value that was parked. Raises ValueError if it is none."""
+    # Any context stands for a stored value, which an earlier version may have accepted.
+    return RETURN_COMMAND.validate_python(orjson.loads(value), strict=False, context="parked")
 
 
 def return_request(command: ReturnCommand, id: str, position: RecordPosition, at: datetime) -> ReturnRequest:

@@ -15,6 +15,7 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     StringConstraints,
+    ValidationInfo,
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
@@ -184,8 +185,8 @@ def _id_or_none(value: str | None) -> str | None:
     return _check_not_blank(value) if value else None
 
 
-def _check_addressable(value: str | None) -> str | None:
-    if value in (".", "..", "canLeaveFeedback"):  # with another meaning in an address
+def _check_addressable(value: str | None, info: ValidationInfo) -> str | None:
+    if value in (".", "..", "canLeaveFeedback") and not info.context:  # with another meaning in an address
         raise PydanticCustomError("unaddressable", "Must not be ., .. or canLeaveFeedback: no address could name it")
     return value
 

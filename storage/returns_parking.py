@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-import orjson
 import structlog
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.commands import CommandMark, mark_from
 from domain.delivery import RecordPosition, in_turn
 from domain.timestamps import milliseconds
-from messaging.returns import RETURN_COMMAND
+from messaging.returns import parked_return_command
 from storage.database import Database, Document, Session
 from storage.parking import parked_now
 from storage.shapes import READ_ERRORS
@@ -207,7 +206,7 @@ def _parked(document: Document) -> ParkedReturn | None:
 
 def check_return(document: Document) -> None:
     """Raise an error of READ_ERRORS if a document can't be read."""
-    RETURN_COMMAND.validate_python(orjson.loads(_whole(document).value), strict=False)
+    parked_return_command(_whole(document).value)
 
 
 def _whole(document: Document) -> ParkedReturn:

@@ -128,7 +128,8 @@ async def _wait_until(condition: Callable[[], Awaitable[bool]], seconds: float, 
 async def running_service(settings: Settings, out: Terminal) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the running service; waits for a `plaudit up` that is starting. Raises CommandError: it doesn't
     become ready in time, or nothing answers."""
-    if settings.is_up_starting():
+    # With other servers, it is another service.
+    if not (settings.mongo.uri and settings.kafka.bootstrap_servers) and settings.is_up_starting():
         out.print(f"Waiting until the `plaudit up` in {settings.data} is ready")
 
         async def has_started() -> bool:

@@ -123,6 +123,18 @@ async def test_damaged_waiting_returns_hide_none_behind_them(desk: Desk) -> None
     assert await ReturnConsumer(desk.services).give_up_overdue(NOW) == 1
 
 
+async def test_waiting_return_with_an_id_of_earlier_versions_is_created(desk: Desk) -> None:
+    parked, order = desk.database["parkedReturns"], new_id("order")
+    wanted = wanted_return(order, {"a": 1}, id=new_id("return"))
+    await desk.command_returns(desk.records({"action": "create", "return": wanted}))
+    (document,) = await parked.find().to_list()
+    value = document["value"].replace(wanted["id"].encode(), b"..")
+    await parked.update_one({}, {"$set": {"value": value, "return": ".."}})
+    assert await check_parked(desk.database) is None
+    await desk.order(an_order(order, {"a": 3}))
+    assert [(kind, data["returnId"]) for kind, data in desk.events()] == [("ReturnCreated", "..")]
+
+
 async def test_doctor_names_damaged_waiting_commands(desk: Desk) -> None:
     report = {"action": "report", "reviewId": "r", "reason": "spam", "explanation": "No", "goodFaith": True}
     await desk.give_feedback(desk.records(report, {**report, "explanation": "Never"}))

@@ -1,6 +1,7 @@
 """Termination of commands by signals."""
 
 import asyncio
+import fcntl
 import os
 import signal
 import subprocess
@@ -48,8 +49,15 @@ async def test_lost_cancellation_is_repeated(monkeypatch: pytest.MonkeyPatch, nu
 def test_ctrl_c_while_the_command_is_imported_prints_no_traceback() -> None:
     # Each imported module is a line.
     command = [sys.executable, "-X", "importtime", "-m", "plaudit", "--version"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # the child of a background job would ignore it
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    with process:
         assert process.stderr
+        # So small that the child can't end before most of its lines are read.
+        fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4_096)
         while not process.stderr.readline().endswith("domain.quantities\n"):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)

@@ -18,8 +18,9 @@ from starlette.responses import JSONResponse
 from starlette.types import Message
 
 from api.web.budgets import Budget, NoRoomError, Share
-from api.web.forms import read_form
+from api.web.forms import MAX_FORM_BYTES, read_form
 from api.web.problems import ProblemError
+from api.web.uploads import MAX_BODY_BYTES
 from console.api_client import ApiClient, Refused
 from console.app import add_console
 from console.fields import place_in_words
@@ -31,6 +32,7 @@ from tests.support.faked_interface import ROW, faked
 from tests.support.guarded import HeaderDoor
 
 HOSTILE = '"><script>alert(1)</script>\n'
+URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
 AGAIN = "Send it again"
 TO_THE_START = ">Home</a>"
 
@@ -81,26 +83,46 @@ async def test_too_large_form_redirects_to_sign_in(guarded: httpx.AsyncClient) -
     assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in?done=ended")
 
 
-@pytest.mark.parametrize("is_announced", [True, False])
-async def test_signed_out_visitors_reserve_little_memory(
-    guarded: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, is_announced: bool
-) -> None:
-    """Otherwise a few strangers, who announce large forms and send them slowly, keep uploads of others out."""
+@pytest.fixture
+def reserved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of each share that requests take."""
 
     async def noted(budget: Budget, size: int, *, has_begun: bool = False) -> Share:
-        taken.append(size)
+        sizes.append(size)
         return await take(budget, size, has_begun=has_begun)
+
+    take, sizes = Budget.take, list[int]()
+    monkeypatch.setattr(Budget, "take", noted)
+    return sizes
+
+
+@pytest.mark.parametrize("is_announced", [True, False])
+async def test_signed_out_visitors_reserve_little_memory(
+    guarded: httpx.AsyncClient, reserved: list[int], is_announced: bool
+) -> None:
+    """Otherwise a few strangers, who announce large forms and send them slowly, keep uploads of others out."""
 
     async def parts() -> AsyncIterator[bytes]:
         yield content
 
-    take, taken, content = Budget.take, list[int](), b"text=" + b"x" * 8_000_000
-    monkeypatch.setattr(Budget, "take", noted)
+    content = b"text=" + b"x" * 8_000_000
     headers = {"content-type": URLENCODED, "sec-fetch-site": "same-origin"}
     sent = content if is_announced else parts()
     answer = await guarded.post("/console/reviews/1/reply", content=sent, headers=headers)
     assert answer.status_code == 303
-    assert max(taken, default=0) <= 256 * 1024
+    assert max(reserved, default=0) <= 256 * 1024
+
+
+@pytest.mark.parametrize(
+    ("path", "type", "most"),
+    [("/api/images", "image/jpeg", MAX_BODY_BYTES), ("/console/templates/a", URLENCODED, MAX_FORM_BYTES)],
+)
+async def test_larger_bodies_reserve_what_they_announce(
+    http: httpx.AsyncClient, reserved: list[int], path: str, type: str, most: int
+) -> None:
+    headers = {"content-type": type, "sec-fetch-site": "same-origin"}
+    await http.post(path, content=b"x" * most, headers=headers)
+    assert most in reserved
 
 
 async def test_ended_session_is_reported(guarded: httpx.AsyncClient) -> None:
@@ -504,7 +526,6 @@ async def test_form_beyond_the_rate_is_kept_if_it_is_small(size: int, is_kept: b
     assert (page.status_code, "x" * size in page.text) == (429, is_kept)
 
 
-URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
 FORM = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-type", URLENCODED.encode())]}
 FILE = b'--b\r\nContent-Disposition: form-data; name="key"; filename="key.txt"\r\n\r\nk\r\n--b--\r\n'
 

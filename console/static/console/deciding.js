@@ -6,7 +6,7 @@ const REQUESTS = 3;
 const TOGETHER = 200;
 const BACK = { New: "reset", Approved: "approve", Rejected: "reject" };
 const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
-const DOING = { approve: "Approving", reject: "Rejecting", reset: "Back to the queue" };
+const DOING = { approve: "Approving", reject: "Rejecting", reset: "Putting back in the queue" };
 
 /** A decision about a row whose status is `expected`. */
 function decisionOf(row, action, expected, reasonCode, isUndoing = false) {
