@@ -116,7 +116,7 @@ class FeedbackConsumer:
         )
         taken = apply_feedback(commands, known)
         await stored.feedback.save(taken.reviews, session)
-        await stored.votes.save(taken.votes, session)
+        await stored.votes.save(taken.votes, known.votes.keys(), session)
         await stored.reports.add(taken.reports, session)
         await stored.reports.settle_as_imported(taken.settled, session)
         applied = list(_applied(commands, taken))

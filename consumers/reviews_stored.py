@@ -218,7 +218,7 @@ async def _claim(
             refused[review.id] = claimed
             continue
         stored.append(claimed)
-        if key is not None:
+        if key is not None and key not in holders:
             holders[key] = given[key] = review.id
         own_images = dict.fromkeys((image.id for image in claimed.images), review.id)
         given_images |= own_images

@@ -64,6 +64,7 @@ def test_config_hides_credentials_in_addresses(tmp_path: Path) -> None:
     assert shown["smtp"]["sender"] == "Shop <shop@example.com>"
 
 
+@pytest.mark.long
 def test_config_follows_the_running_up(tmp_path: Path) -> None:
     shown = configuration(tmp_path)
     assert (shown["runningUp"], shown["mongo"]["uri"], shown["http"]["port"]) == (None, None, 8080)

@@ -115,6 +115,7 @@ async def test_news_of_other_stores_do_not_delay_keep_alives(monkeypatch: pytest
     await news.stop()
 
 
+@pytest.mark.long
 async def test_streams_per_visitor_are_limited() -> None:
     tail = BrokenTail()
     tail.ends.set()

@@ -43,6 +43,7 @@ async def test_partly_failed_names_are_requested_again_soon(monkeypatch: pytest.
     assert warnings == [("the answer has status 503", 1)]
 
 
+@pytest.mark.long
 async def test_more_unknown_ids_than_pauses_are_requested_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     requested: Counter[str] = Counter()
 
