@@ -44,8 +44,11 @@ def main() -> None:
     )
     parser.add_argument("--results", type=Path, default=RESULTS, help="file for the results")
     options = parser.parse_args()
+    kinds = options.kinds.split(",")
+    if unknown := sorted(set(kinds).difference(KINDS)):
+        parser.error(f"unknown kinds: {', '.join(unknown)}; use {', '.join(KINDS)}")
     sizes = {name: getattr(options, name) for name in ("seed", "faults", "commands", "seconds", "batch", *ACTORS)}
-    plan = Plan(**sizes, processes=PROCESSES, before=options.before, kinds=options.kinds.split(","))
+    plan = Plan(**sizes, processes=PROCESSES, before=options.before, kinds=kinds)
     folder = options.keep or Path(tempfile.mkdtemp(prefix="plaudit-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
