@@ -73,9 +73,24 @@ def test_values_with_too_many_parts_are_refused(parts: int) -> None:
         assert READ_ONE.read(value).ignored == ("more",)
 
 
-def test_brackets_in_texts_are_not_counted() -> None:
+@pytest.mark.parametrize("are_items", [True, False])
+@pytest.mark.parametrize("commas", [100_000, 100_001])
+def test_values_with_too_many_fields_or_items_are_refused(commas: int, are_items: bool) -> None:
+    review = {"EntityType": "Product", "EntityId": "1", "review": "Good", "rating": 4, "nick, name": "A, B"}
+    more = range(commas + 1 - len(review))
+    value = json.dumps({**review, "more": [*more] if are_items else dict.fromkeys(more)}).encode()
+    if commas > 100_000:
+        with pytest.raises(InvalidContentError) as refused:
+            READ_ONE.read(value)
+        assert refused.value.errors[0].code == "too-many-parts"
+    else:
+        assert READ_ONE.read(value).ignored == ("nick, name", "more")
+
+
+def test_brackets_and_commas_in_texts_are_not_counted() -> None:
     reviews = [{"EntityType": "Product", "EntityId": "1", "review": '[{"' * 2_500, "rating": 4}] * 20
-    assert len(READ_SEVERAL.read(json.dumps(reviews).encode()).content) == 20
+    reviews += [{**reviews[0], "review": "," * 7_500}] * 20
+    assert len(READ_SEVERAL.read(json.dumps(reviews).encode()).content) == 40
 
 
 @pytest.mark.parametrize("texts", [b'"', b'\\"' * 20_000])
