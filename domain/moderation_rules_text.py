@@ -14,6 +14,7 @@ from ahocorasick_rs import AhoCorasick, Implementation
 
 _SEPARATOR: Final = "\0"
 """Separator of title, text and name: no review contains it, and no phrase matches across it."""
+_SEPARATE_WORD: Final = f" {_SEPARATOR} "
 
 _INVISIBLE: Final = dict.fromkeys(
     [
@@ -270,6 +271,7 @@ def has_repetition(text: str) -> bool:
 
 
 def _same_words(text: str) -> Iterator[str]:
+    text = text.replace(_SEPARATOR, _SEPARATE_WORD)
     words: Sequence[str | bytes] = (
         text.encode().translate(_ASCII_PUNCTUATION).split() if text.isascii() else text.translate(_PUNCTUATION).split()
     )

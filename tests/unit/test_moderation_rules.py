@@ -285,6 +285,7 @@ def test_fourfold_word_is_found_at_any_position(number: int) -> None:
          ("anna@example.org", "(at) example (dot) org,", "+49 170 1234567")),
         (RuleKind.REPEATED, "Sooooo good good Good good", ("ooooo", "good good good good")),
         (RuleKind.REPEATED, "好好好好好 ……………", ("." * 10, "好好好好好")),
+        (RuleKind.REPEATED, "Schön, schön schön schön", ("schön schön schön schön",)),
         (RuleKind.WORDS, "A SCAM, a scam: buy now", ("scam", "buy now")),
         (RuleKind.ALWAYS, "Sharp.", ()),
         (RuleKind.LINKS, " ".join(f"a{n}.com" for n in range(9)), ("a0.com", "a1.com", "a2.com", "a3.com", "a4.com")),
@@ -295,6 +296,28 @@ def test_evidence_of_a_rule(kind: RuleKind, content: str, pieces: tuple[str, ...
     words = ("buy now", "Scam", "scam", "cam") if kind is RuleKind.WORDS else ()
     rules = RuleSet((rule("r", kind, words=words), rule("silent", RuleKind.VERIFIED, APPROVE)))
     assert rules.evidence(RuleInput("a title", content, 400)) == {"r": pieces}
+
+
+@pytest.mark.parametrize("word", ["good", "schön"])
+def test_repeated_words_are_counted_in_each_field_alone(word: str) -> None:
+    rules, words = RuleSet((rule("r", RuleKind.REPEATED),)), [" ".join([word] * count) for count in range(5)]
+    apart = RuleInput(f"{words[3]}!", words[3], 400, user_name=words[3])
+    assert rules.evidence(apart) == {}
+    for field in ("title", "text", "user_name"):
+        assert rules.evidence(apart._replace(**{field: words[4]})) == {"r": (words[4],)}
+
+
+@pytest.mark.parametrize("field", ["title", "text", "user_name"])
+def test_evidence_is_searched_in_all_that_an_author_writes(field: str) -> None:
+    review = RuleInput("A title", "Sharp.", 400, user_name="Ann")._replace(**{field: "See shop.com"})
+    assert RuleSet((rule("r", RuleKind.LINKS),)).evidence(review) == {"r": ("shop.com",)}
+
+
+def test_only_the_first_hundred_matches_are_evidence() -> None:
+    rules = RuleSet((rule("r", RuleKind.LINKS),))
+    texts = [" ".join(["a.com"] * count + ["b.com"]) for count in (99, 100)]
+    found = [rules.evidence(RuleInput(None, each, 400))["r"] for each in texts]
+    assert found == [("a.com", "b.com"), ("a.com",)]
 
 
 PIECES = (
@@ -533,6 +556,13 @@ def test_compiled_rules_are_cached_up_to_a_total_of_characters() -> None:
     assert [sets.of(each) is old for each, old in zip(few[40:], compiled[40:], strict=True)] == [True] * 40
     assert sets.of(few[0]) is not compiled[0]
     assert sets.of(large) is first
+    # Each set counts once, and by 1,000 characters besides its words; the one used least recently goes first.
+    sets = RuleSets(most=3 * 1_004)
+    compiled = [sets.of(each) for each in few[:3]]
+    assert [sets.of(each) for each in (few[0], few[2], few[1])] == [compiled[0], compiled[2], compiled[1]]
+    more = sets.of(few[3])
+    kept = [sets.of(few[3]) is more, sets.of(few[1]) is compiled[1], sets.of(few[2]) is compiled[2]]
+    assert (kept, sets.of(few[0]) is compiled[0]) == ([True] * 3, False)
     # A rule set larger than the whole cache is cached alone.
     alone = RuleSets(most=10)
     assert alone.of(large) is alone.of(large)
