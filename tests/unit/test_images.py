@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from domain.commands import Outcome
 from domain.delivery import Seen
 from domain.images import (
     ClaimableImages,
@@ -21,7 +22,9 @@ from domain.images import (
     objection,
     ready_among,
     settle_upload,
+    stands_without_unknown,
     upload_digest,
+    upload_outcome,
     with_new_hidden,
     with_pending,
     with_readiness,
@@ -232,3 +235,28 @@ def test_image_belongs_to_one_review() -> None:
 )
 def test_images_that_may_still_arrive(image: StoredImage | None, may: bool) -> None:
     assert may_come(image) is may
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        (replace(READY, digest="d"), (Outcome.APPLIED, None)),
+        (READY, (Outcome.APPLIED, None)),
+        (replace(READY, digest="other"), (Outcome.REFUSED, "idempotency-key-reused")),
+        (replace(READY, digest="other", state=ImageState.GONE), (Outcome.NOT_FOUND, None)),
+        (
+            replace(READY, digest="d", state=ImageState.REFUSED, refusal=UploadRefusal.ANIMATED),
+            (Outcome.REFUSED, UploadRefusal.ANIMATED.value),
+        ),
+    ],
+    ids=["the same file", "without a digest", "another file", "gone", "refused"],
+)
+def test_outcome_of_an_upload(image: StoredImage, expected: tuple[Outcome, str | None]) -> None:
+    assert upload_outcome(image, "d") == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "stands"), [(None, False), (Source.KAFKA, False), (Source.API, True), (Source.IMPORT, True)]
+)
+def test_review_that_stands_without_unknown_images(source: Source | None, stands: bool) -> None:
+    assert stands_without_unknown(source) is stands

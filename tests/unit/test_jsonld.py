@@ -154,6 +154,13 @@ def test_invisible_name_and_title_are_left_out() -> None:
         ("N" + "\u0301" * 127, "N" + "\u0301" * 98),
         ("N" + "o\u200d" + "\u0301" * 125, "N"),
         (" " * 99 + "N", "Anonymous"),
+        ("N" * 98 + "🇸🇪", "N" * 98),
+        ("N" * 97 + "🇸🇪🇳🇴", "N" * 97 + "🇸🇪"),
+        ("N" * 96 + "🇸🇪🇳🇴", "N" * 96 + "🇸🇪"),
+        ("N" * 95 + "🇸🇪🇸", "N" * 95 + "🇸🇪🇸"),
+        ("N" * 96 + "🇸a🇪N", "N" * 96 + "🇸a🇪"),
+        ("🇸🇪" * 50, "🇸🇪" * 49),
+        ("🇸" + "🇸🇪" * 49 + "N", "🇸" + "🇸🇪" * 49),
     ],
     ids=[
         *(
@@ -167,6 +174,13 @@ def test_invisible_name_and_title_are_left_out() -> None:
             "one letter, then marks",
         ),
         "blank",
+        "within a flag",
+        "between flags",
+        "within the second flag",
+        "half a flag",
+        "letters of no flag",
+        "flags alone",
+        "behind an odd number of letters",
     ],
 )
 def test_author_names_are_cut_at_googles_limit(name: str, shown: str) -> None:

@@ -9,7 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.orders import ReceivedOrder, apply_events
-from domain.orders import Customer, Order, OrderLine, ReminderState, after_event, is_cancelled, is_of_other_store
+from domain.orders import (
+    Customer,
+    Order,
+    OrderLine,
+    Purchase,
+    ReminderState,
+    VerifiableReview,
+    after_event,
+    is_cancelled,
+    is_of_other_store,
+    to_mark,
+)
+from domain.ratings import Entity
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import Received
 from messaging.mails import mailbox
@@ -228,3 +240,40 @@ def test_date_of_an_event_counts_whatever_the_time_of_its_record(days: float) ->
     for date in (now, f"{now:%Y-%m-%d}"):
         orders, refused = apply_events([received_order(now + timedelta(days=days), "Complete", date)], {})
         assert (orders["o"].status, refused) == ("Complete", [])
+
+
+BOUGHT = Purchase("shop", "anna", Entity("Product", "camera"))
+OTHER = BOUGHT._replace(store_id=None)
+
+
+def test_verification_marks_follow_purchases() -> None:
+    marked = [VerifiableReview(str(mark), BOUGHT, mark) for mark in (True, False, None)]
+    assert to_mark(marked, {BOUGHT}) == [r._replace(is_verified=True) for r in marked[1:]]
+    assert to_mark(marked, {OTHER}) == [r._replace(is_verified=False) for r in (marked[0], marked[2])]
+    assert to_mark(to_mark(marked, {OTHER}), {OTHER}) == []
+
+
+def test_reassigned_order_keeps_its_former_customers() -> None:
+    order = order_of(customer=Customer("anna"))
+    events = [
+        order_of(customer=Customer(name), modified=NOON + timedelta(minutes=minute))
+        for minute, name in enumerate(("bert", "cleo", None, "anna"), 1)
+    ]
+    known = after_event(None, order, "0")
+    seen = [(known.former_customers, known.customer_ids)]
+    for digest, event in enumerate(events, 1):
+        known = after_event(known, event, str(digest))
+        seen.append((known.former_customers, known.customer_ids))
+    assert seen == [
+        ((), {"anna"}),
+        (("anna",), {"anna", "bert"}),
+        (("anna", "bert"), {"anna", "bert", "cleo"}),
+        (("anna", "bert", "cleo"), {"anna", "bert", "cleo"}),
+        (("bert", "cleo"), {"anna", "bert", "cleo"}),
+    ]
+
+
+def test_same_customer_is_not_a_former_one() -> None:
+    order = order_of(customer=Customer("anna"))
+    known = after_event(order, replace(order, status="Complete", modified=NOON + timedelta(minutes=1)), "1")
+    assert known.former_customers == ()

@@ -21,6 +21,7 @@ from domain.privacy import (
     MOST_PARSED,
     MessageSearch,
     erasure_mark,
+    is_another,
     is_of,
     order_without_customer,
     part_in_return,
@@ -29,6 +30,7 @@ from domain.privacy import (
     return_without_customer,
     return_without_name,
     unkeyed_erasure_mark,
+    without_person,
 )
 from domain.returns import Return
 from domain.returns_lines import ReturnLine
@@ -323,6 +325,27 @@ def test_return_without_its_customer(by: str | None) -> None:
     line = replace(line, created_by=hers, modified_by=hers)
     part = replace(stored, resolution=None, origin=None, lines=(line, line), created_by=hers, modified_by=hers)
     assert part_in_return(stored, "anna") == part
+
+
+@pytest.mark.parametrize(
+    ("customer", "is_other"),
+    [
+        (None, False),
+        (Customer(), False),
+        (Customer("anna"), False),
+        (Customer("berta"), True),
+        (Customer(name="Berta"), True),
+        (Customer(email="berta@example.com"), True),
+    ],
+    ids=["an unknown order", "an erased customer", "the person", "another", "a named guest", "a guest with an address"],
+)
+def test_free_text_of_another_customer_stays(customer: Customer | None, is_other: bool) -> None:
+    assert is_another(customer, "anna") is is_other
+    line = ReturnLine("l", "line", 2, 3.5, "Too small", AT, AT, "anna", "clerk")
+    stored = Return("r", "RET1", "o", ReturnStatus.NEW, "Refund", (line,), AT, AT, "anna", "clerk", store_id="s")
+    without = return_without_name if is_other else return_without_customer
+    assert without_person(stored, customer, "anna") == without(stored, "anna")
+    assert without_person(stored, customer, "berta") != without_person(stored, customer, "anna")
 
 
 def test_empty_id_is_in_no_message() -> None:

@@ -20,7 +20,7 @@ from domain.returns import (
     with_return,
 )
 from domain.returns_lines import LineRequest, ReturnLine
-from domain.returns_refusals import RefusalReason, ReturnRefusal
+from domain.returns_refusals import RefusalReason, ReturnRefusal, crowded_order
 from domain.returns_statuses import DEFAULT_STATUSES, ReturnStatus
 from tests.support.domain_orders import order_of
 
@@ -391,6 +391,11 @@ def test_stores_limit_the_orders_that_can_be_returned() -> None:
     assert isinstance(known, Return)
     assert changed_return(known, request, order) == [RefusalReason(ReturnRefusal.UNKNOWN_RETURN, "Return r is unknown")]
     assert created_return(request, replace(order, store_id=None), "RET1") != known
+
+
+def test_reason_against_one_command_too_many_for_an_unknown_order() -> None:
+    message = "Order o is unknown, and too many commands wait for it: send the command again once the order is stored"
+    assert crowded_order("o") == [RefusalReason(ReturnRefusal.UNKNOWN_ORDER, message)]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from domain.commands import Outcome
 from domain.delivery import REMEMBERED_MESSAGES, RecordPosition, Written
+from domain.images import ClaimableImages, ImageState, StoredImage
 from domain.moderation_rules import ModerationRule, RuleInput, RuleKind, RuleOutcome, Ruling, rule_input
 from domain.permissions import ANYBODY, Caller, Permission
 from domain.ratings import Entity, RatingTally, TallyKey
@@ -28,6 +29,7 @@ from domain.reviews_edits import (
 )
 from domain.reviews_facts import Facts, ReasonCode, ReviewImage
 from domain.reviews_refusals import Refusal
+from domain.timestamps import milliseconds
 from domain.unique_keys import only_review_key
 
 NOW = datetime(2022, 10, 4, tzinfo=UTC)
@@ -562,6 +564,33 @@ def test_image_dropped_from_another_review_may_be_used() -> None:
     batch = edit_reviews([first, other], {first.review_id: review, "other": review})
     assert [result.reason for result in batch.results] == [None, None]
     assert (batch.reviews[first.review_id].images, batch.reviews["other"].images) == ((), (ReviewImage("a"),))
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "since"),
+    [(200, LATER), (milliseconds(LATER) + 1, LATER + timedelta(milliseconds=1))],
+    ids=["by MongoDB's clock", "by the record's time"],
+)
+def test_edit_claims_the_images_that_it_names(timestamp: int, since: datetime) -> None:
+    stored = {id: StoredImage(id, state, NOW) for id, state in (("a", ImageState.READY), ("b", ImageState.AWAITED))}
+    content = Content("Better", 500, images=("a", "b", "c"))
+    first = an_edit(content=content, position=RecordPosition(0, 6, timestamp))
+    batch = edit_reviews([first], {"r": REVIEW}, images=ClaimableImages(stored, {"c"}, LATER))
+    assert batch.results[0].outcome is Outcome.APPLIED
+    pending = (ReviewImage("b", is_pending=True), ReviewImage("c", is_pending=True))
+    assert batch.reviews["r"].images == (ReviewImage("a", ready_at=since), *pending)
+
+
+def test_image_goes_to_the_first_edit_that_takes_effect() -> None:
+    mine, others = StoredImage("a", ImageState.READY, NOW, "anna"), StoredImage("b", ImageState.READY, NOW, "berta")
+    edits = [
+        replace(an_edit(content=Content("Better", 500, images=images)), review_id=id)
+        for id, images in (("q", ("a", "b")), ("r", ("a",)), ("s", ("a",)), ("t", ()), ("u", None), ("v", ("c",)))
+    ]
+    images = ClaimableImages({"a": mine, "b": others}, (), LATER)
+    batch = edit_reviews(edits, dict.fromkeys("qrstuv", REVIEW), images=images)
+    others_image, unknown = Refusal.IMAGE_OF_ANOTHER, Refusal.UNKNOWN_IMAGE
+    assert [each.reason for each in batch.results] == [others_image, None, others_image, None, None, unknown]
 
 
 def test_pending_images_are_kept_beside_those_of_the_edit() -> None:

@@ -228,3 +228,19 @@ def test_review_held_by_an_imported_rule_waits_for_a_moderator(
     flags: tuple[str, ...] | None, held: bool | None
 ) -> None:
     assert restored_fields(Restored(ReviewStatus.NEW, DECIDED, flags)).get("held") is held
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "expected"),
+    [((("links",), True), (None, False), (("links",), True)), ((("links",), False), ((), True), ((), True))],
+)
+def test_later_past_keeps_the_flags_that_it_does_not_know_and_a_proven_purchase(
+    earlier: tuple[tuple[str, ...] | None, bool],
+    later: tuple[tuple[str, ...] | None, bool],
+    expected: tuple[tuple[str, ...] | None, bool],
+) -> None:
+    first, second, both = (
+        Restored(ReviewStatus.APPROVED, at, flags, is_verified=is_verified)
+        for at, (flags, is_verified) in ((WRITTEN, earlier), (DECIDED, later), (DECIDED, expected))
+    )
+    assert second.behind(first) == both
