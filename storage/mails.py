@@ -7,14 +7,48 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import uuid4
 
+import structlog
 from pymongo import ASCENDING, IndexModel, ReturnDocument, UpdateOne
 
 from domain.delivery import RecordPosition
 from messaging.decoding import RawRecord, position_of
 from storage.database import Database, Document, Session, expiry_index
+from storage.shapes import (
+    ARRAY,
+    BINARY,
+    DATE,
+    OBJECT,
+    READ_ERRORS,
+    STRING,
+    WHOLE,
+    Shape,
+    check_whole,
+    irrecoverable_field,
+)
+
+log = structlog.get_logger()
 
 COLLECTION: Final = "mails"
 _ERASED: Final = "erased"
+
+_OWED: Final = Shape(
+    COLLECTION,
+    {
+        "record": irrecoverable_field(OBJECT, None),
+        **dict.fromkeys(("acceptedAt", "firstAttemptAt"), irrecoverable_field(DATE, None)),
+        "attempts": irrecoverable_field(WHOLE, 0),
+    },
+    {},
+)
+_RECORD: Final = Shape(
+    COLLECTION,
+    {
+        "topic": irrecoverable_field(STRING, None),
+        **dict.fromkeys(("source", "headers"), irrecoverable_field(ARRAY, None)),
+        **dict.fromkeys(("key", "value"), irrecoverable_field((*BINARY, "null"), None)),
+    },
+    {},
+)
 
 
 class MailState(StrEnum):
@@ -109,19 +143,26 @@ class MailRepository:
     async def claim(self, now: datetime, until: datetime, *, again: bool = True) -> ClaimedMail | None:
         """Claim the mail that has been due longest, until that moment; None if nothing is due.
 
-        A mail whose claim has expired is due `again`: its mailer has died, or has lost the database.
+        A mail whose claim has expired is due `again`: its mailer has died, or has lost the database. A damaged mail
+        waits for its repair: it is claimed, too, and so looked at again when its claim expires.
         """
-        document = await self._mails.find_one_and_update(
+        while document := await self._claim(now, until, again=again):
+            try:
+                return _claimed(document)
+            except READ_ERRORS as error:
+                log.error("a mail can't be read; it waits for its repair", id=document["_id"], error=repr(error)[:500])
+        return None
+
+    async def _claim(self, now: datetime, until: datetime, *, again: bool) -> Document | None:
+        claimed = {"dueAt": until, "state": MailState.SENDING.value, "claim": uuid4().hex}
+        attempts = {"$cond": [{"$isNumber": "$attempts"}, {"$add": ["$attempts", 1]}, "$attempts"]}
+        return await self._mails.find_one_and_update(
             {"dueAt": {"$lte": now}} | ({} if again else {"state": {"$ne": MailState.SENDING.value}}),
-            {
-                "$set": {"dueAt": until, "state": MailState.SENDING.value, "claim": uuid4().hex},
-                "$inc": {"attempts": 1},
-                "$min": {"firstAttemptAt": now},
-            },
+            # Not by `$inc`, which fails on a damaged number, for every claim after it.
+            [{"$set": {**claimed, "attempts": attempts, "firstAttemptAt": {"$min": ["$firstAttemptAt", now]}}}],
             sort=[("dueAt", ASCENDING)],
             return_document=ReturnDocument.AFTER,
         )
-        return _claimed(document) if document else None
 
     async def mark_sent(self, mail: ClaimedMail, at: datetime) -> None:
         """Record that a mail was sent, and keep only its id. This holds even if the claim has expired meanwhile."""
@@ -181,11 +222,15 @@ def _done_update(state: MailState, at: datetime, code: str | None = None) -> Doc
 
 
 def _claimed(document: Document) -> ClaimedMail:
+    """The mail in a document. Raises one of READ_ERRORS."""
+    check_whole(_OWED, document)
     record = document["record"]
+    check_whole(_RECORD, record)
+    headers = [(name, content) for name, content in record["headers"]]
     return ClaimedMail(
         id=document["_id"],
         record=StoredRecord(
-            record["topic"], *RecordPosition(*record["source"]), record["key"], record["value"], record["headers"]
+            record["topic"], *RecordPosition(*record["source"]), record["key"], record["value"], headers
         ),
         accepted_at=document["acceptedAt"],
         first_attempt_at=document["firstAttemptAt"],

@@ -638,3 +638,27 @@ async def test_mail_refused_for_too_long_becomes_dead_letter(
     assert headers["x-source-offset"] == b"7"
     assert mail_server.to(to) == []
     assert mail_server.attempts[to] > 2
+
+
+async def test_damaged_mails_wait_and_stop_no_mailer(
+    service: Service, mailers: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
+) -> None:
+    """Each lacks another field, or has something else in it, as after a failed restore."""
+    own, mails = own_mails
+    lost = ("record", "acceptedAt", "record.topic", "record.source", "record.key", "record.value", "record.headers")
+    damages: list[Json] = [{"$unset": {name: ""}} for name in lost]
+    damages += [{"$set": {name: "?"}} for name in (*lost[:2], *lost[3:], "attempts", "firstAttemptAt")]
+    damages += [{"$set": {"record.headers": ["?"]}}]
+    now, ids = datetime.now(UTC), [new_id("damaged") for _ in damages]
+    await mails.accept({id: stored(service, mail_command(address_of(), id), now) for id in ids}, now)
+    for id, damage in zip(ids, damages, strict=True):
+        await own["mails"].update_one({"_id": id}, damage)
+    good = mail_command(address_of())
+    async with service.mongo() as database:
+        await database["mails"].insert_many(await own["mails"].find().to_list())
+        await request(service, good)
+        await until_arrived(mail_server, good["to"])
+        # They were due before the other.
+        assert await database["mails"].count_documents({"_id": {"$in": ids}, "state": "sending"}) == len(ids)
+        await database["mails"].delete_many({"_id": {"$in": ids}})
+    assert [mailers.processes[name].poll() for name in ("mailer-1", "mailer-2")] == [None, None]
