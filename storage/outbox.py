@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import structlog
 from bson import ObjectId
@@ -16,6 +16,7 @@ from pymongo import ASCENDING, IndexModel
 from domain.delivery import OutgoingMessage, in_parts
 from messaging.kafka.connection import is_broker_away, is_too_large
 from storage.database import Database, Document, Session
+from storage.shapes import READ_ERRORS
 
 log = structlog.get_logger()
 
@@ -68,7 +69,8 @@ class Outbox:
     def __init__(self, database: Database, publish: Publish) -> None:
         self._outbox = database[COLLECTION]
         self._publish = publish
-        self._too_large: list[ObjectId] = []
+        self._kept: list[ObjectId] = []
+        """The ids of documents that `settle_before` doesn't wait for."""
 
     async def add(self, messages: Iterable[OutgoingMessage], at: datetime, session: Session) -> list[Owed]:
         """Store messages to be published; `settle` publishes them once the transaction is committed."""
@@ -98,7 +100,7 @@ class Outbox:
         """Publish the messages that dead processes still owe, oldest first. Returns the number of batches published.
 
         A topic that can't be written holds up no message to another one: its error is raised once these are published,
-        or sooner if no topic accepts any.
+        or sooner if no topic accepts any. A damaged document waits for its repair.
         """
         count = 0
         kept = list[ObjectId]()
@@ -119,10 +121,11 @@ class Outbox:
 
     async def settle_before(self, moment: datetime) -> None:
         """Wait until all messages owed before a moment are published: by the process that owes them, or by this one
-        once they are overdue. Messages that are too large for their topic are tried once, and left."""
-        while await self._outbox.find_one(_before(moment, self._too_large), {"_id": 1}):
-            overdue = await self._owed_before(min(moment, datetime.now(UTC) - OVERDUE), self._too_large)
-            self._too_large += await self.settle(overdue)
+        once they are overdue. Messages that are too large for their topic are tried once, and left, and so are damaged
+        documents."""
+        while await self._outbox.find_one(_before(moment, self._kept), {"_id": 1}):
+            overdue = await self._owed_before(min(moment, datetime.now(UTC) - OVERDUE), self._kept)
+            self._kept += await self.settle(overdue)
             if not overdue:
                 await asyncio.sleep(_LOOK_S)
 
@@ -168,11 +171,21 @@ class Outbox:
             return [left for message in messages for left in await self._publish_fitting([message])]
         return ()
 
-    async def _owed_before(self, moment: datetime, kept: Sequence[ObjectId]) -> list[Owed]:
-        found = self._outbox.find(_before(moment, kept)).sort([("at", ASCENDING), ("_id", ASCENDING)]).limit(_PAGE)
-        return [
-            Owed(document["_id"], [_unpack(*fields) for fields in document["messages"]]) async for document in found
-        ]
+    async def _owed_before(self, moment: datetime, kept: list[ObjectId]) -> list[Owed]:
+        """The oldest documents from before this moment, without those in `kept`, to which damaged ones are added."""
+        owed = list[Owed]()
+        oldest = [("at", ASCENDING), ("_id", ASCENDING)]
+        while not owed:
+            documents = await self._outbox.find(_before(moment, kept)).sort(oldest).limit(_PAGE).to_list()
+            if not documents:
+                break
+            for document in documents:
+                try:
+                    owed.append(Owed(document["_id"], [_unpack(*fields) for fields in document["messages"]]))
+                except READ_ERRORS as error:
+                    log.error("owed messages can't be read", id=str(document["_id"]), error=repr(error)[:500])
+                    kept.append(document["_id"])
+        return owed
 
 
 def _before(moment: datetime, kept: Sequence[ObjectId]) -> Document:
@@ -184,7 +197,13 @@ def _pack(message: OutgoingMessage) -> tuple[object, ...]:
     return message.topic, message.key, message.value, message.headers
 
 
-def _unpack(
-    topic: str, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
-) -> OutgoingMessage:
-    return OutgoingMessage(topic, key, value, tuple((name, content) for name, content in headers))
+def _unpack(topic: Any, key: Any, value: Any, headers: Any) -> OutgoingMessage:
+    """The message in its stored form. Raises one of READ_ERRORS."""
+    message = OutgoingMessage(topic, key, value, tuple((name, content) for name, content in headers))
+    texts = (message.topic, *(name for name, _ in message.headers))
+    contents = (message.key, message.value, *(content for _, content in message.headers))
+    if not all(isinstance(each, str) for each in texts):
+        raise TypeError("a topic or the name of a header isn't a text")
+    if not all(isinstance(each, bytes | None) for each in contents):
+        raise TypeError("a key, a value or the content of a header isn't binary")
+    return message

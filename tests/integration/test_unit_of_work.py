@@ -17,7 +17,7 @@ from messaging.kafka.connection import BrokerAwayError
 from storage import outbox, unit_of_work
 from storage.audit import COLLECTION as AUDIT_LOG
 from storage.audit import AuditAction, AuditEntry
-from storage.database import Database, Session, is_database_away, is_duplicate
+from storage.database import Database, Document, Session, is_database_away, is_duplicate
 from storage.outbox import COLLECTION as OUTBOX
 from storage.outbox import Owed
 from storage.outcomes import COLLECTION as OUTCOMES
@@ -352,3 +352,30 @@ async def test_write_concern_error_precedes_duplicate_key(database: Database) ->
         await database[THINGS].insert_many([{"_id": 1}], ordered=False)
     assert not is_database_away(repeated.value)
     assert is_duplicate(repeated.value)
+
+
+async def test_damaged_owed_messages_hold_up_no_others(database: Database) -> None:
+    kafka = Kafka()
+    transactions = Transactions(database, Repositories(database), kafka.publish)
+
+    async def work(unit: UnitOfWork) -> None:
+        unit.emit([MESSAGE])
+
+    damages: list[Document] = [{"$unset": {"messages": ""}}]
+    damages += [{"$set": {f"messages{part}": "?"}} for part in ("", ".0", ".0.1", ".0.2", ".0.3", ".0.3.0", ".0.3.0.1")]
+    damages += [{"$set": {f"messages{part}": 5}} for part in (".0.0", ".0.3.0.0")]
+    for damage in damages:
+        _, (owed,) = await transactions.commit(work)
+        await database[OUTBOX].update_one({"_id": owed.id}, damage)
+    await transactions.commit(work)
+    await age(database, seconds=60)
+    await transactions.outbox.settle_before(datetime.now(UTC))
+    assert kafka.published == [MESSAGE]
+    await transactions.commit(work)
+    await age(database, seconds=60)
+    assert await transactions.outbox.settle_overdue() == 1
+    assert kafka.published == [MESSAGE, MESSAGE]
+    assert await database[OUTBOX].count_documents({}) == len(damages)
+    # Once they are repaired, the same process publishes them.
+    await database[OUTBOX].update_many({}, {"$set": {"messages": [["topic", b"key", b"value", [["name", None]]]]}})
+    assert await transactions.outbox.settle_overdue() == len(damages)
