@@ -101,17 +101,22 @@ async def approve_due(services: Services, now: datetime, objections: Objections)
     if not await services.planned_approvals.due(now, 1):
         return 0
     applied = await objections.applied_up_to(now)
-    approved = 0
+    approved, damaged = 0, set[str]()
     is_more = applied is not None
+    # Skip damaged reviews, so that the others get their turn.
     while applied and is_more:
-        due = await services.planned_approvals.due(applied, _APPROVED_AT_ONCE)
-        count = await _approve_undamaged(services, due, now)
-        approved, is_more = approved + count, count > 0 and len(due) == _APPROVED_AT_ONCE
+        due = await services.planned_approvals.due(applied, _APPROVED_AT_ONCE, except_reviews=damaged)
+        known = len(damaged)
+        count = await _approve_undamaged(services, due, now, damaged)
+        is_more = len(due) == _APPROVED_AT_ONCE and (count > 0 or len(damaged) > known)
+        approved += count
     return approved
 
 
-async def _approve_undamaged(services: Services, due: Collection[PlannedApproval], now: datetime) -> int:
-    """Approve these reviews, except damaged ones, which wait for their repair."""
+async def _approve_undamaged(
+    services: Services, due: Collection[PlannedApproval], now: datetime, damaged: set[str]
+) -> int:
+    """Approve these reviews, except damaged ones, which wait for their repair, and whose ids are added to `damaged`."""
     while due:
         try:
             return await services.transactions.run(partial(_approve, services, due, now))
@@ -120,6 +125,7 @@ async def _approve_undamaged(services: Services, due: Collection[PlannedApproval
             if len(others) == len(due):
                 raise
             log.error("a planned approval failed", review=error.id, error=str(error))
+            damaged.add(str(error.id))
             due = others
     return 0
 

@@ -7,13 +7,17 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Final
 
+import structlog
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.delivery import Seen
 from domain.planned_approvals import PlannedApproval
-from storage.database import Database, Session, write_all
+from storage.database import Database, Document, Session, write_all
 from storage.reviews import COLLECTION as REVIEWS
 from storage.seen import seen_document, seen_from
+from storage.shapes import READ_ERRORS
+
+log = structlog.get_logger()
 
 COLLECTION: Final = "publications"
 INDEXES: Final = [IndexModel([("at", ASCENDING)], name="due")]
@@ -57,10 +61,22 @@ class PlannedApprovalRepository:
         ]
         await write_all(self._plans, writes, session)
 
-    async def due(self, now: datetime, limit: int) -> list[PlannedApproval]:
-        """At most `limit` plans whose time has come, oldest first."""
-        found = self._plans.find({"at": {"$lte": now}}).sort("at").limit(limit)
-        return [PlannedApproval(document["_id"], document["at"], document["rule"]) async for document in found]
+    async def due(self, now: datetime, limit: int, except_reviews: Collection[str] = ()) -> list[PlannedApproval]:
+        """At most `limit` plans whose time has come, oldest first, except for those of `except_reviews`. A damaged one
+        waits for its repair, and holds up no other."""
+        wanted: Document = {"at": {"$lte": now}}
+        if except_reviews:
+            wanted["_id"] = {"$nin": list(except_reviews)}
+        plans = list[PlannedApproval]()
+        async with self._plans.find(wanted, batch_size=limit).sort("at") as found:
+            async for document in found:
+                try:
+                    plans.append(_plan(document))
+                except READ_ERRORS as error:
+                    log.error("a planned approval can't be read", review=document["_id"], error=repr(error)[:500])
+                if len(plans) == limit:
+                    break
+        return plans
 
     async def take(self, due: Collection[PlannedApproval], session: Session) -> list[PlannedApproval]:
         """Remove these plans, except for those made anew meanwhile; returns those whose review still has the same
@@ -72,3 +88,11 @@ class PlannedApprovalRepository:
         reviews = self._reviews.find({"_id": {"$in": list(plans)}}, {"seen": 1}, session=session)
         marks = {document["_id"]: seen_from(document.get("seen")) async for document in reviews}
         return [each for each in taken if marks.get(each.review_id) == seen_from(plans[each.review_id].get("seen"))]
+
+
+def _plan(document: Document) -> PlannedApproval:
+    """The plan in a document. Raises one of READ_ERRORS."""
+    seen_from(document.get("seen"))
+    if not isinstance(document["rule"], str) or not isinstance(document["at"], datetime):
+        raise TypeError("its rule or its time has the wrong type")
+    return PlannedApproval(document["_id"], document["at"], document["rule"])

@@ -41,9 +41,11 @@ from tests.support.consumers import TOPICS, Desk
 from tests.support.facade import REVIEWS, Facade, new_id, once, submission
 from tests.support.images import Images
 from tests.support.messages import message, review_message
-from tests.support.service import Servers, Service
+from tests.support.service import Json, Servers, Service
 from tests.support.topics import delete_topic
 from tests.support.waiting import eventually, free_port
+
+LONG_AGO = 1_700_000_000_000
 
 
 @pytest.mark.long
@@ -117,7 +119,7 @@ async def test_planned_approval_yields_to_decision_waiting_in_kafka(
 
 @pytest.mark.long
 async def test_planned_approvals_beyond_one_batch_are_all_applied(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of them is damaged and must not block the others."""
+    """More of the oldest ones than fit into a batch are damaged, themselves or their reviews: they block no other."""
 
     class NoObjections(Objections):
         async def applied_up_to(self, now: datetime) -> datetime:
@@ -126,15 +128,19 @@ async def test_planned_approvals_beyond_one_batch_are_all_applied(desk: Desk, mo
     monkeypatch.setattr(planned_approvals, "_APPROVED_AT_ONCE", 2)
     low = {"id": "low", "kind": "stars", "outcome": "hold", "below": 3, "publishAfterHours": 1}
     store = await desk.open_store(moderationRules=[low])
-    reviews = [desk.review(storeId=store, rating=1) for _ in range(5)]
-    await desk.submit(desk.records(*reviews))
-    now = datetime.now(UTC) + timedelta(hours=2)
-    stored = desk.database["reviews"]
-    await stored.update_one({"_id": reviews[1]["id"]}, {"$set": {"status": "strange"}})
+    reviews = [desk.review(storeId=store, rating=1) for _ in range(12)]
+    ids = [review["id"] for review in reviews]
+    await desk.submit([record for n, each in enumerate(reviews) for record in desk.records(each, at=LONG_AGO + n)])
+    stored, plans = desk.database["reviews"], desk.database["publications"]
+    damages: list[Json] = [{"$unset": {"rule": ""}}, {"$set": {"rule": 5}}, {"$set": {"seen": "?"}}]
+    await stored.update_many({"_id": {"$in": ids[:3]}}, {"$set": {"status": "strange"}})
+    for id, damage in zip(ids[3:6], damages, strict=True):
+        await plans.update_one({"_id": id}, damage)
     objections = NoObjections(ConsumerLag(KafkaConnection(NOWHERE), TOPICS), desk.services.transactions.outbox)
-    assert await approve_due(desk.services, now, objections) == 4
+    assert await approve_due(desk.services, datetime.now(UTC), objections) == 6
     approved = {each["_id"] async for each in stored.find({"status": int(ReviewStatus.APPROVED)})}
-    assert approved == {each["id"] for each in reviews} - {reviews[1]["id"]}
+    assert approved == set(ids[6:])
+    assert {each["_id"] async for each in plans.find()} == set(ids[:6])
 
 
 class FailingLag(ConsumerLag):
