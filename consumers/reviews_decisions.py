@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 from consumers.reviews_rules import BatchRules
 from consumers.reviews_submissions import Key, Submission
 from domain.commands import Outcome
-from domain.delivery import Seen
+from domain.delivery import RecordPosition, Seen
 from domain.ratings import Entity
 from domain.reviews import Review
 from domain.reviews_edits import Edited, is_same_review
@@ -141,10 +141,14 @@ class SubmissionDecisions:
 
 
 def first_to_store(of_one_id: Sequence[Submission], rules: BatchRules) -> Submission:
-    """The submission of an id to store. If all are refused, it has the records of all, so that no redelivery is
-    accepted once the rules allow it."""
-    accepted = next((each for each in of_one_id if each.key not in rules.reasons), None)
-    return accepted or of_one_id[0]._replace(positions=tuple(p for each in of_one_id for p in each.positions))
+    """The submission of an id to store, behind the refused ones before it. If all are refused, it has the records of
+    all, so that no redelivery is accepted once the rules allow it."""
+    refused = list[RecordPosition]()
+    for each in of_one_id:
+        if each.key not in rules.reasons:
+            return each.behind(refused)
+        refused += each.positions
+    return of_one_id[0]._replace(positions=tuple(refused))
 
 
 def edits_beside(of_one_id: Sequence[Submission], rules: BatchRules) -> Iterator[Submission]:
@@ -162,7 +166,8 @@ def decide_beside(submission: Submission, first: Submission, rules: BatchRules, 
     """The decision about a submission whose id has just been given to the first one, and that is no edit of that."""
     if reason := rules.reasons.get(submission.key):
         return Decision(Outcome.REFUSED, reason)
-    return STORED._replace(is_announced=submission.id in inserted.announced) if submission is first else ID_TAKEN
+    is_first = submission.key == first.key
+    return STORED._replace(is_announced=submission.id in inserted.announced) if is_first else ID_TAKEN
 
 
 def decide_at(submission: Submission, holder: IdHolder) -> Decision | None:

@@ -102,6 +102,7 @@ class SubmissionStore:
                 reason: Refusal | None = holder.refused.reason
                 if submission.answer_key not in answered:
                     reason = await self._refusal(fresh, rules, lost, is_edit=fresh.key in edits)
+                fresh = fresh.behind(holder.refused.seen.positions())
                 after = fresh.refused(reason, holder.refused.seen) if reason else None
                 decision, lost_now = await self._replace(holder.refused, after, fresh, rules)
                 if decision is None:

@@ -40,7 +40,8 @@ class Submission(NamedTuple):
     """A submission with its id, and the records that held it; the first of them counts. `mark`: of its command.
     `other_id`: the id that a process of the other schema, without or with places, gives to the same submission.
     `is_command_later`: that was given to an equal one behind it in its record, so it counts only if it is unused.
-    `ages`: for replays among the records, the positions by which they are older or newer than others.
+    `ages`: for replays among the records, and for a record behind others with later times, the positions by which they
+    are older or newer than others.
     `is_bought`: an order was found. `is_proven`: it came with a valid review token, used for it alone."""
 
     key: Key
@@ -118,6 +119,15 @@ class Submission(NamedTuple):
         for position in sorted(self.positions):
             seen = seen.after(position)
         return RefusedSubmission(self.id, reason, seen)
+
+    def behind(self, refused: Iterable[RecordPosition]) -> "Submission":
+        """The same behind refused records, of which earlier ones can have later times, as the clocks of senders differ:
+        for the review that is stored from it, these are older all the same."""
+        own = self.aged_position
+        times = [each.timestamp for each in refused if each.partition == own.partition and each.offset < own.offset]
+        if max(times, default=own.timestamp) <= own.timestamp:
+            return self
+        return self._replace(ages={**self.ages, self.positions[0]: own._replace(timestamp=max(times))})
 
     def repeated(self, position: RecordPosition) -> "Submission":
         """The same submission with one more record."""

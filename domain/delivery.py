@@ -76,6 +76,10 @@ class Seen:
         mark = (position.offset if restarted else max(offset, position.offset), max(timestamp, position.timestamp))
         return Seen({**self.marks, position.partition: mark})
 
+    def positions(self) -> list[RecordPosition]:
+        """The last record of each partition; of one whose clock went back, with the latest time before it."""
+        return [RecordPosition(partition, *mark) for partition, mark in self.marks.items()]
+
 
 NOTHING_SEEN: Final = Seen()
 

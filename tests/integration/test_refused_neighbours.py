@@ -17,6 +17,8 @@ from tests.support.facade import new_id
 from tests.support.images import picture
 from tests.support.service import Json
 
+LONG_AGO = 1_700_000_000_000
+
 together = pytest.mark.parametrize("is_together", [False, True], ids=["one by one", "together"])
 
 
@@ -113,6 +115,35 @@ async def test_refused_edit_is_accepted_when_sent_again(desk: Desk, is_together:
     assert (await desk.stored(first["id"]))["review"] == edit["review"]
     (answer,) = await desk.services.outcomes.of_command(command, limit=2)
     assert answer.outcome is Outcome.APPLIED
+
+
+@together
+async def test_redelivered_refusal_with_later_time_is_no_edit(desk: Desk, is_together: bool) -> None:
+    """The clock of its sender is ahead of that of the next one."""
+    review = desk.review()
+    partial = {name: value for name, value in review.items() if name != "review"}
+    records = [*desk.records({**partial, "rating": 1}, at=LONG_AGO + 5), *desk.records(review, at=LONG_AGO)]
+    batches = [records] if is_together else [[record] for record in records]
+    for batch in [*batches, *batches, records]:
+        await desk.submit(batch)
+    assert (await desk.stored(review["id"]))["ratingHundredths"] == 400
+    assert desk.event_kinds(review["id"])[:2] == ["SubmissionRefused", "ReviewSubmitted"]
+    # A later record is newer, whatever its time.
+    await desk.submit(desk.records({**partial, "rating": 2}, at=LONG_AGO + 1))
+    assert (await desk.stored(review["id"]))["ratingHundredths"] == 200
+
+
+async def test_redelivered_refusal_with_later_time_is_no_edit_once_rules_allow_it(desk: Desk) -> None:
+    store = await desk.open_store(reviewsEnabled=False)
+    first = desk.review(storeId=store, rating=1)
+    refused = desk.records(first, at=LONG_AGO + 5)
+    await desk.submit(refused)
+    await desk.open_store(store)
+    accepted = desk.records({**first, "rating": 4}, at=LONG_AGO)
+    for batch in (accepted, [*refused, *accepted], refused):
+        await desk.submit(batch)
+    assert (await desk.stored(first["id"]))["ratingHundredths"] == 400
+    assert desk.event_kinds(first["id"]) == ["SubmissionRefused", "ReviewSubmitted"]
 
 
 @together
