@@ -239,7 +239,8 @@ def _parked_request(parked: ParkedReturn) -> ReturnRequest | None:
         log.error("a parked return can't be read", id=parked.key, error=str(error)[:500])
         return None
     request = return_request(command, parked.id, parked.position, from_milliseconds(parked.position.timestamp))
-    return replace(request, order_id=parked.order_id, command_id=parked.command_id, mark=parked.mark)
+    request = replace(request, order_id=parked.order_id, command_id=parked.command_id, mark=parked.mark)
+    return replace(request, has_waited=True)
 
 
 def _derived_id(record: RawRecord) -> str:

@@ -86,14 +86,14 @@ class ReturnBatch:
     def give_up(self, request: ReturnRequest, reasons: Sequence[RefusalReason], at: datetime) -> None:
         """Refuse a request that can't wait for its order, or has waited too long."""
         known = self.returns.get(request.id)
-        seen = (known.seen if known else Seen()).after(request.position)
+        seen = _seen_after(known, request)
         holder = None if isinstance(known, RefusedReturn) else known
         self._refuse(request, holder, seen, reasons, at)
 
     def apply(self, request: ReturnRequest) -> None:
         """Decide on a request that isn't a repeat and needn't wait, and apply the decision."""
         known, order = self.returns.get(request.id), self.orders.get(request.order_id)
-        seen = (known.seen if known else Seen()).after(request.position)
+        seen = _seen_after(known, request)
         if self.is_answered(request):
             if known is not None:
                 self._put(replace(known, seen=seen))
@@ -158,6 +158,11 @@ class ReturnBatch:
 def key_of(request: ReturnRequest) -> RequestKey:
     """The key of a request among the numbers."""
     return request.id, request.position
+
+
+def _seen_after(known: StoredReturn | None, request: ReturnRequest) -> Seen:
+    """The marks of a return after this request."""
+    return (known.seen if known else Seen()).after(request.position, is_late=request.has_waited)
 
 
 def _in_words(reasons: Sequence[RefusalReason]) -> str:

@@ -69,10 +69,11 @@ class Seen:
         offset, timestamp = self.marks.get(position.partition, (-1, -1))
         return position.offset <= offset and position.timestamp <= timestamp
 
-    def after(self, position: RecordPosition) -> "Seen":
-        """The marks after this record, too, has been applied."""
+    def after(self, position: RecordPosition, *, is_late: bool = False) -> "Seen":
+        """The marks after this record, too, has been applied. `is_late`: records behind it, perhaps with earlier times,
+        may have been applied before it; otherwise a lower offset with a later time is that of a recreated topic."""
         offset, timestamp = self.marks.get(position.partition, (-1, -1))
-        restarted = position.offset <= offset and position.timestamp > timestamp
+        restarted = not is_late and position.offset <= offset and position.timestamp > timestamp
         mark = (position.offset if restarted else max(offset, position.offset), max(timestamp, position.timestamp))
         return Seen({**self.marks, position.partition: mark})
 

@@ -83,6 +83,8 @@ class ReturnRequest:
     is_deletion: bool = False
     named_order_id: str | None = None
     """The order that a change names; None: it names none."""
+    has_waited: bool = False
+    """True if it waited for its order, while later requests may have been applied."""
 
     @property
     def writer(self) -> LineWriter:

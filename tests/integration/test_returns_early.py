@@ -26,6 +26,7 @@ from tests.support.service import FLOW_OF_RETURNS, Json, Service
 from tests.support.waiting import eventually
 
 COMMANDS = "return-commands"
+LONG_AGO = 1_700_000_000_000
 
 
 def creation(order: str, id: str, quantity: int = 1, **fields: Any) -> Message:
@@ -257,6 +258,23 @@ async def test_order_that_arrives_during_transaction_is_seen(desk: Desk, monkeyp
     await desk.command_returns(desk.records(*others))
     assert await desk.database[PARKED].count_documents({}) == 2
     assert [each["_id"] async for each in desk.database["orders"].find()] == [order]
+
+
+async def test_redelivered_refusal_stays_refused_after_parked_command(desk: Desk) -> None:
+    """The clock of the sender of the parked command is ahead of that of the next one."""
+    early, known, id = new_id("order"), new_id("order"), new_id("return")
+    await desk.order(an_order(known, {"a": 1}))
+    parked = desk.records({"action": "create", "return": wanted_return(early, {"a": 2}, id=id)}, at=LONG_AGO + 5)
+    refused = desk.records({"action": "create", "return": wanted_return(known, {"a": 2}, id=id)}, at=LONG_AGO)
+    await desk.command_returns([*parked, *refused])
+    await desk.order(an_order(early, {"a": 1}))
+    assert await desk.database[PARKED].count_documents({}) == 0
+    # By now, the order would allow it.
+    await desk.order(an_order(known, {"a": 2}, modifiedDate="2023-01-01T00:00:00Z"))
+    for records in (refused, [*parked, *refused]):
+        await desk.command_returns(records)
+    events = [(kind, data["orderId"]) for kind, data in desk.events()]
+    assert events == [("ReturnRefused", known), ("ReturnRefused", early)]
 
 
 @pytest.mark.long
