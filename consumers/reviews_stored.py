@@ -91,15 +91,18 @@ class SubmissionStore:
         lost: dict[Key, Refusal] = {}
         for submission in of_one_id:
             decision: Decision | None
+            reason: Refusal | None
             if holder.refused is None:
                 decision = decide_at(submission, holder)
                 # Of several submissions with the same time the first one was stored.
                 is_stored = decision is not None and decision.is_stored
                 holder = replace(holder, is_announced=holder.is_announced or is_stored)
             elif (fresh := undecided_part(submission, holder)) is None:
-                decision = Decision(Outcome.REFUSED, holder.refused.reason, is_repeat=True)
+                # The reason of the holder may be that of another submission from its batch.
+                reason = rules.reasons.get(submission.key, holder.refused.reason)
+                decision = Decision(Outcome.REFUSED, reason, is_repeat=True)
             else:
-                reason: Refusal | None = holder.refused.reason
+                reason = holder.refused.reason
                 if submission.answer_key not in answered:
                     reason = await self._refusal(fresh, rules, lost, is_edit=fresh.key in edits)
                 fresh = fresh.behind(holder.refused.seen.positions())

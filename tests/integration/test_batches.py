@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from threading import current_thread, main_thread
 from typing import Any, TypeVar, cast
+from unittest.mock import AsyncMock
 from uuid import uuid4
 
 import pytest
@@ -300,6 +301,24 @@ async def test_redelivery_does_not_accept_refused_submission(desk: Desk) -> None
     # A new submission is decided anew.
     await desk.submit(desk.records(edited))
     assert (await desk.stored(first["id"]))["review"] == "Another text."
+
+
+async def test_interrupted_refusals_are_answered_with_their_own_reasons(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [await desk.open_store(reviewsEnabled=False), await desk.open_store(purchaseRequired=True)]
+    review, commands = desk.review(), [new_id("command") for _ in stores]
+    reviews = [{**review, "storeId": s, "commandId": c} for s, c in zip(stores, commands, strict=True)]
+    outcomes, records = desk.services.outcomes, desk.records(*reviews)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(outcomes, "remember", AsyncMock(side_effect=asyncio.CancelledError))
+        with pytest.raises(asyncio.CancelledError):
+            await desk.submit(records)
+    assert "refused" in await desk.stored(review["id"])
+    await desk.submit(records)
+    answers = [answer.reason for command in commands for answer in await outcomes.of_command(command, limit=2)]
+    assert answers == ["reviews-disabled", "purchase-required"]
+    assert [data["code"] for kind, data in desk.events() if kind == "SubmissionRefused"] == answers
 
 
 async def test_events_keep_their_order_within_a_batch(desk: Desk) -> None:
