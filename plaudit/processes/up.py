@@ -95,7 +95,7 @@ async def _start(
 ) -> tuple[list[ServerProcess], list[ServiceProcess]]:
     await lock.acquire(_FOLDER_PATIENCE_S)
     settings.endpoints_file.unlink(missing_ok=True)  # of a killed run: commands wait for that of this one
-    settings.http.port = port_to_listen_at(settings.http)
+    settings.http.port = stack.enter_context(port_to_listen_at(settings.http))
     servers = await _start_servers(settings, stack, report)
     return servers, await run_with(servers, _start_service(settings, lock, stack, servers, report))
 

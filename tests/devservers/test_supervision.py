@@ -66,6 +66,20 @@ async def test_up_ends_when_server_dies_during_start(tmp_path: Path, marked: Mar
     await up.nothing_is_left()
 
 
+@pytest.mark.long
+async def test_two_ups_that_start_together_do_not_share_a_port(tmp_path: Path, marked: Marked) -> None:
+    """The API of one would answer before that of the other listens, and both would count as ready."""
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    one = Up(tmp_path / "one", marked, "tansu")
+    other = Up(tmp_path / "other", marked, "tansu", PLAUDIT_HTTP__PORT=one.environment["PLAUDIT_HTTP__PORT"])
+    async with one.started() as first, other.started() as second:
+        await eventually(lambda: first.poll() is not None or second.poll() is not None)
+        (ended,) = (up for up, process in ((one, first), (other, second)) if process.poll() is not None)
+        assert "choose another port with PLAUDIT_HTTP__PORT" in ended.log.read_text()
+    await one.nothing_is_left()
+
+
 async def test_state_is_restored_after_restart(tmp_path: Path) -> None:
     restored: list[bool] = []
 

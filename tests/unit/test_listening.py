@@ -18,8 +18,10 @@ ROOT = "Ports below 1024 require root: choose another one with PLAUDIT_HTTP__POR
 
 def test_free_port() -> None:
     port = free_port()
-    assert port_to_listen_at(HttpSettings(port=port)) == port
-    assert port_to_listen_at(HttpSettings(port=0)) > 0
+    with port_to_listen_at(HttpSettings(port=port)) as found:
+        assert found == port
+    with port_to_listen_at(HttpSettings(port=0)) as found:
+        assert found > 0
 
 
 @pytest.mark.parametrize(
@@ -30,8 +32,8 @@ def test_bind_error_gives_advice(number: int, advice: str, monkeypatch: pytest.M
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(socket.socket, "bind", bind)
-    with pytest.raises(CommandError) as caught:
-        port_to_listen_at(HttpSettings())
+    with pytest.raises(CommandError) as caught, port_to_listen_at(HttpSettings()):
+        pass
     assert str(caught.value) == f"HTTP can't be served on http://127.0.0.1:8080 ({os.strerror(number)}). {advice}"
 
 
@@ -40,6 +42,6 @@ def test_unknown_host_name_gives_advice(monkeypatch: pytest.MonkeyPatch) -> None
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    with pytest.raises(CommandError) as caught:
-        port_to_listen_at(HttpSettings(host="nohost.invalid"))
+    with pytest.raises(CommandError) as caught, port_to_listen_at(HttpSettings(host="nohost.invalid")):
+        pass
     assert str(caught.value).endswith(f"(Name or service not known). {HOST}")
