@@ -21,7 +21,7 @@ from plaudit.credentials import without_credentials
 from plaudit.effective_configuration import UNREADABLE, loaded_settings, wrong_settings
 from plaudit.errors import CommandError, UsageError, short
 from plaudit.processes.logs import configure_logs, is_json_wanted
-from plaudit.terminal import Terminal, errors, output
+from plaudit.terminal import Terminal, discard_output, errors, output
 
 log = structlog.get_logger()
 
@@ -176,6 +176,14 @@ def say(message: str) -> None:
         log.info(message)
     else:
         out.print(message)
+
+
+def print_unless_closed(line: str) -> None:
+    """Print a line of a service that goes on if nobody reads its output any more, or if that fills a disk."""
+    try:
+        out.print(line)
+    except (OSError, SystemExit):  # Rich exits if the reader of a pipe has gone
+        discard_output()
 
 
 def is_logged() -> bool:

@@ -22,6 +22,7 @@ from plaudit.cli.command_line import (
     is_logged,
     open_closed_streams,
     out,
+    print_unless_closed,
     read_settings,
     run,
     run_logged,
@@ -106,7 +107,7 @@ def up() -> None:
     """Run everything, with an embedded MongoDB and Kafka where no address is configured."""
     from plaudit.processes.up import run_up
 
-    run(lambda settings: run_up(settings, out.print))
+    run(lambda settings: run_up(settings, print_unless_closed))
 
 
 @app.command()

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,31 @@ async def test_two_ups_that_start_together_do_not_share_a_port(tmp_path: Path, m
         (ended,) = (up for up, process in ((one, first), (other, second)) if process.poll() is not None)
         assert "choose another port with PLAUDIT_HTTP__PORT" in ended.log.read_text()
     await one.nothing_is_left()
+
+
+@pytest.mark.long
+async def test_up_goes_on_if_nobody_reads_its_output(tmp_path: Path, marked: Marked) -> None:
+    up = Up(tmp_path, marked, "tansu")
+    with up.log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "plaudit", "up"],
+            env=up.environment,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+    try:
+        assert process.stdout is not None
+        assert await asyncio.to_thread(process.stdout.readline)
+        process.stdout.close()
+        await eventually(lambda: up.endpoints.exists() or process.poll() is not None)
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, 60) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert "Traceback" not in up.log.read_text()
+    await up.nothing_is_left()
 
 
 async def test_state_is_restored_after_restart(tmp_path: Path) -> None:
