@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from typing import Annotated, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
@@ -21,7 +21,7 @@ from plaudit.credentials import without_credentials
 from plaudit.effective_configuration import UNREADABLE, loaded_settings, wrong_settings
 from plaudit.errors import CommandError, UsageError, short
 from plaudit.processes.logs import configure_logs, is_json_wanted
-from plaudit.terminal import Terminal, discard_output, errors, output
+from plaudit.terminal import Terminal, discard_output, errors, output, shown
 
 log = structlog.get_logger()
 
@@ -148,6 +148,14 @@ def open_closed_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free descriptor
             stream = open(number, "w" if number else "r", encoding="utf-8", closefd=False)  # noqa: SIM115 - stays open
             setattr(sys, name, stream)
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Exit with code 2 if an argument isn't UTF-8, unless it names a file: neither server could take it."""
+    for argument in arguments:
+        # Python decodes each byte that isn't UTF-8 to a lone surrogate.
+        if any("\ud800" <= each <= "\udfff" for each in argument) and not os.path.lexists(argument):
+            fail(f"The argument {shown(argument)} is not UTF-8.", UsageError.exit_code)
 
 
 def in_words(error: OSError) -> str:

@@ -16,6 +16,7 @@ from plaudit.cli.command_line import (
     AlwaysJson,
     AsJson,
     Now,
+    check_arguments,
     fail,
     fail_of_configuration,
     in_words,
@@ -69,6 +70,7 @@ def plaudit(
 def main() -> None:
     """Run the command line."""
     open_closed_streams()
+    check_arguments(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # in any locale: reviews are in all languages, and JSON is UTF-8

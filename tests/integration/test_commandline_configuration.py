@@ -106,6 +106,14 @@ def test_unreadable_endpoints_are_reported(tmp_path: Path, content: str | None) 
     assert "127.0.0.1:1" in plaudit(tmp_path, "doctor", code=1, **addresses).stdout
 
 
+def test_argument_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    latin = os.fsdecode(b"caf\xe9")
+    assert "caf\ufffd is not UTF-8" in plaudit(tmp_path, "export", "--store", latin, code=2).stderr
+    # A file may have any name.
+    (tmp_path / latin).touch()
+    assert "Would publish 0 reviews" in plaudit(tmp_path, "import", "--dry-run", latin).stdout
+
+
 def test_hosts_networks_and_origins_are_accepted(tmp_path: Path) -> None:
     usable = {
         "ALLOWED_HOSTS": ["api", "my_api", "*.Shop.example", "192.0.2.1", "2001:db8::1"],
