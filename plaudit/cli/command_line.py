@@ -221,6 +221,14 @@ def read_moment(text: str) -> datetime:
         raise typer.BadParameter("Use ISO 8601, like 2026-03-14T09:00:00Z") from None
 
 
+def read_name(text: str) -> str:
+    """Check the name of an option. An empty one, as of an unset variable of a script, must not mean all. Raises
+    BadParameter."""
+    if not text.strip():
+        raise typer.BadParameter("Must not be empty: leave the option out, or name one.")
+    return text
+
+
 Moment = Annotated[datetime | None, typer.Option(parser=read_moment, help="ISO 8601; in UTC unless it has an offset.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AlwaysJson = Annotated[bool, typer.Option("--json", help="Accepted, but without effect: the output is always JSON.")]

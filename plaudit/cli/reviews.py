@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from domain.reviews import ReviewStatus
-from plaudit.cli.command_line import AsJson, fail, read_moment, run, run_tool
+from plaudit.cli.command_line import AsJson, fail, read_moment, read_name, run, run_tool
 from plaudit.config import Settings
 from plaudit.errors import UsageError
 from plaudit.terminal import Terminal, errors, output
@@ -78,8 +78,12 @@ def import_reviews(
     map: Annotated[
         list[str] | None, typer.Option(help="Map a column to a field: column=field; can be repeated.")
     ] = None,
-    store: Annotated[str | None, typer.Option(help="The store for rows without one.")] = None,
-    entity_type: Annotated[str | None, typer.Option(help="The object type for rows without one.")] = None,
+    store: Annotated[
+        str | None, typer.Option(parser=read_name, metavar="TEXT", help="The store for rows without one.")
+    ] = None,
+    entity_type: Annotated[
+        str | None, typer.Option(parser=read_name, metavar="TEXT", help="The object type for rows without one.")
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(dir_okay=False, help="Report of bad rows. Default: FILE.bad-rows.jsonl.")
     ] = None,
@@ -114,7 +118,9 @@ def import_reviews(
 def export_reviews(
     format: Annotated[FileFormat | None, typer.Option(help="Default: by the file name of -o, else JSON Lines.")] = None,
     store: Annotated[str | None, typer.Option(help="Only reviews of this store.")] = None,
-    entity_type: Annotated[str | None, typer.Option(help="Only reviews of objects of this type.")] = None,
+    entity_type: Annotated[
+        str | None, typer.Option(parser=read_name, metavar="TEXT", help="Only reviews of objects of this type.")
+    ] = None,
     status: Annotated[
         list[StatusName] | None, typer.Option(help="Only reviews in this status; can be repeated.")
     ] = None,

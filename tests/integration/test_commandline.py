@@ -280,6 +280,15 @@ def test_report_does_not_overwrite_import_files(tmp_path: Path, report: str) -> 
     assert len(list(folder.rglob("*"))) == 3
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["import", "r.csv", "--store", ""], ["import", "r.csv", "--entity-type", " "], ["export", "--entity-type", ""]],
+)
+def test_empty_name_does_not_mean_all(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "r.csv").write_text("entityId,entityType,review,rating\n")
+    assert "Must not be empty" in plaudit(tmp_path, *command, code=2).stderr
+
+
 def test_demo_without_service(tmp_path: Path) -> None:
     stderr = plaudit(tmp_path, "demo", code=1, PLAUDIT_HTTP__PORT=str(free_port()), **PROXIES).stderr
     assert "Start it first: make up" in " ".join(stderr.split())
