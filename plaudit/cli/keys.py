@@ -64,7 +64,7 @@ def list_keys(as_json: AsJson = False) -> None:
 
 @app.command()
 def revoke(
-    id: Annotated[str, typer.Argument(help="The key's id: the part between its two underscores.")],
+    id: Annotated[str, typer.Argument(help="The key's id: the part between its two underscores; or the key.")],
     as_json: AsJson = False,
 ) -> None:
     """Revoke a key for good."""

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from api.auth.api_keys import REMEMBERED_SECONDS, secret_digest
+from api.auth.api_keys import PATTERN, REMEMBERED_SECONDS, secret_digest
 from api.callers import shown_key
 from domain.permissions import Caller, Permission
 from domain.timestamps import timestamp
@@ -60,7 +60,9 @@ async def list_keys(settings: Settings, out: Terminal) -> None:
 
 
 async def revoke_key(settings: Settings, out: Terminal, id: str) -> None:
-    """Revoke a key. Raises CommandError: it doesn't exist."""
+    """Revoke a key by its id, or by the key itself, as a leaked one is found. Raises CommandError: it doesn't exist."""
+    if key := PATTERN.fullmatch(id.strip()):
+        id = key[1]
     async with reached(settings) as (database, _):
         if not await ApiKeyRepository(database).revoke(id, datetime.now(UTC)):
             raise CommandError(f"There is no key {id}. `plaudit keys list` shows all.")

@@ -73,6 +73,10 @@ async def test_key_is_accepted_until_revoked(command_line: Service, keys: ApiKey
     assert "  in A, B\n  may customerReviews:read\n" in listed
     assert "  in all stores\n  may customerReviews:createForOthers, customerReviews:read\n" in listed
     assert "revoked" in await _run(command_line, "list")
+    # A leaked key can be revoked by itself.
+    assert "Revoked" in await _run(command_line, "revoke", other)
+    with pytest.raises(RefusedCredentialError):
+        await ApiKeys(keys).caller(other)
 
 
 async def _stored(keys: ApiKeyRepository, id: str, **fields: datetime) -> None:
