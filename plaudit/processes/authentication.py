@@ -9,6 +9,7 @@ from api.auth.tokens import TokenRules, Tokens
 from domain.origins import is_confidential, is_loopback
 from plaudit.auth_settings import JwtSettings
 from plaudit.config import ConfigurationError, Settings
+from plaudit.effective_configuration import unknown_variables
 from storage.database import Database
 from storage.keys import ApiKeyRepository
 
@@ -17,8 +18,8 @@ _JWT: Final = "PLAUDIT_AUTH__JWT__"
 
 
 def check_authentication(settings: Settings) -> None:
-    """Raises ConfigurationError if the API must not start: no mode is chosen although it is open to others or has
-    settings for tokens, or settings of the mode are missing or unusable."""
+    """Raises ConfigurationError if the API must not start: no mode is chosen although it is open to others, or has
+    settings for tokens or a misspelt one, or settings of the mode are missing or unusable."""
     if settings.auth.mode is None and not is_loopback(settings.http.host):
         raise ConfigurationError(
             f"{_MODE} is not set: the API would be open to everyone who can reach {settings.http.host}. Set it to "
@@ -30,6 +31,12 @@ def check_authentication(settings: Settings) -> None:
         raise ConfigurationError(
             f"{_MODE} is not set: everyone has access, and {_JWT}* have no effect. Set it to jwt, or to none or "
             "api_key if tokens shouldn't be accepted."
+        )
+    misspelt = [name for name in unknown_variables(settings) if name.startswith("PLAUDIT_AUTH")]
+    if settings.auth.mode is None and misspelt:
+        raise ConfigurationError(
+            f"{', '.join(misspelt)} is no setting, and {_MODE} is not set: everyone has access. Correct the name (two "
+            f"underscores follow AUTH), or set {_MODE} to none."
         )
     if settings.auth.mode == "jwt":
         issuer_keys(jwt)

@@ -43,6 +43,13 @@ def test_jwt_settings_need_an_explicit_mode() -> None:
         check_authentication(_settings("127.0.0.1", "none", **given))
 
 
+def test_misspelt_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLAUDIT_AUTH_MODE", "api_key")
+    with pytest.raises(ConfigurationError, match="PLAUDIT_AUTH_MODE is no setting, and PLAUDIT_AUTH__MODE is not set"):
+        check_authentication(_settings("127.0.0.1"))
+    check_authentication(_settings("127.0.0.1", "none"))
+
+
 @pytest.mark.parametrize(
     ("given", "names"),
     [
