@@ -10,6 +10,7 @@ from fastapi.security import SecurityScopes
 from fastapi.security.base import SecurityBase
 
 from api.auth.authentication import Authenticator, KeysAwayError, RefusedCredentialError
+from api.web.bodies import check_no_body, has_body
 from api.web.concurrency import outside
 from api.web.limits import RateLimit, network_of
 from api.web.problems import ProblemError, ProblemKind, unavailable
@@ -59,13 +60,13 @@ class _Guard(SecurityBase):
 
     async def __call__(self, request: Request, scopes: SecurityScopes) -> Caller:
         """The caller. Raises ProblemError: 401 invalid credential, 403 missing permission, 429 too many requests, 503
-        the credential can't be checked, 422 unusable parameters in the query."""
+        the credential can't be checked, 422 unusable parameters in the query, or a `GET` with a body."""
         caller = await identified(request, _credential(request))
         missing = [name for name in scopes.scopes if not caller.may(Permission(name))]
         if missing and not (self._instead and caller.may(self._instead)):
             raise forbidden(f"This needs the permission {' and '.join(missing)}.")
         request.state.caller = caller
-        check_query(request.scope)
+        await _check_understood(request)
         if caller.subject is not None:
             structlog.contextvars.bind_contextvars(subject=caller.subject)
         return caller
@@ -80,7 +81,7 @@ class _OptionalGuard(_Guard):
         if _credential(request) is not None or authenticator.mode == "none":
             return await super().__call__(request, scopes)
         request.app.state.rate_limit.take(client_address(request))
-        check_query(request.scope)
+        await _check_understood(request)
         return STRANGER
 
 
@@ -106,6 +107,13 @@ def client_address(request: Request) -> str:
 def client_name(request: Request, subject: str | None) -> str:
     """The client as its requests, waits and streams are counted: by its subject, else by its address."""
     return client_address(request) if subject is None else f"subject {subject}"
+
+
+async def _check_understood(request: Request) -> None:
+    """Raise ProblemError for unusable parameters in the query, and for a `GET` with a body."""
+    check_query(request.scope)
+    if request.method == "GET" and has_body(request):
+        await check_no_body(request)
 
 
 async def _client(request: Request) -> str:

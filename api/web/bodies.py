@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 _PLAIN: Final = "identity"
 _CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
+_ANNOUNCEMENTS: Final = frozenset({b"content-length", b"transfer-encoding"})
 _UNEXPECTED: Final = (
     "This request takes no body, only its path and query. Nothing was accepted: send it without a body."
 )
@@ -85,6 +86,11 @@ async def raw_body(request: Request) -> bytes:
     body = await _content(request)
     request.state.body_digest = sha256(body).digest()
     return body
+
+
+def has_body(request: Request) -> bool:
+    """True if the headers announce a body, which may be empty."""
+    return any(name in _ANNOUNCEMENTS for name, _ in request.scope["headers"])
 
 
 async def check_no_body(request: Request) -> None:

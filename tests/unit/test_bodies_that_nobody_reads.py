@@ -11,6 +11,8 @@ from tests.support.facade import REVIEWS, errors_of, problem_of
 
 IMAGE = "0190b8a2-5c1e-7d3a-9b61-2f4d8e0c7a11"
 WITHOUT_BODY = [
+    ("GET", "/api/audit?reviewId=a"),
+    ("GET", "/api/stores/a"),
     ("DELETE", "/api/return?ids=a"),
     ("DELETE", f"{REVIEWS}/r/reply"),
     ("DELETE", "/api/notificationTemplates/OrderReviewRequest"),
@@ -46,6 +48,7 @@ async def test_empty_or_redundant_body_is_accepted(content: bytes) -> None:
             # The body was accepted: 503 because Kafka is unavailable.
             path = "/api/notificationTemplates/OrderReviewRequest"
             assert (await http.request("DELETE", path, content=content, headers=headers)).status_code == 503
+            assert (await http.request("GET", f"{path}?storeId=s", content=content, headers=headers)).status_code == 503
 
 
 @pytest.mark.parametrize(("size", "is_in_thread"), [(10, False), (20_000, True)])
