@@ -21,7 +21,7 @@ from api.web.bodies import check_no_body
 from api.web.concurrency import LaterResponse
 from api.web.encoded_slashes import has_encoded_slash, path_in_addresses
 from api.web.openapi import problems
-from api.web.preferences import KEY_LENGTH, KEY_PATTERN, idempotency_key, wait_seconds
+from api.web.preferences import KEY_LENGTH, KEY_PATTERN, check_unconditional, idempotency_key, wait_seconds
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, command_outcome
@@ -137,6 +137,7 @@ class _CommandReader:
     async def __call__(self, request: Request) -> Command:
         if not hasattr(request.state, "body_digest"):
             await check_no_body(request)
+        check_unconditional(request.scope["headers"])
         command = _command(request)
         # For all log lines of this request.
         structlog.contextvars.bind_contextvars(command_id=command.id)
@@ -158,9 +159,8 @@ def _command(request: Request) -> Command:
     else:
         name = f"{request.method} {_key_path(request.scope, may_have_spaces=False)} {key} {subject}"
     id = str(uuid5(_NAMESPACE, name))
-    return Command(
-        id, wait, repeatable=True, client=client, content=_content_digest(request), caller=caller_digest(subject, id)
-    )
+    content = _digest(getattr(request.state, "body_digest", b"") + request.scope["query_string"])
+    return Command(id, wait, repeatable=True, client=client, content=content, caller=caller_digest(subject, id))
 
 
 def _key_path(scope: Scope, *, may_have_spaces: bool) -> str:
@@ -169,11 +169,6 @@ def _key_path(scope: Scope, *, may_have_spaces: bool) -> str:
     path = str(scope["path"])
     is_as_in_urls = has_encoded_slash(scope) or (" " in path and not may_have_spaces)
     return path_in_addresses(scope).removeprefix("/") if is_as_in_urls else path
-
-
-def _content_digest(request: Request) -> str:
-    content: bytes = getattr(request.state, "body_digest", b"")
-    return _digest(content + request.scope["query_string"])
 
 
 def _digest(content: bytes) -> str:

@@ -1,7 +1,7 @@
-"""Request headers of commands: `Prefer: wait` (RFC 7240) and `Idempotency-Key`."""
+"""Request headers of commands: `Prefer: wait` (RFC 7240), `Idempotency-Key`, and those that commands refuse."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from api.web.problems import ProblemError, ProblemKind
@@ -12,6 +12,9 @@ KEY_PATTERN: Final = "^[!-~]+$"
 
 _PREFERENCE = re.compile(r'(?:[^,"]|"(?:\\.|[^"\\])*"?)+')
 _KEY: Final = re.compile(KEY_PATTERN)
+
+_CONDITIONS: Final = frozenset({b"if-match", b"if-none-match", b"if-unmodified-since", b"content-range"})
+"""Headers that make a request conditional, or its body a part of another one."""
 
 
 def wait_seconds(prefer: Sequence[str]) -> int | None:
@@ -43,3 +46,14 @@ def idempotency_key(lines: Sequence[str]) -> str | None:
         detail = f"Idempotency-Key must be sent once, with 1 to {KEY_LENGTH} visible ASCII characters."
         raise ProblemError(ProblemKind.INVALID_HEADER, detail)
     return key
+
+
+def check_unconditional(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Raise ProblemError for a header that commands don't evaluate: they would take effect whatever it demands."""
+    for name, _ in headers:
+        if name in _CONDITIONS:
+            detail = (
+                f"{name.decode().title()} isn't evaluated here, so nothing was accepted: send the request without it. "
+                "`expectedStatus` of moderation and of returns refuses items in another status."
+            )
+            raise ProblemError(ProblemKind.INVALID_HEADER, detail)

@@ -4,6 +4,8 @@ from jsonschema_rs import is_valid
 from api.web.preferences import idempotency_key, wait_seconds
 from api.web.problems import ProblemError
 from plaudit.tools.openapi import service_document
+from tests.support.app import client_without_servers
+from tests.support.facade import problem_of
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,15 @@ def test_invalid_idempotency_key_is_refused(lines: list[str]) -> None:
     with pytest.raises(ProblemError) as refused:
         idempotency_key(lines)
     assert refused.value.kind.status == 400
+
+
+@pytest.mark.parametrize("header", ["If-Match", "If-None-Match", "If-Unmodified-Since", "Content-Range"])
+async def test_condition_that_is_not_evaluated_is_refused(header: str) -> None:
+    async with client_without_servers() as http:
+        for method, path, content in (("PUT", "/api/stores/a", b"{}"), ("DELETE", "/api/return?ids=a", b"")):
+            response = await http.request(method, path, content=content, headers={header: "*"})
+            assert problem_of(response, 400)["type"] == "/problems/invalid-header"
+            assert header in response.text
 
 
 def test_document_has_a_schema_for_idempotency_keys() -> None:
