@@ -156,6 +156,8 @@ def test_mapping_must_fit_the_file() -> None:
         ColumnMapping.of(["stars=rating"]).check(ROW)
     with pytest.raises(UsageError, match="No column is mapped to rating"):
         ColumnMapping.of([]).check(["entityId", "entityType", "review", "stars"])
+    with pytest.raises(UsageError, match="semicolons instead of commas"):
+        ColumnMapping.of([]).check([";".join(ROW)])
     with pytest.raises(UsageError, match="Several columns are mapped to entityId"):
         ColumnMapping.of([]).check([*ROW, "entity_id"])
 
@@ -264,7 +266,13 @@ def test_pipes_are_refused(tmp_path: Path) -> None:
         Checkpoint.read(pipe, "job")
 
 
-@pytest.mark.parametrize("beginning", [b"\x1f\x8b\x08", b"PK\x03\x04", "\ufeff{}".encode("utf-16-le")])
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        *(b"\x1f\x8b\x08", b"PK\x03\x04", "\ufeff{}".encode("utf-16-le"), "{}".encode("utf-16-be")),
+        b"entityId,rating\rtent-1,4\r",
+    ],
+)
 def test_non_text_file_is_refused(beginning: bytes) -> None:
     with pytest.raises(UsageError, match="first"):
         check_text(io.BytesIO(beginning), Path("r.jsonl"))

@@ -45,6 +45,9 @@ _BOOLEANS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": 
 _CLOCK_SKEW: Final = timedelta(days=1)
 """Tolerance for a `writtenDate` in the future: a later one, which the time of import would replace, is a fault."""
 
+_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+"""Other characters that programs write between columns; Excel does in many countries."""
+
 _MOST_NAMED: Final = 20
 _FIELDS_BY_PLAIN_NAME: Final = {name.lower(): name for name in FIELDS}
 _NAMESPACE: Final = UUID("0b9c8f0e-58a1-5f5b-9f0c-6a3a2f4b7d21")
@@ -78,6 +81,11 @@ class ColumnMapping:
 
     def check(self, columns: Collection[str]) -> None:
         """Check that a file with these columns can be imported. Raises UsageError."""
+        if len(columns) == 1 and (separator := next((each for each in _SEPARATORS if each in "".join(columns)), None)):
+            raise UsageError(
+                f"The header row has {_SEPARATORS[separator]} instead of commas: save the table with commas between "
+                "its columns."
+            )
         unknown = [column for column in self.explicit if column not in columns]
         if unknown:
             raise UsageError(f"There is no column {', '.join(unknown)}. The columns are {listed_columns(columns)}.")

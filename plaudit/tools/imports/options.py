@@ -21,6 +21,8 @@ _NO_TEXT: Final = {
 }
 """First bytes of files in which every line would be a bad row, with the advice for each."""
 
+_HEAD_BYTES: Final = 64 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
@@ -70,12 +72,16 @@ class ImportOptions:
 
 
 def check_text(file: BinaryIO, path: Path) -> None:
-    """Raises UsageError: the first bytes of the file are those of a format other than UTF-8 text."""
+    """Raises UsageError: the first bytes of the file are those of a format other than lines of UTF-8 text."""
     file.seek(0)
-    head = file.read(max(map(len, _NO_TEXT)))
+    head = file.read(_HEAD_BYTES)
     for beginning, what in _NO_TEXT.items():
         if head.startswith(beginning):
             raise UsageError(f"{path} {what} first.")
+    if b"\0" in head[:4]:
+        raise UsageError(f"{path} is in UTF-16, or is no text: save it in UTF-8 first.")
+    if b"\r" in head.rstrip(b"\r") and b"\n" not in head:
+        raise UsageError(f"{path} has carriage returns as line ends: save it with line feeds first.")
 
 
 def _is_report(file: Path) -> bool:
