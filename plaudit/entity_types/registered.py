@@ -13,6 +13,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from domain.entity_types import PRODUCT, DuplicateEntityTypeError, EntityType, EntityTypes
+from messaging.json_values import without_bom
 from messaging.reading_errors import pointer
 from plaudit.config import ConfigurationError, Settings
 from plaudit.entity_types.resolvers import FunctionResolver
@@ -78,7 +79,7 @@ def _from_configuration(settings: Settings) -> Iterator[tuple[str, EntityTypeReg
 
 def _content(source: str, file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return without_bom(file.read_bytes())
     except OSError as error:
         raise ConfigurationError(f"{source}: {error.strerror}") from error
 

@@ -187,6 +187,12 @@ def test_invalid_json_is_refused(tmp_path: Path) -> None:
     assert error_of(file=missing).startswith(f"PLAUDIT_ENTITY_TYPES_FILE ({missing}): Invalid JSON")
 
 
+def test_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    file = tmp_path / "types.json"
+    file.write_text(json.dumps([VENDOR]), encoding="utf-8-sig")
+    assert registry_of(file=file).get("Vendor") is not None
+
+
 Install = Callable[..., None]
 
 
