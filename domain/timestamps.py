@@ -1,5 +1,6 @@
 """Timestamps: ISO 8601, milliseconds since 1970, and arithmetic within the years 1 to 9999."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -7,6 +8,10 @@ from typing import Final
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _REMEMBERED: Final = 4_096
+
+_ISO: Final = re.compile(r"[0-9W-]+([Tt ].+)?")
+"""A date, and a time after a separator. Python takes any character for one: the offset of a date alone,
+2022-10-04+02:00, for the time 02:00."""
 
 
 # The same moment is formatted several times for each review: in its events, its state, its responses.
@@ -27,6 +32,8 @@ def moment_in(text: str) -> datetime:
 
     Raises ValueError or OverflowError.
     """
+    if not _ISO.fullmatch(text):
+        raise ValueError("A date and its time are separated by T or a space")
     return in_utc(datetime.fromisoformat(text))
 
 

@@ -46,6 +46,14 @@ def test_milliseconds_near_the_maximum_time() -> None:
     assert (a_millisecond_after(before), a_millisecond_after(last)) == (last, last)
 
 
+@pytest.mark.parametrize(
+    "text", ["2022-10-04+02:00", "2022-10-04-05:00", "2022-10-0412:00", "2022-10-04X03:46", "now", ""]
+)
+def test_text_without_a_separator_between_date_and_time_is_no_moment(text: str) -> None:
+    with pytest.raises(ValueError, match=r"separated|Invalid"):
+        moment_in(text)
+
+
 def test_milliseconds_count_from_1970() -> None:
     moment = from_milliseconds(1_664_855_203_433)
     assert moment == datetime(2022, 10, 4, 3, 46, 43, 433_000, UTC)
