@@ -39,7 +39,8 @@ def next_times(expression: str, after: datetime, count: int) -> list[datetime]:
 
 def in_words(expression: str) -> str:
     """The expression in English, like "At 09:00 on Monday through Friday". Raises InvalidCronError."""
-    return _schedule(expression, _ANY_TIME).explain()
+    # CronSim says "and" between the two kinds of days, though it fires on either.
+    return _schedule(expression, _ANY_TIME).explain().replace(" and on ", " or on ")
 
 
 def _schedule(expression: str, after: datetime) -> CronSim:

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from messaging.cron import InvalidCronError, check_cron, next_time
+from messaging.cron import InvalidCronError, check_cron, in_words, next_time
 
 SATURDAY = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
 
@@ -47,3 +47,19 @@ def test_next_time_follows_crontab(expression: str, expected: str) -> None:
 def test_invalid_expressions_are_refused(expression: str) -> None:
     with pytest.raises(InvalidCronError):
         check_cron(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("0 9 1 * 1", "At 09:00 on the first day of month or on Monday"),
+        (
+            "0,30 9 1,15 6 sat,sun",
+            "At 09:00 and 09:30 on the first and the 15th day of month or on Saturday and Sunday in June",
+        ),
+        ("0 9 */2 * 1", "At 09:00 on every second day of month if it's on Monday"),
+        ("0 9 1 * *", "At 09:00 on the first day of every month"),
+    ],
+)
+def test_words_say_that_either_day_fires(expression: str, words: str) -> None:
+    assert in_words(expression) == words
