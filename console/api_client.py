@@ -21,10 +21,13 @@ WAIT_S: Final = 5
 """Seconds that a page waits for its command to take effect."""
 _TIMEOUT_S: Final = 40
 KEY_REUSED: Final = "idempotency-key-reused"
-_SENT_BEFORE: Final = (
-    "This form was already sent with other content, which was accepted. Check its result, and send this "
-    "only if it should be done as well."
-)
+_IN_OTHER_WORDS: Final = {
+    KEY_REUSED: "This form was already sent with other content, which was accepted. Check its result, and send this "
+    "only if it should be done as well.",
+    "query-timeout": "The database took too long. Use narrower filters, or try again in a moment.",
+    "validation": "Nothing was changed. Correct this, and try again.",
+}
+"""Sentences that replace those of the API, which are about its requests."""
 _OVERLOADED: Final = frozenset({"query-timeout", "too-many-requests", "unavailable"})
 _DOTS: Final = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 
@@ -45,9 +48,7 @@ class Refused(Exception):  # noqa: N818 - it is an answer
     @property
     def detail(self) -> str:
         """The sentence that explains the problem."""
-        if self.kind == KEY_REUSED:
-            return _SENT_BEFORE
-        return str(self.problem.get("detail") or self.problem.get("title") or "")
+        return _IN_OTHER_WORDS.get(self.kind) or str(self.problem.get("detail") or self.problem.get("title") or "")
 
     @property
     def errors(self) -> Sequence[Mapping[str, str]]:

@@ -80,6 +80,11 @@ the longest review or reply."""
 _SIGNED_OUT: Final = {
     "detail": "You are signed out. Sign in in another tab, then send this again: nothing that you typed is lost."
 }
+_FOREIGN: Final = {
+    "type": "/problems/cross-site",
+    "title": "Not allowed",
+    "detail": "This request was not sent by a page of the console. Open the page there, and try again.",
+}
 _NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "detail": "There is no such page."}
 
 
@@ -187,7 +192,7 @@ class _Console:
         # Browsers attach the cookie to requests that other sites trigger, too.
         site = visit.request.headers.get("sec-fetch-site")
         if not self._access.is_open and not is_own_request(screen.method, site):
-            raise _forbidden("This request was not sent by a page of the console. Open the page there, and try again.")
+            raise Refused(403, _FOREIGN)
 
 
 async def _caller(facade: ApiClient) -> Caller:

@@ -111,3 +111,32 @@ async def test_ids_can_be_tried_for_types_with_a_resolver() -> None:
             page = (await http.get("/console/entity-types")).text
         assert re.findall(r"<option[^>]*>(\w+)</option>", page) == options
         assert ("Try the id" in page) == bool(options)
+
+
+@pytest.mark.parametrize("path", ["/console/audit", "/console/settings"])
+async def test_missing_permission_names_whom_to_ask(path: str) -> None:
+    """Also beside a form that the visitor may only read."""
+    settings: dict[str, Any] = {"returnStatuses": [], "reminder": {}}
+    answers: dict[str, Any] = {"settings": (200, settings)}
+    async with client_of(faked([Permission.READ_SETTINGS.value], answers)) as http:
+        words = text_of((await http.get(path)).text)
+    assert "permission" in words
+    assert "Ask your administrator for access" in words
+    assert ("You are signed in as anna" in words) is (path == "/console/audit")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (503, "query-timeout", "The database took too long. Use narrower filters"),
+        (422, "validation", "Nothing was changed. Correct this, and try again."),
+    ],
+)
+async def test_problems_are_described_in_words_of_the_pages(status: int, kind: str, words: str) -> None:
+    error = {"pointer": "/searchPhrase", "code": "too-long", "message": "At most 128 characters"}
+    problem = {"type": f"/problems/{kind}", "detail": "The request is too large for a skip.", "errors": [error]}
+    async with client_of(faked(EVERYTHING, {"customerReviews/search": (status, problem)})) as http:
+        page = await http.get("/console/reviews")
+    assert page.status_code == status
+    assert words in text_of(page.text)
+    assert "skip" not in page.text.partition("<main")[2]
