@@ -34,15 +34,20 @@ _UNTOUCHED: Final = (
 """A rule that is missing in a form, and the empty one that a form offers."""
 
 _AT_RULE: Final = re.compile(r"(?:/settings)?/(?:rules|moderationRules)/(\d+)(.*)")
+_TOGETHER: Final = ("/rules", "/settings/moderationRules")
+"""The pointers of errors that are about all rules together."""
+_FIELD_NAME: Final = re.compile(r"`(\w+)`")
 _LABELS: Final = {
     "id": "Name",
     "kind": "Fires for",
     "outcome": "Then",
+    "words": "Words and phrases",
+    "languages": "Languages",
     "below": "Fewer stars than",
     "above": "More stars than",
     "publishAfterHours": "Approved after hours",
 }
-"""The labels of those fields of a rule that have other names in the API."""
+"""The labels of the fields of a rule, by their names in the API."""
 
 Rule = Mapping[str, Any]
 
@@ -100,11 +105,14 @@ async def _store(visit: Visit) -> dict[str, Any]:
 def _form_page(
     visit: Visit, store: Rule, rules: Sequence[Rule], *, loaded: Sequence[Rule], refused: Refused | None = None
 ) -> Response:
-    errors: dict[int, list[str]] = {}
+    errors, together = dict[int, list[str]](), list[str]()
     for error in refused.errors if refused else ():
+        message = _FIELD_NAME.sub(lambda name: f"“{_LABELS.get(name[1], name[1])}”", error["message"])
         if found := _AT_RULE.match(error["pointer"]):
             field = place_in_words(found[2], _LABELS)
-            errors.setdefault(int(found[1]), []).append(f"{field}: {error['message']}" if field else error["message"])
+            errors.setdefault(int(found[1]), []).append(f"{field}: {message}" if field else message)
+        elif error["pointer"] in _TOGETHER:
+            together.append(message)
     return visit.page(
         "moderation_rules.html",
         status=refused.status if refused else 200,
@@ -114,6 +122,7 @@ def _form_page(
         kinds=list(RuleKind),
         outcomes=_OUTCOMES,
         errors=errors,
+        together=together,
         refused=refused,
         rows=[*rules, {}][:MOST_RULES],
     )
@@ -148,6 +157,7 @@ async def _trial_page(
         is_reordered=[each["id"] for each in current] != [each["id"] for each in rules],
         rules=rules,
         rules_json=json.dumps(rules),
+        labels=_LABELS,
         loaded=json.dumps(current),
         is_conflict=is_conflict,
     )

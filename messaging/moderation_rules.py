@@ -86,7 +86,7 @@ def _check_together(rules: Rules) -> Rules:
     ids = [rule.id for rule in rules]
     if len(set(ids)) < len(ids):
         twice = next(id for id in ids if ids.count(id) > 1)
-        raise PydanticCustomError("duplicate_rule", "Two rules have the id {id}", {"id": twice})
+        raise PydanticCustomError("duplicate_rule", "Two rules have the same `id`: {id}", {"id": twice})
     if are_too_long(rule.rule() for rule in rules):
         raise PydanticCustomError("too_long", f"All words together may have at most {MOST_CHARACTERS:,} characters")
     return rules

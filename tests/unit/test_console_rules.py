@@ -1,16 +1,21 @@
-"""Trials of moderation rules in the console on a store's reviews."""
+"""Trials of moderation rules in the console on a store's reviews, and errors in rules."""
 
+import re
 from typing import Any
 
 import orjson
 import pytest
+from pydantic import ValidationError
 
+from api.web.problems import item_error
 from domain.permissions import Permission
+from messaging.moderation_rules import MODERATION_RULES
 from tests.support.app import client_of
 from tests.support.console_pages import forms, text_of
 from tests.support.faked_interface import ROW, Asked, faked
 
 RULE = {"id": "links", "kind": "links", "outcome": "hold"}
+STORE: dict[str, Any] = {"id": "s", "name": None, "settings": {"moderationRules": []}}
 LOST: dict[str, Any] = {"rating": 0}
 
 
@@ -47,7 +52,7 @@ async def test_rules_can_be_saved_despite_unusable_reviews(
     """Rules are tried on as many reviews as fit a request, without incomplete ones."""
     found = {"results": [{**ROW, **row, "id": f"r{number}"} for number, row in enumerate(rows)]}
     answers = {
-        "stores/s": (200, {"id": "s", "name": None, "settings": {"moderationRules": []}}),
+        "stores/s": (200, STORE),
         "customerReviews/search": (200, found),
         "stores/s/moderationRules/try": trial_within(most_bytes),
     }
@@ -59,3 +64,50 @@ async def test_rules_can_be_saved_despite_unusable_reviews(
     assert expected in text_of(page.text)
     (form,) = [each for each in forms(page.text) if each.action == here]
     assert "save" in form.buttons
+
+
+def refusal_of(rules: list[dict[str, Any]]) -> tuple[int, Any]:
+    """The response of the API to these rules, as it validates them."""
+    with pytest.raises(ValidationError) as refused:
+        MODERATION_RULES.validate_python(rules, strict=False)
+    errors = [item_error({**each, "loc": ("rules", *each["loc"])}) for each in refused.value.errors()]
+    return 422, {"type": "/problems/validation", "detail": "The request has an error.", "errors": errors}
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ([{**RULE, "kind": "words"}], "“Words and phrases” is required for the kind words"),
+        ([{**RULE, "kind": "stars"}], "“Fewer stars than” or “More stars than” is required for the kind stars"),
+        ([{**RULE, "kind": "stars", "below": 3}], "“Approved after hours” (1 to 336) is required"),
+        ([{**RULE, "id": ""}], "Name: "),
+        ([RULE, RULE], "Two rules have the same “Name”: links"),
+    ],
+)
+async def test_errors_in_rules_use_the_labels_of_the_form(rules: list[dict[str, Any]], words: str) -> None:
+    answers = {
+        "stores/s": (200, STORE),
+        "customerReviews/search": (200, {"results": []}),
+        "stores/s/moderationRules/try": refusal_of(rules),
+    }
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
+        sent = {"rules": orjson.dumps(rules).decode(), "loaded": "[]", "step": "try"}
+        page = await http.post("/console/stores/s/rules", data=sent)
+    assert page.status_code == 422
+    shown = text_of(page.text)
+    assert words in shown
+    assert "Nothing was saved." in shown
+    assert not re.search("`|moderationRules|publishAfterHours: ", shown), shown
+
+
+async def test_tried_rules_are_described_by_the_labels_of_the_form() -> None:
+    rule = {**RULE, "kind": "stars", "below": 3, "publishAfterHours": 24}
+    answers = {
+        "stores/s": (200, STORE),
+        "customerReviews/search": (200, {"results": []}),
+        "stores/s/moderationRules/try": trial_within(1_048_576),
+    }
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
+        sent = {"rules": orjson.dumps([rule]).decode(), "loaded": "[]", "step": "try"}
+        page = await http.post("/console/stores/s/rules", data=sent)
+    assert "stars, hold; fewer stars than 3; approved after hours 24" in text_of(page.text)
