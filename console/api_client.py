@@ -73,7 +73,7 @@ async def if_in_time(answer: Awaitable[T], otherwise: T) -> T:
 
 def refusal_by(problem: ProblemError) -> Refused:
     """A problem raised by the console itself, as its pages show it."""
-    members = {**problem.kind.members, "detail": problem.detail}
+    members = {**problem.kind.members, "detail": problem.detail, "errors": problem.errors}
     return Refused(problem.kind.status, members, problem.headers.get("Retry-After"))
 
 

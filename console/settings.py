@@ -8,7 +8,10 @@ from typing import Any, Final
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from console.api_client import Refused
+from api.stores.routes import SETTINGS_FIELDS
+from api.web.bodies import JsonBody
+from api.web.problems import ProblemError
+from console.api_client import Refused, refusal_by
 from console.fields import GENERAL, Field, Kind, changes, loaded_in, nested, shown, typed, value_at
 from console.screens import Screens
 from console.visits import Visit, key_of
@@ -77,6 +80,9 @@ class Configured:
     api: str
     """Path in the API."""
 
+    body: JsonBody[Any]
+    """The body that the API accepts at that path."""
+
     path: str
     """Path in the console."""
 
@@ -102,7 +108,7 @@ async def change_settings(visit: Visit) -> Response:
 
 async def _general(visit: Visit) -> Configured:
     document = await visit.facade.ask("GET", "/api/settings")
-    return Configured("General settings", _FIELDS, "/api/settings", PATH, GENERAL, document)
+    return Configured("General settings", _FIELDS, "/api/settings", SETTINGS_FIELDS, PATH, GENERAL, document)
 
 
 def form_page(
@@ -147,6 +153,12 @@ async def change(visit: Visit, configured: Configured) -> Response:
     # Also true for a form that is sent twice.
     if step == "save" and not changed:
         return visit.back(configured.path, "saved")
+    body = nested({each.field.name: each.after for each in changed})
+    try:
+        # What the API would refuse isn't shown as a change that can be saved.
+        await configured.body.read(json.dumps(body).encode())
+    except ProblemError as problem:
+        return form_page(visit, configured, form=form, refused=refusal_by(problem))
     # Only values that the page of changes has shown are overwritten.
     if step != "save" or any(each.is_conflict for each in changed):
         seen = {**loaded, **{each.field.name: each.before for each in changed}}
@@ -159,7 +171,6 @@ async def change(visit: Visit, configured: Configured) -> Response:
             typed=typed_again,
             loaded=json.dumps(seen),
         )
-    body = nested({each.field.name: each.after for each in changed})
     try:
         answer = await visit.facade.command("PUT", configured.api, body, key=key_of(form))
     except Refused as refused:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
+from api.stores.routes import STORE_FIELDS
 from console.api_client import Refused
 from console.fields import Field, Kind, value_at
 from console.screens import Screens
@@ -170,7 +171,8 @@ async def _store(visit: Visit) -> Configured:
     document = await visit.facade.ask("GET", store_path(id))
     path = f"{PATH}/{quote(id, safe='')}"
     title = document["name"] or id
-    return Configured(title, _FIELDS, store_path(id), path, "this store", document, await _general(visit))
+    general = await _general(visit)
+    return Configured(title, _FIELDS, store_path(id), STORE_FIELDS, path, "this store", document, general)
 
 
 async def _general(visit: Visit) -> dict[str, Any] | None:

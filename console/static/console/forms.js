@@ -53,9 +53,8 @@ export function keep(form) {
 
 /** Replace the frame: the first page of a new one adds no step to the browser's history. */
 function renew(frame) {
-  const fresh = frame.cloneNode();
-  fresh.removeAttribute("src");
-  frame.replaceWith(fresh);
+  const { name, title } = frame;
+  frame.replaceWith(create("iframe", { name, title, sandbox: "" }));
 }
 
 /** Press a button a moment after input into its form. */
