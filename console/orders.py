@@ -1,6 +1,8 @@
 """Orders as received, with a search by id, number or customer."""
 
 import json
+import re
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -10,10 +12,13 @@ from console.api_client import Refused
 from console.screens import ROWS, Screens
 from console.visits import Visit
 from domain.permissions import Permission
+from messaging.reading_shapes import folded_name
 
 MOST_LINES: Final = 300
 _MAX_EVENT_CHARACTERS: Final = 20_000
 """Maximum characters of an order's last event on its page."""
+
+_CURRENCY: Final = re.compile("[A-Za-z]{3}")
 
 screens = Screens()
 
@@ -42,6 +47,7 @@ async def order(visit: Visit) -> Response:
     return visit.page(
         "order.html",
         row=row,
+        currency=currency_of(row),
         lines=row["lineItems"][:MOST_LINES],
         returned=returned,
         is_returnable=any(line["availableQuantity"] for line in row["lineItems"]),
@@ -66,3 +72,12 @@ async def order_or_none(visit: Visit, id: str) -> dict[str, Any] | None:
             return None
         raise
     return found
+
+
+def currency_of(order: Mapping[str, Any] | None) -> str:
+    """The code of an order's currency, like EUR, by the fields of its last event; empty if they don't have it."""
+    event = order["order"] if order else None
+    fields = {folded_name(name): value for name, value in event.items()} if isinstance(event, dict) else {}
+    total = fields.get("totalprice")  # of commercetools
+    found = fields.get("currency") or (total.get("currencyCode") if isinstance(total, dict) else None)
+    return found.upper() if isinstance(found, str) and _CURRENCY.fullmatch(found) else ""

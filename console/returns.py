@@ -13,7 +13,7 @@ from starlette.responses import Response
 from console.api_client import Refused, if_in_time
 from console.content_hashes import check_seen, hash_of_return
 from console.fields import in_one_line, loaded_in, shown_again
-from console.orders import order_or_none, returns_of
+from console.orders import currency_of, order_or_none, returns_of
 from console.parameters import choice
 from console.returns_lines import (
     MOST_LINES,
@@ -227,6 +227,7 @@ async def _page(
         status=refused.status if refused else 200,
         row={**row, **_sums(row["lineItems"])},
         order=order,
+        currency=currency_of(order),
         lines=lines[:MOST_LINES],
         more_lines=max(0, len(lines) - MOST_LINES),
         fields=shown_again(form, stored),
@@ -249,6 +250,7 @@ def _new_page(
         "return_new.html",
         status=refused.status if refused else 200,
         order=order,
+        currency=currency_of(order),
         lines=lines[:MOST_LINES],
         more_lines=max(0, len(lines) - MOST_LINES),
         **_refused_form(form, refused),

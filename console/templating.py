@@ -70,6 +70,11 @@ def stars(rating: float) -> int:
     return int(rating + 0.5)
 
 
+def money(amount: float | None, currency: str = "") -> str:
+    """An amount with its currency, if that is known; a dash if the amount is unknown."""
+    return "\N{EN DASH}" if amount is None else f"{amount:,.2f} {currency}".rstrip()
+
+
 def address(path: str, query: Mapping[str, Any], **changes: Any) -> str:
     """An address with query parameters; `changes` replace them, and None removes one."""
     merged = {**query, **changes}
@@ -115,6 +120,7 @@ def _pages() -> Environment:
         day=day,
         is_before=is_before,
         stars=stars,
+        money=money,
         segment=lambda text: quote(str(text), safe=""),
     )
     environment.globals.update(address=address, scripts=static_files.SCRIPTS, static=static_files.PREFIX)

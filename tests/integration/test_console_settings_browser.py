@@ -5,6 +5,7 @@ from playwright.async_api import expect
 
 from tests.support.chromium import Watch, chromium, opened, violations
 from tests.support.facade import Facade, new_id, submission
+from tests.support.orders import Returns
 from tests.support.service import Service
 
 pytestmark = pytest.mark.slow
@@ -75,6 +76,22 @@ async def test_phone_shows_both_values_of_a_change(service: Service, facade: Fac
         await page.get_by_text("Review changes").click()
         for value in (page.locator("del"), page.locator("ins")):
             await expect(value).to_be_in_viewport(ratio=1)
+
+
+async def test_phone_shows_all_fields_of_a_return(service: Service, facade: Facade) -> None:
+    bag = "bag-of-leather-7"
+    item = {"id": bag, "name": "Shoulder bag of leather", "quantity": 12, "price": 1234.5}
+    returns = Returns(service, facade.http)
+    order = await returns.ordered({}, items=[item], currency="EUR")
+    id = await returns.create(order, {bag: 1})
+    async with chromium() as browser, opened(browser, service.address, Watch(), **PHONE) as page:
+        for path in (f"/console/returns/new?orderId={order}", f"/console/returns/{id}"):
+            await page.goto(path)
+            quantity = page.get_by_label("Quantity of Shoulder bag of leather")
+            await quantity.scroll_into_view_if_needed()
+            for field in (quantity, page.get_by_label("Reason for Shoulder bag of leather")):
+                await expect(field).to_be_in_viewport(ratio=1)
+            await page.get_by_text("1,234.50 EUR each").wait_for()
 
 
 async def test_phone_shows_the_name_of_the_page_in_the_navigation(service: Service, facade: Facade) -> None:

@@ -1,0 +1,63 @@
+"""Amounts of orders and returns in the console, with the currency of the order's last event."""
+
+from typing import Any
+
+import pytest
+
+from domain.permissions import Permission
+from tests.support.app import client_of
+from tests.support.console_pages import text_of
+from tests.support.faked_interface import faked
+
+NOW = "2026-11-25T00:00:00.000Z"
+LINE = {"id": "a", "productId": None, "name": "Bag", "quantity": 2, "price": 1234.5, "availableQuantity": 2}
+LINE_VALUES = {name: LINE[name] for name in ("quantity", "price", "availableQuantity")}
+ORDER: dict[str, Any] = {
+    **dict.fromkeys(("number", "storeId", "storeName", "customerId", "customerName", "customerEmail"), None),
+    **{"id": "o", "status": "New", "statusSince": NOW, "modifiedDate": NOW, "isCancelled": False, "lineItems": [LINE]},
+    "languageCode": None,
+}
+RETURNED: dict[str, Any] = {
+    **{"id": "r", "number": "R1", "orderId": "o", "status": "New", "createdDate": NOW, "modifiedDate": NOW},
+    **dict.fromkeys(("resolution", "createdBy", "modifiedBy"), None),
+    "lineItems": [{"id": "1", "orderLineItemId": "a", "reason": None, **LINE_VALUES}],
+}
+
+
+@pytest.mark.parametrize(
+    ("event", "price", "total"),
+    [
+        ({"currency": "EUR"}, "1,234.50 EUR", "2,469.00 EUR in all"),
+        ({"Currency": "usd"}, "1,234.50 USD", "2,469.00 USD in all"),
+        ({"totalPrice": {"currencyCode": "CHF", "centAmount": 1}}, "1,234.50 CHF", "2,469.00 CHF in all"),
+        ({"currency": {"name": "Euro"}}, "1,234.50", "2,469.00 in all"),
+        ({}, "1,234.50", "2,469.00 in all"),
+    ],
+)
+async def test_amounts_have_the_currency_of_their_order(event: dict[str, Any], price: str, total: str) -> None:
+    answers: dict[str, Any] = {
+        "orders/o": (200, {**ORDER, "order": event}),
+        "return/r": (200, RETURNED),
+        "return/search": (200, {"results": []}),
+        "return/counts": (200, {"New": 1}),
+    }
+    everything = [each.value for each in Permission]
+    readers = [each for each in everything if each != Permission.UPDATE_RETURNS]
+    async with client_of(faked(everything, answers)) as http:
+        for path in ("/console/orders/o", "/console/returns/r", "/console/returns/new?orderId=o"):
+            words = text_of((await http.get(path)).text)
+            assert price in words, path
+            assert {name for name in ("EUR", "USD", "CHF") if name in words} == {*price.split()[1:]}, path
+        assert total in text_of((await http.get("/console/returns/r")).text)
+    async with client_of(faked(readers, answers)) as http:
+        assert price in text_of((await http.get("/console/returns/r")).text)
+
+
+async def test_amount_of_a_return_whose_order_is_unknown_has_no_currency() -> None:
+    answers: dict[str, Any] = {
+        "return/r": (200, RETURNED),
+        "return/search": (200, {"results": []}),
+        "return/counts": (200, {"New": 1}),
+    }
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
+        assert "2,469.00 in all." in text_of((await http.get("/console/returns/r")).text)
