@@ -1,8 +1,11 @@
-"""The navigation: the screens that a visitor may open."""
+"""The navigation: the screens that a visitor may open, and a mark beside that of the service's health."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from starlette.datastructures import State
+
+from api.metrics import Gauges
 from domain.permissions import Caller, Permission
 
 
@@ -30,6 +33,7 @@ class Entry(NamedTuple):
         return all(map(caller.may, self.permissions)) and not (self.is_of_all_stores and caller.stores is not None)
 
 
+_HEALTH: Final = "/console/health"
 _GROUPS: Final[tuple[tuple[Entry, ...], ...]] = (
     (
         Entry(
@@ -52,24 +56,43 @@ _GROUPS: Final[tuple[tuple[Entry, ...], ...]] = (
         Entry("/console/audit", "Audit", (Permission.READ_AUDIT,)),
         Entry("/console/keys", "Keys", (Permission.READ_KEYS,), is_of_all_stores=True),
         Entry("/console/dead-letters", "Dead letters", (Permission.READ_DEAD_LETTERS,), is_of_all_stores=True),
-        Entry("/console/health", "Health", (Permission.READ_METRICS,), is_of_all_stores=True),
+        Entry(_HEALTH, "Health", (Permission.READ_METRICS,), is_of_all_stores=True),
     ),
 )
 
 
 class Shown(NamedTuple):
-    """An entry as a page shows it; `is_current` if the page belongs to it."""
+    """An entry as a page shows it; `is_current` if the page belongs to it. `is_well`: the mark of the service's health,
+    None without one."""
 
     path: str
     name: str
     is_current: bool
     waiting: str | None
+    is_well: bool | None
 
 
-def visible(caller: Caller, path: str) -> Sequence[Sequence[Shown]]:
-    """The entries that this caller may open, by group, for the page with this path."""
-    groups = [[Shown(e.path, e.name, e.has(path), e.waiting) for e in group if e.is_for(caller)] for group in _GROUPS]
+def visible(caller: Caller, path: str, *, is_well: bool | None = None) -> Sequence[Sequence[Shown]]:
+    """The entries that this caller may open, by group, for the page with this path. `is_well`: the result of
+    `is_service_well`."""
+    groups = [
+        [
+            Shown(each.path, each.name, each.has(path), each.waiting, is_well if each.path == _HEALTH else None)
+            for each in group
+            if each.is_for(caller)
+        ]
+        for group in _GROUPS
+    ]
     return [group for group in groups if group]
+
+
+def is_service_well(state: State) -> bool | None:
+    """True if MongoDB and Kafka answered when this process last looked, and all consumers progressed; None if it hasn't
+    looked yet. It looks every few seconds in any case: pages cause no query."""
+    gauges: Gauges | None = getattr(state, "gauges", None)
+    if gauges is None or gauges.asked_at < 0:
+        return None
+    return gauges.backlog is not None and gauges.lag is not None and not gauges.standstill.describe()
 
 
 def start_page(caller: Caller) -> str | None:

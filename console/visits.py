@@ -15,7 +15,7 @@ from api.web.encoded_slashes import path_in_addresses
 from api.web.forms import MAX_FORM_BYTES, read_form
 from api.web.problems import ProblemError
 from console.api_client import ApiClient, Refused, refusal_by
-from console.navigation import visible
+from console.navigation import is_service_well, visible
 from console.queue_news import QueueNews
 from console.templating import PAGES
 from domain.permissions import Caller, Permission
@@ -125,7 +125,7 @@ class Visit:
         text = PAGES.get_template(template).render(
             visit=self,
             nonce=self.nonce,
-            navigation=visible(self.caller, self.request.url.path),
+            navigation=visible(self.caller, self.request.url.path, is_well=is_service_well(self.request.app.state)),
             done=DONE.get(self.query.get("done", "")),
             new_key=token_urlsafe,
             target=f"{self.options.target / timedelta(hours=1):g} h",

@@ -110,6 +110,18 @@ def test_navigation_names_the_current_part(path: str, name: str) -> None:
     assert [each.name for group in groups for each in group if each.is_current] == [name]
 
 
+async def test_health_is_marked_once_the_service_has_looked() -> None:
+    """Here neither MongoDB nor Kafka answers."""
+    async with app_without_servers() as app:
+        add_console(app)
+        async with client_of(app) as http:
+            before = await http.get("/console/nowhere")
+            assert (await http.get("/metrics")).status_code == 200
+            after = await http.get("/console/nowhere")
+    assert 'class="dot' not in before.text
+    assert re.search(r'Health <i class="dot" role="img"\s+aria-label="needs attention"', after.text)
+
+
 async def test_refused_fragment_is_a_fragment(app: FastAPI) -> None:
     htmx = {"hx-request": "true"}
     known = {**htmx, "x-credential": ISSUER_OF_ALL.token(["metrics:read"])}
