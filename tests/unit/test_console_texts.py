@@ -126,6 +126,21 @@ async def test_missing_permission_names_whom_to_ask(path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("reply", "words"), [(None, "Reply"), ({"text": "Thanks", "author": None}, "Change the reply")]
+)
+async def test_context_in_the_queue_leads_to_the_reply(reply: dict[str, Any] | None, words: str) -> None:
+    row = {**ROW, "reply": reply}
+    answers: dict[str, Any] = {"customerReviews/r": (200, row), "customerReviews/reviewList": (200, {"results": []})}
+    readers = [each for each in EVERYTHING if each != Permission.REPLY_TO_REVIEWS]
+    link = f'href="/console/reviews/r#reply">{words}</a>'
+    for permissions, is_offered in ((EVERYTHING, True), (readers, False)):
+        async with client_of(faked(permissions, answers)) as http:
+            part = await http.get("/console/reviews/r/context", headers={"hx-request": "true"})
+            assert (link in part.text) is is_offered
+            assert ('id="reply"' in (await http.get("/console/reviews/r")).text) is is_offered
+
+
+@pytest.mark.parametrize(
     ("status", "kind", "words"),
     [
         (503, "query-timeout", "The database took too long. Use narrower filters"),
