@@ -394,6 +394,27 @@ async def test_controls_of_a_decision_are_in_view(
         await expect(row.locator(".outcome")).to_have_text("Approved.")
 
 
+async def test_phone_shows_rows_above_the_buttons(browser: Browser, place: Service, api: Facade) -> None:
+    """The details of the row in focus are a touch away, also those of the next one."""
+    await reviews_of(api, 5, new_id())
+    async with opened(browser, place.address, Watch(), viewport={"width": 390, "height": 844}) as page:
+        await page.goto("/console/queue")
+        await page.locator("html.scripted #context .do").wait_for()
+        await until_quiet(page)
+        first, second = page.locator("#list > li").nth(0), page.locator("#list > li").nth(1)
+        rows = [await each.bounding_box() for each in (first, second.locator("h2"), page.locator("body > aside"))]
+        ends = [each["y"] + each["height"] for each in rows[:2] if each]
+        assert rows[2]
+        assert max(ends) <= rows[2]["y"]
+        details = page.locator("#context .impact")
+        await expect(details).to_be_hidden()
+        await page.get_by_label("Show its details").check()
+        await expect(details).to_be_in_viewport(ratio=1)
+        await second.click()
+        await page.locator(f"#context [data-id='{await second.get_attribute('data-id')}']").wait_for()
+        await expect(details).to_be_in_viewport(ratio=1)
+
+
 async def test_row_without_context_has_buttons(browser: Browser, place: Service, api: Facade) -> None:
     (id,) = await reviews_of(api, 1, new_id())
     async with opened(browser, place.address, Watch()) as page:

@@ -45,3 +45,13 @@ async def test_moderators_show_an_unseen_photo_or_keep_it_hidden(
     figures = [part.partition("</figure>")[0] for part in page.split("<figure")[1:]]
     (found,) = [re.findall(r"<button[^>]*>(.*?)</button>", each, re.DOTALL) for each in figures if "<button" in each]
     assert [each.strip() for each in found] == buttons
+
+
+@pytest.mark.parametrize(("hidden", "shown"), [([False, False], 0), ([True, False], 1), ([True, True], 0), ([], None)])
+async def test_queue_shows_a_photo_that_the_public_sees_if_there_is_one(hidden: list[bool], shown: int | None) -> None:
+    images = [{"id": f"i{number}", "hidden": each} for number, each in enumerate(hidden)]
+    app = faked([each.value for each in Permission], {LIST: (200, {"results": [{**ROW, "images": images}]})})
+    async with client_of(app) as http:
+        page = (await http.get("/console/queue")).text
+    found = re.findall(r'<img class="(thumb[^"]*)"[^>]*src="/console/images/([^"?]+)\?size=320">', page)
+    assert found == ([] if shown is None else [("thumb hidden" if hidden[shown] else "thumb", f"i{shown}")])
