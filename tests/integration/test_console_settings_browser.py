@@ -78,7 +78,7 @@ async def test_phone_shows_both_values_of_a_change(service: Service, facade: Fac
             await expect(value).to_be_in_viewport(ratio=1)
 
 
-async def test_phone_shows_all_fields_of_a_return(service: Service, facade: Facade) -> None:
+async def test_phone_shows_all_columns_of_orders_and_returns(service: Service, facade: Facade) -> None:
     bag = "bag-of-leather-7"
     item = {"id": bag, "name": "Shoulder bag of leather", "quantity": 12, "price": 1234.5}
     returns = Returns(service, facade.http)
@@ -92,6 +92,8 @@ async def test_phone_shows_all_fields_of_a_return(service: Service, facade: Faca
             for field in (quantity, page.get_by_label("Reason for Shoulder bag of leather")):
                 await expect(field).to_be_in_viewport(ratio=1)
             await page.get_by_text("1,234.50 EUR each").wait_for()
+        await page.goto(f"/console/orders/{order}")
+        await expect(page.get_by_role("cell", name="1,234.50 EUR")).to_be_in_viewport(ratio=1)
 
 
 async def test_phone_shows_the_name_of_the_page_in_the_navigation(service: Service, facade: Facade) -> None:
