@@ -1,22 +1,24 @@
 """The demo shop at `/demo`: a list of three products, and a page for each. Only without authentication."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 
 from api.auth.permissions import client_address
 from api.services import Services
+from api.web.middleware import problem_of
+from api.web.problems import ProblemError, not_found
 from api.web.routes import FolderRoute, PageRoute
 from domain.ratings import Entity, RatingTally
+from storage.database import result_or_default
 from storefront.answers import Answers
 from storefront.demo_products import ENTITY_TYPE, PRODUCTS, STORE_ID, STORE_NAME
 from storefront.jsonld import structured_answer
@@ -53,9 +55,30 @@ def demo_routes(services: Services) -> Sequence[BaseRoute]:
     shop = _Shop(services)
     return (
         FolderRoute("/demo/static", StaticFiles(directory=_FOLDER / "demo_static")),
-        PageRoute("/demo", shop.show_list),
-        PageRoute("/demo/{product}", shop.show_product),
+        PageRoute("/demo", partial(_serve, shop.show_list)),
+        PageRoute("/demo/", _front_page),
+        PageRoute("/demo/{product}", partial(_serve, shop.show_product)),
+        PageRoute("/demo/{rest:path}", partial(_serve, _unknown_page)),
     )
+
+
+async def _front_page(request: Request) -> Response:
+    return RedirectResponse("/demo", 307)
+
+
+async def _unknown_page(request: Request) -> Response:
+    raise not_found("page")
+
+
+async def _serve(show: Callable[[Request], Awaitable[Response]], request: Request) -> Response:
+    """The page that `show` makes; if it raises, a page that tells a shopper what to do."""
+    try:
+        request.app.state.rate_limit.take(client_address(request))
+        return await show(request)
+    except ProblemError as problem:
+        return _problem_page(problem)
+    except Exception as error:
+        return _problem_page(problem_of(request.scope, error))
 
 
 class _Shop:
@@ -64,20 +87,20 @@ class _Shop:
 
     async def show_list(self, request: Request) -> Response:
         """All products, with their stars."""
-        request.app.state.rate_limit.take(client_address(request))
-        return _page("list.html", products=PRODUCTS, is_filled=await self._is_filled())
+        is_filled = await self._is_filled()
+        return _page("list.html", _status(is_filled), products=PRODUCTS, is_filled=is_filled)
 
     async def show_product(self, request: Request) -> Response:
         """A product with its reviews; `lang` is the language of the widget. Links in reminders have a `token`, which
-        the widget reads, and which stays when the language changes."""
-        request.app.state.rate_limit.take(client_address(request))
+        the widget reads, and which stays when the language changes. Raises ProblemError (404)."""
         found = next((each for each in PRODUCTS if each.id == request.path_params["product"]), None)
         if found is None:
-            raise HTTPException(404)
+            raise not_found("product")
         language = request.query_params.get("lang", "")
         is_filled = await self._is_filled()
         return _page(
             "product.html",
+            _status(is_filled),
             product=found,
             others=[each for each in PRODUCTS if each is not found],
             language=language if language in LANGUAGES else "en",
@@ -94,11 +117,27 @@ class _Shop:
         # Safe here: the answer is escaped for script elements.
         return Markup((await answers.of(address, load)).body.decode())  # noqa: S704
 
-    async def _is_filled(self) -> bool:
-        tallies = await self._services.lookups.tallies(ENTITY_TYPE, [each.id for each in PRODUCTS])
+    async def _is_filled(self) -> bool | None:
+        """True if a product has reviews; None while MongoDB is unavailable."""
+        look = self._services.lookups.tallies(ENTITY_TYPE, [each.id for each in PRODUCTS])
+        tallies = await result_or_default(look, None)
+        if tallies is None:
+            return None
         return any(stores.get(STORE_ID, RatingTally()).count for stores in tallies.values())
 
 
-def _page(template: str, **shown: object) -> Response:
-    text = _PAGES.get_template(template).render(shop=STORE_NAME, store_id=STORE_ID, entity_type=ENTITY_TYPE, **shown)
-    return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
+def _status(is_filled: bool | None) -> int:
+    """Without reviews, search engines and monitors have to come back later."""
+    return 503 if is_filled is None else 200
+
+
+def _problem_page(problem: ProblemError) -> Response:
+    page = _page("problem.html", problem.kind.status, is_filled=True)
+    page.headers.update(problem.headers)
+    return page
+
+
+def _page(template: str, status: int, **shown: object) -> Response:
+    named = {"shop": STORE_NAME, "store_id": STORE_ID, "entity_type": ENTITY_TYPE, "status": status}
+    text = _PAGES.get_template(template).render(**named, **shown)
+    return HTMLResponse(text, status, {"Content-Security-Policy": _POLICY})

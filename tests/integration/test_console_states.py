@@ -10,20 +10,14 @@ from playwright.async_api import Browser, Page
 
 from tests.support.chromium import WINDOWS, Watch, faults, opened, window
 from tests.support.facade import Facade, new_id, submission
-from tests.support.service import Servers, Service
-from tests.support.waiting import eventually, free_port
+from tests.support.service import Servers, Service, service_without_servers
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 MODERATOR = (
     *(f"customerReviews:{name}" for name in ("read", "update", "create", "createForOthers", "reply")),
     "templates:read",
 )
-AWAY = {
-    "PLAUDIT_AUTH__MODE": "none",
-    "PLAUDIT_MONGO__URI": "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=500",
-    "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
-    "PLAUDIT_HTTP__QUERY_TIMEOUT": "1",
-}
 
 
 @pytest.fixture(scope="module")
@@ -37,19 +31,8 @@ async def guarded(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="module")
 async def away(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
     """Run an API without MongoDB and Kafka."""
-    service = Service(servers, tmp_path_factory.mktemp("away"), free_port(), environment=AWAY)
-    service.start("api")
-    async with service.client() as http:
-
-        async def answers() -> bool:
-            try:
-                return (await http.get("/health/live")).status_code == 200
-            except httpx.TransportError:
-                return False
-
-        await eventually(answers)
-    yield service
-    await service.stop("api")
+    async with service_without_servers(servers, tmp_path_factory.mktemp("away")) as service:
+        yield service
 
 
 async def key_of(service: Service, *permissions: str) -> str:

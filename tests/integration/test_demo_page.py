@@ -13,7 +13,7 @@ from storefront.demo import LANGUAGES
 from storefront.demo_products import PRODUCTS, STORE_ID
 from tests.support.chromium import Watch, chromium, opened, violations
 from tests.support.facade import facade_of, submission
-from tests.support.service import Servers, Service, running_service
+from tests.support.service import Servers, Service, running_service, service_without_servers
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -43,7 +43,11 @@ async def test_empty_shop_explains_how_to_fill_it(shop: Service) -> None:
             assert f'entity="{product.id}" lang="en"' in page.text
             picture = await http.get(f"/demo/static/{product.kind}.svg")
             assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
-        assert (await http.get("/demo/nothing")).status_code == 404
+        for path in ("/demo/nothing", f"/demo/{PRODUCTS[0].id}/"):
+            page = await http.get(path)
+            assert (page.status_code, page.headers["content-security-policy"]) == (404, POLICY)
+            assert "There is no such page" in page.text
+        assert (await http.get("/demo/")).headers["location"] == "/demo"
 
 
 async def test_language_links_keep_reminder_token(shop: Service) -> None:
@@ -60,6 +64,26 @@ async def test_no_shop_if_authentication_is_required(servers: Servers, tmp_path:
     async with running_service(servers, tmp_path, PLAUDIT_AUTH__MODE="api_key") as service, service.client() as http:
         for path in ("/demo", f"/demo/{PRODUCTS[0].id}", "/demo/static/shop.css"):
             assert (await http.get(path)).status_code == 404
+
+
+async def test_products_are_shown_without_mongodb(servers: Servers, tmp_path: Path) -> None:
+    async with service_without_servers(servers, tmp_path) as service, service.client() as http:
+        for path in ("/demo", f"/demo/{PRODUCTS[0].id}"):
+            page = await http.get(path)
+            assert (page.status_code, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
+            assert all(product.name in page.text for product in PRODUCTS)
+            assert "Please load this page again in a minute." in page.text
+            assert FILL not in page.text
+
+
+async def test_hasty_visitor_is_told_to_wait(servers: Servers, tmp_path: Path) -> None:
+    limit = {"PLAUDIT_HTTP__RATE_PER_SECOND": "0.01"}
+    async with service_without_servers(servers, tmp_path, **limit) as service, service.client() as http:
+        await http.get("/demo")
+        page = await http.get("/demo")
+        assert (page.status_code, page.headers["content-type"]) == (429, "text/html; charset=utf-8")
+        assert "Please wait a minute" in page.text
+        assert int(page.headers["retry-after"]) > 0
 
 
 @pytest.mark.slow

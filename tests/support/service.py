@@ -348,3 +348,28 @@ async def own_database(servers: Servers, **options: float) -> AsyncIterator[Data
 def running_service(servers: Servers, folder: Path, **environment: str) -> AbstractAsyncContextManager[Service]:
     """A ready service with one API and one worker."""
     return Service(servers, folder, environment=environment).running()
+
+
+@asynccontextmanager
+async def service_without_servers(servers: Servers, folder: Path, **more: str) -> AsyncIterator[Service]:
+    """An API that reaches neither MongoDB nor Kafka."""
+    environment = {
+        "PLAUDIT_AUTH__MODE": "none",
+        "PLAUDIT_MONGO__URI": "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=500",
+        "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        "PLAUDIT_HTTP__QUERY_TIMEOUT": "1",
+        **more,
+    }
+    service = Service(servers, folder, free_port(), environment=environment)
+    service.start("api")
+    async with service.client() as http:
+
+        async def answers() -> bool:
+            try:
+                return (await http.get("/health/live")).status_code == 200
+            except httpx.TransportError:
+                return False
+
+        await eventually(answers)
+    yield service
+    await service.stop("api")
