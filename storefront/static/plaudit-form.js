@@ -93,9 +93,9 @@ function photosOf(shop, current, changed, isSending) {
       limit();
       input.focus();
     };
-    const row = h('li', { class: 'row', id }, canvas, h('bdi', { class: 'text' }, name), state,
-      h('button', { type: 'button', class: 'plain', 'aria-label': say('removeName', { name }), click: remove },
-        say('remove')));
+    const button = h('button',
+      { type: 'button', class: 'plain', 'aria-label': say('removeName', { name }), click: remove }, say('remove'));
+    const row = h('li', { class: 'row', id }, canvas, h('bdi', { class: 'text' }, name), state, button);
     list.append(row);
     preview(file, canvas);
     const tell = /** @param {string} text @param {string} [kind] */ (text, kind = 'soft') => {
@@ -119,9 +119,10 @@ function photosOf(shop, current, changed, isSending) {
       } catch (error) {
         const { status = 0 } = /** @type {import('./types').Problem} */ (error);
         /** With these statuses a retry would fail, too: the visitor has to remove the photo. */
-        if (![409, 413, 415].includes(status)) sent = undefined;
+        const isFinal = [409, 413, 415].includes(status);
+        if (!isFinal) sent = undefined;
         tell(isTooLarge ? say('tooLarge', { n: mostImageBytes / 1e6 }) : shop.problems(error).join(' '), 'wrong');
-        throw error;
+        throw Object.assign(Error(), error, isFinal && { at: button });
       }
     }
     /** @type {Promise<void> | undefined} */
@@ -165,8 +166,12 @@ async function preview(file, canvas) {
   }
 }
 
-/** Five stars to choose from: a radio group. @param {Shop} shop */
-function rating({ say }) {
+/**
+ * Five stars to choose from: a radio group.
+ * @param {Shop} shop
+ * @param {typeof import('./plaudit-dialogs.js').noteOf} noteOf
+ */
+function rating({ say }, noteOf) {
   const choices = [1, 2, 3, 4, 5].map((n) => {
     const input = h('input',
       { class: 'gone', type: 'radio', name: 'rating', value: n, required: true, 'aria-label': say('stars', { n }) });
@@ -174,7 +179,10 @@ function rating({ say }) {
     star.setAttribute('viewBox', '0 0 24 24');
     return h('label', { title: say('stars', { n }) }, input, star);
   });
-  return h('fieldset', {}, h('legend', {}, say('rating')), h('div', { class: 'rate' }, ...choices));
+  const group = h('fieldset', { role: 'radiogroup' },
+    h('legend', {}, say('rating')), h('div', { class: 'rate' }, ...choices));
+  group.append(noteOf(group, 'rating'));
+  return group;
 }
 
 /**
@@ -185,7 +193,9 @@ function rating({ say }) {
  */
 export async function open(shop, place, failures) {
   const { say } = shop;
-  (await import('./plaudit-dialogs.js' + '#' + failures)).dress(shop);
+  /** @type {typeof import('./plaudit-dialogs.js')} */
+  const { dress, formOf, noteOf, textField } = await import('./plaudit-dialogs.js' + '#' + failures);
+  dress(shop);
   const known = { cache: /** @type {const} */ ('no-store') };
   /** @type {import('./types').Form} */
   let form = await shop.ask('/form', known);
@@ -200,20 +210,18 @@ export async function open(shop, place, failures) {
   let { attempt = {}, photos: before = [], ...words } = kept(shop);
   let isSending = false;
 
-  const problems = h('div', { class: 'wrong', role: 'alert' });
   const state = h('span', { class: 'soft', role: 'status' });
   const photos = photosOf(shop, () => form, save, () => isSending);
-  const field = /** @param {string} name @param {string} key @param {Record<string, any>} more */ (name, key, more) =>
-    h('label', {}, say(key), h(name == 'review' ? 'textarea' : 'input', { name, dir: 'auto', ...more }));
-  const fields = h('form', { submit: send, input: write },
-    rating(shop),
-    field('title', 'headline', { maxlength: 200 }),
-    field('review', 'text', { maxlength: 20_000, required: true }),
-    field('userName', 'name', { maxlength: 128, autocomplete: 'name' }),
+  const fields = formOf(shop, send, [
+    rating(shop, noteOf),
+    textField(say('headline'), 200, 'input', { name: 'title' }),
+    textField(say('text'), 20_000, 'textarea', { name: 'review', required: true }),
+    textField(say('name'), 128, 'input', { name: 'userName', autocomplete: 'name' }),
     photos.part,
     h('div', { class: 'gone', inert: true }, h('input', { name: 'website', autocomplete: 'off' })),
-    problems,
-    h('div', { class: 'row' }, h('button', { class: 'main' }, say('send')), state));
+  ],
+    h('button', { class: 'main' }, say('send')), state);
+  fields.addEventListener('input', write);
 
   /** The proof of work, computed once. */
   const proof = () => (solving ??= solve(shop, form.check));
@@ -261,13 +269,9 @@ export async function open(shop, place, failures) {
     }
   }
 
-  /** @param {Event} event */
-  async function send(event) {
-    event.preventDefault();
-    if (isSending) return;
+  async function send() {
     isSending = true;
     photos.limit();
-    problems.replaceChildren();
     state.textContent = say('sending');
     try {
       const answer = await deliver();
@@ -276,17 +280,11 @@ export async function open(shop, place, failures) {
       place.replaceChildren(thanks);
       thanks.focus();
       shop.fire('submitted', { id: answer.ids?.[0], rating: JSON.parse(attempt.body).rating });
-    } catch (error) {
+    } finally {
       state.textContent = '';
-      problems.append(...shop.problems(error).map((text) => h('p', {}, text)));
-      const { errors = [] } = /** @type {import('./types').Problem} */ (error);
-      const wrong = errors.map(({ pointer }) => pointer?.slice(1));
-      for (const each of fields.querySelectorAll('[name]')) {
-        each.ariaInvalid = wrong.includes(each.getAttribute('name') ?? '') ? 'true' : null;
-      }
+      isSending = false;
+      photos.limit();
     }
-    isSending = false;
-    photos.limit();
   }
 
   for (const [name, value] of Object.entries(words)) Object.assign(fields.elements.namedItem(name) ?? {}, { value });

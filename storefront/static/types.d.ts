@@ -59,6 +59,8 @@ export interface Problem {
   detail?: string;
   errors?: Wrong[];
   results?: Wrong[];
+  /** The element to correct it with, unless it is a field of the form. */
+  at?: HTMLElement;
 }
 
 /** One thing that is wrong with a request, or the outcome of an item that was refused. */

@@ -385,9 +385,6 @@ async def test_unusable_photos_are_reported(browser: Browser, filled: Filled) ->
     async with shopping(browser, filled.show("/cut", new_id("camera"))) as page:
         form = await open_form(page)
         await form.get_by_role("radio", name="4 stars").press("Space")
-        await form.get_by_label("Your review").fill(" ")
-        await form.get_by_role("button", name="Send review").click()
-        await form.get_by_role("alert").get_by_text("Please fill in all").wait_for()
         await form.get_by_label("Your review").fill(WORDS)
         files: list[Any] = [
             {"name": "cut.jpg", "mimeType": "image/jpeg", "buffer": cut},

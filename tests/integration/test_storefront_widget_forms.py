@@ -1,0 +1,238 @@
+"""The forms of the widget say what is missing or wrong, keep what was typed, and move the focus there."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pytest
+from playwright.async_api import Browser, Locator, Page, Request, Route, expect
+
+from tests.support.chromium import violations
+from tests.support.facade import new_id
+from tests.support.images import picture
+from tests.support.widget import Filled, open_form, shopping, titles, until_loaded
+
+pytestmark = pytest.mark.slow
+
+WORDS: Final = "Words that took an hour."
+ALLOWED: Final = {"access-control-allow-origin": "*"}
+
+
+def sent_to(page: Page, ending: str) -> list[str]:
+    """The bodies that the page posts to addresses with this ending, in a list that grows."""
+    bodies: list[str] = []
+
+    def note(request: Request) -> None:
+        if request.method == "POST" and request.url.endswith(ending):
+            bodies.append(request.post_data or "")
+
+    page.on("request", note)
+    return bodies
+
+
+async def open_report(page: Page) -> Locator:
+    await until_loaded(page)
+    await page.get_by_role("button", name="Report", exact=True).first.click()
+    dialog = page.get_by_role("dialog")
+    await dialog.wait_for()
+    return dialog
+
+
+async def test_report_without_a_choice_says_what_to_do(browser: Browser, filled: Filled) -> None:
+    async with shopping(browser, filled.show("/choose"), bypass_csp=True) as page:
+        sent = sent_to(page, "/reports")
+        dialog = await open_report(page)
+        reason, send = dialog.get_by_label("Reason"), dialog.get_by_role("button", name="Send report")
+        await expect(reason).to_have_value("")
+        await send.click()
+        await expect(reason).to_be_focused()
+        await expect(reason).to_have_accessible_description("Please choose a reason.")
+        explanation, box = dialog.get_by_label("What is wrong with it"), dialog.get_by_role("checkbox")
+        await expect(explanation).to_have_accessible_description("Please describe what is wrong.")
+        await expect(box).to_have_accessible_description("Please tick this box to send the report.")
+        await expect(dialog.locator("[aria-invalid=true]")).to_have_count(3)
+        assert await violations(page) == []
+        await reason.select_option("illegal")
+        await expect(reason).to_have_accessible_description("")
+        await explanation.fill("It sells weapons.")
+        await dialog.get_by_label("Your e-mail address").fill("anna@")
+        await box.check()
+        await send.click()
+        mail = dialog.get_by_label("Your e-mail address")
+        await expect(mail).to_be_focused()
+        await expect(mail).to_have_accessible_description("Please enter a valid e-mail address.")
+        await expect(explanation).to_have_value("It sells weapons.")
+        assert sent == []
+        await mail.fill("")
+        await page.route("**/reports", lambda route: route.abort())
+        await send.click()
+        alert = dialog.get_by_role("alert")
+        await expect(alert).to_contain_text("Nothing that you typed is lost")
+        await expect(alert).to_be_focused()
+        await page.unroute("**/reports")
+        await send.click()
+        await dialog.get_by_text("The shop will look at it.").wait_for()
+        assert [("illegal" in body, "It sells weapons." in body) for body in sent] == [(True, True)] * 2
+
+
+async def test_incomplete_review_says_what_to_do(browser: Browser, filled: Filled) -> None:
+    async with shopping(browser, filled.show("/incomplete", new_id("camera")), bypass_csp=True) as page:
+        sent = sent_to(page, "/reviews")
+        form = await open_form(page)
+        send, text = form.get_by_role("button", name="Send review"), form.get_by_label("Your review")
+        await send.click()
+        await expect(form.get_by_role("radio", name="1 star", exact=True)).to_be_focused()
+        rating = form.get_by_role("radiogroup", name="Your rating")
+        await expect(rating).to_have_accessible_description("Please choose from 1 to 5 stars.")
+        await expect(text).to_have_accessible_description("Please write your review.")
+        assert await violations(page) == []
+        await page.keyboard.press("ArrowRight")
+        await expect(rating).to_have_accessible_description("")
+        await text.fill(" ")
+        await send.click()
+        await expect(text).to_be_focused()
+        await expect(text).to_have_accessible_description("Please write your review.")
+        title = form.get_by_label("Title (optional)")
+        # A pasted text isn't cut; each of these characters has two units in JavaScript.
+        await title.fill("🙂" * 201)
+        await text.fill(WORDS)
+        await send.click()
+        await expect(title).to_be_focused()
+        await expect(title).to_have_accessible_description(
+            "This text is 1 character too long. Please shorten it.",
+        )
+        assert await title.input_value() == "🙂" * 201
+        assert sent == []
+        await title.fill("🙂" * 200)
+        await send.click()
+        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
+
+
+async def test_refused_field_has_the_focus(browser: Browser, filled: Filled) -> None:
+    """The service knows better than the browser what is blank."""
+    async with shopping(browser, filled.show("/unseen", new_id("camera"))) as page:
+        form = await open_form(page)
+        text = form.get_by_label("Your review")
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        await form.get_by_label("Title (optional)").fill("Sturdy")
+        await text.fill("\u200b")
+        await form.get_by_role("button", name="Send review").click()
+        await expect(text).to_be_focused()
+        await expect(text).to_have_accessible_description("Please fill in all required fields.")
+        await expect(form.get_by_role("alert")).to_be_empty()
+        await expect(form.get_by_label("Title (optional)")).to_have_value("Sturdy")
+
+
+REFUSALS: Final[Mapping[str, tuple[Any, str]]] = {
+    "rate": ({"status": 429}, "Too many requests. Please try again later."),
+    "token": (
+        {"status": 403, "results": [{"reason": "token-expired"}]},
+        "The link has expired. Please contact the shop.",
+    ),
+    "away": ({"status": 503}, "This is not possible at the moment. Please try again later."),
+    "unknown": ({"status": 500}, "Something went wrong. Nothing that you typed is lost: please try again."),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSALS)
+async def test_refused_review_is_kept_and_explained(browser: Browser, filled: Filled, reason: str) -> None:
+    problem, text = REFUSALS[reason]
+    async with shopping(browser, filled.show(f"/refused-{reason}", new_id("camera"))) as page:
+        form = await open_form(page)
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        await form.get_by_label("Your review").fill(WORDS)
+        await page.route(
+            "**/Product/*/reviews",
+            lambda route: route.fulfill(status=problem["status"], headers=ALLOWED, json=problem),
+        )
+        await form.get_by_label("Title (optional)").press("Enter")
+        await expect(form.get_by_role("alert")).to_have_text(text)
+        await expect(form.get_by_role("alert")).to_be_focused()
+        await expect(form.get_by_label("Your review")).to_have_value(WORDS)
+        await expect(form.get_by_role("radio", name="4 stars")).to_be_checked()
+        await page.unroute("**/Product/*/reviews")
+        await page.keyboard.press("Tab")
+        await expect(form.get_by_role("button", name="Send review")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
+
+
+async def test_focus_stays_with_somebody_who_goes_on_typing(browser: Browser, filled: Filled) -> None:
+    coming: asyncio.Queue[Route] = asyncio.Queue()
+    async with shopping(browser, filled.show("/typing", new_id("camera"))) as page:
+        form = await open_form(page)
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        await form.get_by_label("Your review").fill(WORDS)
+        await page.route("**/Product/*/reviews", coming.put)
+        await form.get_by_role("button", name="Send review").click()
+        sent = await coming.get()
+        await form.get_by_label("Your name").press("M")
+        await sent.abort()
+        await expect(form.get_by_role("alert")).to_contain_text("Nothing that you typed is lost")
+        await expect(form.get_by_label("Your name")).to_be_focused()
+
+
+FILES: Final[Mapping[str, tuple[bytes, str]]] = {
+    "manual.pdf": (b"%PDF-1.7\n", "This is not a photo in JPEG, PNG or WebP. Please choose another file."),
+    "huge.jpg": (b"\xff\xd8\xff" + bytes(10 * 1024 * 1024), "This photo is too large. Please choose a smaller one."),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+async def test_refused_photo_can_be_removed_at_once(browser: Browser, filled: Filled, name: str) -> None:
+    content, text = FILES[name]
+    files: Sequence[Any] = [
+        {"name": "good.png", "mimeType": "image/png", "buffer": picture()},
+        {"name": name, "mimeType": "application/octet-stream", "buffer": content},
+    ]
+    async with shopping(browser, filled.show(f"/file-{name}", new_id("camera"))) as page:
+        form = await open_form(page)
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        await form.get_by_label("Your review").fill(WORDS)
+        await form.get_by_label("photos").set_input_files(files)
+        await form.get_by_role("button", name="Send review").click()
+        await expect(form.get_by_role("alert")).to_have_text(text)
+        await expect(form.get_by_role("button", name=f"Remove {name}")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await form.get_by_role("button", name="Send review").click()
+        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
+
+
+async def test_label_of_photos_is_the_photo_shown(browser: Browser, filled: Filled) -> None:
+    """A click beside the dialog closes it."""
+    async with shopping(browser, filled.show("/beside")) as page:
+        await until_loaded(page)
+        await page.get_by_role("button", name="With photos").click()
+        await page.get_by_role("button", name="Photo 2 of 2").click()
+        dialog = page.get_by_role("dialog", name="Photo 2 of 2")
+        await dialog.get_by_role("button", name="Next").click()
+        await page.get_by_role("dialog", name="Photo 1 of 2").wait_for()
+        await page.mouse.click(3, 3)
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Photo 2 of 2")).to_be_focused()
+
+
+async def test_empty_fields_begin_where_the_language_begins(browser: Browser, filled: Filled) -> None:
+    direction = "(field) => getComputedStyle(field).direction"
+    async with shopping(browser, filled.show("/beginning", html='lang="ar"')) as page:
+        await titles(page).first.wait_for()
+        await page.locator("plaudit-reviews button.main").click()
+        text = page.locator("plaudit-reviews textarea")
+        assert await text.evaluate(direction) == "rtl"
+        await text.fill("Sturdy")
+        assert await text.evaluate(direction) == "ltr"
+
+
+@pytest.mark.parametrize("size", [(320, 320), (844, 390)])
+async def test_large_photo_leaves_room_for_its_buttons(browser: Browser, filled: Filled, size: tuple[int, int]) -> None:
+    """On a phone held sideways, or magnified to 400 %, nobody has to scroll to close it."""
+    viewport: Any = dict(zip(("width", "height"), size, strict=True))
+    large = picture((1600, 1200), "JPEG")
+    async with shopping(browser, filled.show("/low"), viewport=viewport) as page:
+        await until_loaded(page)
+        await page.route("**/api/images/*", lambda route: route.fulfill(content_type="image/jpeg", body=large))
+        await page.get_by_role("button", name="With photos").click()
+        await page.get_by_role("button", name="Photo 1 of 2").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_role("img")).to_have_js_property("naturalWidth", 1600)
+        assert await dialog.evaluate("(dialog) => dialog.scrollHeight - dialog.clientHeight") <= 0
