@@ -39,11 +39,11 @@ section{gap:1.5em}
 .top{display:grid;gap:1em 3em;align-items:center}
 .sum{display:grid;justify-items:start}.sum b{font-size:3em;line-height:1.2;font-variant-numeric:tabular-nums}
 .sum .stars{height:1.6em}
-.soft,time{color:var(--soft);font-size:.9em}
+.soft{color:var(--soft);font-size:.9em}
 .text,h3,bdi,b{overflow-wrap:anywhere}.text{white-space:pre-line;max-width:70ch}
 button,select,input,textarea{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--soft);
 border-radius:var(--round);padding:.45em .9em;max-width:100%}
-button,select{cursor:pointer}button:hover:enabled{border-color:var(--accent)}
+button,select{cursor:pointer;min-width:24px;min-height:24px}button:hover:enabled{border-color:var(--accent)}
 :focus-visible{outline:2px solid var(--accent);outline-offset:2px}
 [aria-pressed=true],.main{border-color:var(--accent);color:var(--accent);font-weight:600}
 .main,.main:hover{background:var(--accent);color:var(--plaudit-on-accent,light-dark(#fff,#14181f))}
@@ -54,7 +54,6 @@ button:disabled{cursor:default;opacity:.6}
 text-decoration:none}
 .bar svg{width:100%;height:.6em;
 border-radius:1em;background:var(--line);fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
-.bar svg:dir(rtl){transform:scaleX(-1)}
 .bar :last-child{text-align:end;font-variant-numeric:tabular-nums}
 li.one{border-block-start:1px solid var(--line);
 padding-block:1.25em;gap:.6em;justify-items:start;overflow:clip;overflow-clip-margin:6px}
@@ -254,7 +253,7 @@ function item(shop, review) {
     h('div', { class: 'row' }, rating, review.title && h('h3', {}, written('span', review.title, review.language))),
     h('p', { class: 'row soft' }, h('bdi', {}, review.author || shop.say('anonymous')), day(shop, review.date),
       review.verified && h('span', { class: 'mark' }, '✓ ' + shop.say('bought')),
-      review.incentivized && h('span', { class: 'soft' }, shop.say('incentivized'))),
+      review.incentivized && h('span', {}, shop.say('incentivized'))),
     ...body(shop, review),
     photos(shop, review, (index) => dialog((they) => they.lightbox(shop, review, index))),
     reply && h('div', { class: 'reply stack' },

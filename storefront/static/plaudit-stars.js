@@ -69,7 +69,7 @@ export function sheet(css) {
   made.replaceSync(css + `
 .stars{height:1.15em;vertical-align:-.2em;fill:var(--plaudit-line,light-dark(#cfd5dd,#454d5a))}
 .stars .full{fill:var(--plaudit-star,light-dark(#b87400,#f2b84b))}
-.stars:dir(rtl){transform:scaleX(-1)}`);
+svg[aria-hidden]:dir(rtl){transform:scaleX(-1)}`);
   return made;
 }
 

@@ -480,5 +480,7 @@ async def test_right_to_left_layout(browser: Browser, filled: Filled, html: str)
         full = page.locator(".sum .stars svg")
         gap = "(full) => full.closest('.stars').getBoundingClientRect().right - full.getBoundingClientRect().right"
         assert abs(await full.evaluate(gap)) < 8
+        gap = "(rect) => rect.parentElement.getBoundingClientRect().right - rect.getBoundingClientRect().right"
+        assert abs(await page.locator(".bar rect").first.evaluate(gap)) < 1
         assert await page.evaluate(WIDE) is False
         assert await violations(page) == []

@@ -7,7 +7,8 @@ from typing import Any, Final
 import pytest
 from playwright.async_api import Browser, Locator, Page, Request, Route, expect
 
-from tests.support.chromium import violations
+from storefront.demo import LANGUAGES
+from tests.support.chromium import Watch, opened, violations
 from tests.support.facade import new_id
 from tests.support.images import picture
 from tests.support.widget import Filled, open_form, shopping, titles, until_loaded
@@ -16,6 +17,14 @@ pytestmark = pytest.mark.slow
 
 WORDS: Final = "Words that took an hour."
 ALLOWED: Final = {"access-control-allow-origin": "*"}
+SMALL: Final = """([lowest]) => {
+  const root = document.querySelector('plaudit-reviews').shadowRoot;
+  return [...root.querySelectorAll('button, select, textarea, input:not(.gone, [name=website]), .rate label')]
+    .map((each) => [each.textContent || each.name || each.type, each.getBoundingClientRect()])
+    .filter(([, { width, height }]) => width && (width < lowest || height < lowest))
+    .map(([name, { width, height }]) => `${name}: ${width} x ${height}`);
+}"""
+"""The targets that are smaller than this number of CSS pixels, each with its size."""
 
 
 def sent_to(page: Page, ending: str) -> list[str]:
@@ -196,6 +205,24 @@ async def test_refused_photo_can_be_removed_at_once(browser: Browser, filled: Fi
         await page.keyboard.press("Enter")
         await form.get_by_role("button", name="Send review").click()
         await page.get_by_text("Your review will appear once it has been checked.").wait_for()
+
+
+async def test_targets_are_large_enough_in_all_languages(browser: Browser, filled: Filled) -> None:
+    """At least 24 by 24 CSS pixels (WCAG 2.2, 2.5.8), also in the small font of a narrow page."""
+    found: dict[str, list[str]] = {}
+    for language in LANGUAGES:
+        address = filled.show("/targets", html=f'lang="{language}"')
+        async with opened(browser, address, Watch(), viewport={"width": 320, "height": 800}, bypass_csp=True) as page:
+            await page.goto(address)
+            await page.add_style_tag(content="main { font-size: 13px }")
+            await titles(page).first.wait_for()
+            await page.locator("plaudit-reviews button.main").click()
+            await page.locator("plaudit-reviews form").wait_for()
+            await page.locator("plaudit-reviews li.one > .row:last-child > button").first.click()
+            await page.locator("plaudit-reviews dialog").wait_for()
+            if small := await page.evaluate(SMALL, [24]):
+                found[language] = small
+    assert found == {}
 
 
 async def test_label_of_photos_is_the_photo_shown(browser: Browser, filled: Filled) -> None:
