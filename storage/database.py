@@ -50,6 +50,7 @@ _FINAL_CODES: Final = frozenset(
         2,  # BadValue
         9,  # FailedToParse
         14,  # TypeMismatch
+        28,  # PathNotViable
         52,  # DollarPrefixedFieldName
         54,  # NotSingleValueField
         66,  # ImmutableField

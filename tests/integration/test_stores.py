@@ -1,5 +1,6 @@
 """Stores, their settings, and the general settings."""
 
+import asyncio
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -7,6 +8,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from storage.pymongo_internals import cancel_and_wait
+from tests.support.consumers import Desk
 from tests.support.facade import REVIEWS, Facade, new_id, once, problem_of, submission
 from tests.support.messages import message
 from tests.support.retries import retry_until_decided
@@ -214,3 +217,15 @@ async def test_repeated_update_does_not_undo_a_later_one(facade: Facade, http: h
     again = await retry_until_decided(send)
     assert again.json() == first.json()
     assert (await facade.get(f"/api/stores/{id}"))["name"] == "second"
+
+
+async def test_update_of_damaged_store_becomes_dead_letter(desk: Desk) -> None:
+    """It would hold up all later updates in its partition."""
+    store = await desk.open_store()
+    await desk.database["stores"].update_one({"_id": store}, {"$set": {"settings": None}})
+    updating = asyncio.create_task(desk.open_store(store))
+    try:
+        letters = await eventually(lambda: [each for each in desk.kafka.published if each.topic.endswith(".dlq")])
+    finally:
+        await cancel_and_wait(updating)
+    assert [dict(each.headers)["x-error-code"] for each in letters] == [b"processing-failed"]
