@@ -19,6 +19,7 @@ from aiokafka.errors import (
     KafkaTimeoutError,
     MessageSizeTooLargeError,
     NoBrokersAvailable,
+    NoError,
     RecordListTooLargeError,
     SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
@@ -219,7 +220,8 @@ def is_access_denied(error: BaseException) -> bool:
 
 def is_broker_away(error: BaseException) -> bool:
     """True if Kafka is unavailable, busy, or denies access for now: the same operation can succeed later."""
-    if isinstance(error, BrokerAwayError | KafkaConnectionError | KafkaTimeoutError | NoBrokersAvailable):
+    # NoError: aiokafka raises it instead of the error of a single partition whose offset it asks for.
+    if isinstance(error, BrokerAwayError | KafkaConnectionError | KafkaTimeoutError | NoBrokersAvailable | NoError):
         return True
     # An administrator has to grant the right; the waiting messages are not at fault.
     return is_access_denied(error) or (isinstance(error, KafkaError) and bool(error.retriable))

@@ -37,6 +37,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import BrokerMetadata, OffsetAndMetadata
 
 from messaging.kafka import aiokafka_internals
+from messaging.kafka.connection import is_broker_away
 from messaging.kafka.record_batches import ReadableBatches
 from tests.support.raw_batches import batch, record
 from tests.support.renaming import loaded_anew, rename
@@ -459,3 +460,12 @@ def test_replaced_metadata_request_is_detected(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(module, "MetadataRequest", ModuleType)
     with pytest.raises(AttributeError, match="another class"):
         aiokafka_internals.make_no_topics()
+
+
+async def test_refused_offset_of_one_partition_is_waited_for() -> None:
+    """aiokafka raises NoError, which is not retriable, instead of the partition's error."""
+    denied = OffsetFetchResponse_v3(0, [("topic", [(0, -1, "", 29)])], 0)
+    admin = aiokafka.admin.client.AIOKafkaAdminClient(bootstrap_servers="127.0.0.1:9")
+    with patch.object(admin, "_send_request", AsyncMock(return_value=denied)), pytest.raises(KafkaError) as refused:
+        await admin.list_consumer_group_offsets("group", 0, [PLACE])
+    assert is_broker_away(refused.value)
