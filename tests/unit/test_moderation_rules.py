@@ -22,6 +22,7 @@ from domain.moderation_rules import (
     RuleOutcome,
     RuleSet,
     Ruling,
+    are_too_long,
     faults,
     is_duplicate,
     language_of_stranger,
@@ -356,6 +357,13 @@ def test_fired_text_rules_have_evidence(content: str, name: str) -> None:
     whole = searched(None, content, name)
     # Repeated words are joined by blanks in the evidence, whatever separates them in the text.
     assert all(any(all(word in whole for word in piece.split()) for piece in pieces) for pieces in found.values())
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_words_of_all_rules_together_are_limited(more: int) -> None:
+    half = "w" * (MOST_CHARACTERS // 2)
+    rules = [rule(str(n), RuleKind.WORDS, words=(half, "w" * (n * more))) for n in range(2)]
+    assert are_too_long(rules) is bool(more)
 
 
 def test_words_of_a_store_take_little_memory() -> None:

@@ -140,6 +140,10 @@ def test_known_events_do_not_restore_the_customer() -> None:
         (b'{"customer_id": 26, "return": {"created-by": "b", "User_Id": "c"}}', {"26", "b", "c"}),
         (b'{"userId": "[a]", "review": "[b"}', {"[a]"}),
         (b'{"entityId": "a", "rating": 5}', set()),
+        (b'{"order": {"userId": "a"}, "lines": [1]}', {"a"}),
+        (b'{"data": "\\n {\\"userId\\": \\"a\\"}"}', {"a"}),
+        (b'{"userId": "a \xed\xa0\x80"}', {"a \ud800"}),
+        (b'{"note": "' + b64encode(b'{"userId": "a"}') + b'"}', set()),
         (b'"anna"', set()),
         (b"null", set()),
         (b"", set()),
@@ -228,9 +232,9 @@ def test_addresses_are_found_among_many_slow_to_parse(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(domain_privacy, "bare_address", count_calls)
     others = ({"email": f"a!{n}@b.c"} for n in range(10_000))
-    theirs = [{"email": "Ann!Berg@Example.com"}, {"email": "Ann <ann@example.com>"}, {"email": "bo@example.com"}]
-    value = json.dumps([*others, *theirs]).encode()
-    assert {"ann!berg@example.com", "ann@example.com", "bo@example.com"} <= people_in(value)
+    theirs = ["Ann!Berg@Example.com", "Ann <ann@example.com>", "bo@example.com", "Bo <bo@example.LUX >"]
+    value = json.dumps([*others, *({"email": each} for each in theirs)]).encode()
+    assert {"ann!berg@example.com", "ann@example.com", "bo@example.com", "bo@example.lux"} <= people_in(value)
     assert len(parsed) == MOST_PARSED
     assert is_about(value, "4711", (), ["ann!berg@example.com"])
 

@@ -10,6 +10,7 @@ from domain.ratings import (
     RatingMethod,
     RatingTally,
     Z,
+    _wilson_value,
     highest_to,
     highest_with,
     histogram_by_stars,
@@ -153,6 +154,7 @@ def test_known_values(hundredths: list[int], average: float, wilson: float) -> N
     tally = RatingTally.of(hundredths)
     assert rating_value(tally, RatingMethod.AVERAGE) == average
     assert rating_value(tally, RatingMethod.WILSON) == wilson
+    assert float(5 * wilson_lower_bound(tally)) == pytest.approx(wilson, abs=0.005)
 
 
 @given(st.lists(ratings, min_size=1))
@@ -172,6 +174,7 @@ def test_half_a_hundredth_is_rounded_up(lower: int, half: int) -> None:
 def test_lower_bound_of_half_a_hundredth_is_rounded_up() -> None:
     # (p - x)² = z² · x · (1 - x) / n holds exactly for x = 0.625, which is 3.125 of 5.
     assert rating_value(RatingTally(61_440, 19_298_691), RatingMethod.WILSON) == 3.13
+    assert _wilson_value.__wrapped__(61_440, 19_298_691) == 3.13, "computed, not cached"
 
 
 def test_rating_without_reviews_is_zero() -> None:
