@@ -9,9 +9,9 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _REMEMBERED: Final = 4_096
 
-_ISO: Final = re.compile(r"[0-9W-]+([Tt ].+)?")
+_ISO: Final = re.compile(r"[0-9]{4}(-?[0-9]{2}-?[0-9]{2}|-?W[0-9]{2}(-?[0-9])?)([Tt ].+)?")
 """A date, and a time after a separator. Python takes any character for one: the offset of a date alone,
-2022-10-04+02:00, for the time 02:00."""
+2022-10-04+02:00 or 2022-10-04-0200, for the time 02:00."""
 
 
 # The same moment is formatted several times for each review: in its events, its state, its responses.

@@ -47,11 +47,21 @@ def test_milliseconds_near_the_maximum_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["2022-10-04+02:00", "2022-10-04-05:00", "2022-10-0412:00", "2022-10-04X03:46", "now", ""]
+    "text",
+    [
+        *("2022-10-04+02:00", "2022-10-04-05:00", "2022-10-04-0500", "20221004-05", "2022-W40-2-05", "2022-W40-05"),
+        *("2022-10-0412:00", "2022-10-0411205", "2022-10-04X03:46", "now", ""),
+    ],
 )
 def test_text_without_a_separator_between_date_and_time_is_no_moment(text: str) -> None:
-    with pytest.raises(ValueError, match=r"separated|Invalid"):
+    with pytest.raises(ValueError, match="separated"):
         moment_in(text)
+
+
+@pytest.mark.parametrize("text", ["2022-10-04", "20221004", "2022-W40-2", "2022W402"])
+@pytest.mark.parametrize("time", ["", "T00", " 00:00", "t000000Z", "T02:00+02:00"])
+def test_date_has_any_form_of_iso_8601(text: str, time: str) -> None:
+    assert moment_in(text + time) == datetime(2022, 10, 4, tzinfo=UTC)
 
 
 def test_milliseconds_count_from_1970() -> None:
