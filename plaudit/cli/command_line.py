@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from importlib.metadata import version
+from itertools import pairwise
 from typing import Annotated, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
 import structlog
@@ -30,6 +31,9 @@ PROCESSES: Final = frozenset({"api", "worker", "scheduler", "mailer", "init"})
 
 CANCEL_AGAIN_S: Final = 5.0
 """Seconds after which a cancelled command that still runs is cancelled again."""
+
+_FILES_TO_WRITE: Final = ("-o", "--output", "--report")
+"""Options that name a file to write."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -152,10 +156,17 @@ def open_closed_streams() -> None:
 
 def check_arguments(arguments: Sequence[str]) -> None:
     """Exit with code 2 if an argument isn't UTF-8, unless it names a file: neither server could take it."""
-    for argument in arguments:
+    for before, argument in pairwise(["", *arguments]):
         # Python decodes each byte that isn't UTF-8 to a lone surrogate.
-        if any("\ud800" <= each <= "\udfff" for each in argument) and not os.path.lexists(argument):
+        if any("\ud800" <= each <= "\udfff" for each in argument) and not _is_file(argument, before):
             fail(f"The argument {shown(argument)} is not UTF-8.", UsageError.exit_code)
+
+
+def _is_file(argument: str, before: str) -> bool:
+    """True if an argument, behind another one, names a file that exists, or one to write."""
+    _, _, value = argument.partition("=")
+    is_written = before in _FILES_TO_WRITE or argument.startswith(_FILES_TO_WRITE)
+    return is_written or os.path.lexists(argument) or os.path.lexists(value)
 
 
 def in_words(error: OSError) -> str:

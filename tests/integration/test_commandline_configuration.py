@@ -109,9 +109,16 @@ def test_unreadable_endpoints_are_reported(tmp_path: Path, content: str | None) 
 def test_argument_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     latin = os.fsdecode(b"caf\xe9")
     assert "caf\ufffd is not UTF-8" in plaudit(tmp_path, "export", "--store", latin, code=2).stderr
-    # A file may have any name.
-    (tmp_path / latin).touch()
-    assert "Would publish 0 reviews" in plaudit(tmp_path, "import", "--dry-run", latin).stdout
+
+
+def test_files_may_have_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    latin, rules, report = (os.fsdecode(b"caf\xe9" + each) for each in (b".csv", b".json", b".jsonl"))
+    (tmp_path / latin).write_text("entityId,entityType,review,rating\n1,Product,Good,9\n")
+    (tmp_path / rules).write_text("[]")
+    for option in ([f"--report={report}"], ["--report", report]):
+        assert "1 bad row" in plaudit(tmp_path, "import", "--dry-run", latin, *option, code=1).stdout
+        (tmp_path / report).unlink()
+    assert "1 bad row" in plaudit(tmp_path, "rules", "try", latin, f"--rules={rules}", code=1).stdout
 
 
 def test_hosts_networks_and_origins_are_accepted(tmp_path: Path) -> None:
