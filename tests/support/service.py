@@ -360,16 +360,18 @@ async def service_without_servers(servers: Servers, folder: Path, **more: str) -
         "PLAUDIT_HTTP__QUERY_TIMEOUT": "1",
         **more,
     }
-    service = Service(servers, folder, free_port(), environment=environment)
+    service = Service(servers, folder, environment=environment)
     service.start("api")
-    async with service.client() as http:
+    try:
+        async with service.client() as http:
 
-        async def answers() -> bool:
-            try:
-                return (await http.get("/health/live")).status_code == 200
-            except httpx.TransportError:
-                return False
+            async def answers() -> bool:
+                try:
+                    return (await http.get("/health/live")).status_code == 200
+                except httpx.TransportError:
+                    return False
 
-        await eventually(answers)
-    yield service
-    await service.stop("api")
+            await eventually(answers)
+        yield service
+    finally:
+        await service.stop("api")
