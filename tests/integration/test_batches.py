@@ -39,7 +39,7 @@ from storage.planned_approvals import PlannedApprovalRepository
 from storage.reviews_facts import images_from
 from storage.reviews_ids import RefusedSubmission
 from storage.unit_of_work import UnitOfWork
-from tests.support.consumers import TOPICS, Desk
+from tests.support.consumers import LONG_AGO, TOPICS, Desk
 from tests.support.facade import new_id
 from tests.support.orders import an_order, wanted_return
 from tests.support.records import Record
@@ -48,7 +48,6 @@ from tests.support.service import Json
 T = TypeVar("T")
 
 APPROVING: list[Json] = [{"id": "good", "kind": "stars", "outcome": "approve", "above": 3}]
-LONG_AGO = 1_700_000_000_000
 RULES: list[Json] = [*APPROVING, {"id": "words", "kind": "words", "outcome": "hold", "words": ["scam"]}]
 
 

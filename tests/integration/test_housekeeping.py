@@ -37,15 +37,13 @@ from storage.parking import ParkingRepository
 from storage.parking_clock import ParkingClock
 from storage.pymongo_internals import cancel_and_wait
 from tests.support.app import NOWHERE
-from tests.support.consumers import TOPICS, Desk
+from tests.support.consumers import LONG_AGO, TOPICS, Desk
 from tests.support.facade import REVIEWS, Facade, new_id, once, submission
 from tests.support.images import Images
 from tests.support.messages import message, review_message
 from tests.support.service import Json, Servers, Service
 from tests.support.topics import delete_topic
 from tests.support.waiting import eventually, free_port
-
-LONG_AGO = 1_700_000_000_000
 
 
 @pytest.mark.long

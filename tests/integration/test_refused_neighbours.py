@@ -12,12 +12,10 @@ import pytest
 from domain.commands import Outcome
 from domain.review_tokens import ReviewToken, sign_token
 from storage.reviews_facts import images_from
-from tests.support.consumers import Desk
+from tests.support.consumers import LONG_AGO, Desk
 from tests.support.facade import new_id
 from tests.support.images import picture
 from tests.support.service import Json
-
-LONG_AGO = 1_700_000_000_000
 
 together = pytest.mark.parametrize("is_together", [False, True], ids=["one by one", "together"])
 

@@ -18,7 +18,7 @@ from storage.database import Session
 from storage.outcomes import OutcomeRepository
 from storage.returns_parking import COLLECTION as PARKED
 from storage.returns_parking import MOST_OF_ORDER
-from tests.support.consumers import Desk
+from tests.support.consumers import LONG_AGO, Desk
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.orders import Returns, an_order, lines_of, order_event, return_command, wanted_return
@@ -26,7 +26,6 @@ from tests.support.service import FLOW_OF_RETURNS, Json, Service
 from tests.support.waiting import eventually
 
 COMMANDS = "return-commands"
-LONG_AGO = 1_700_000_000_000
 
 
 def creation(order: str, id: str, quantity: int = 1, **fields: Any) -> Message:

@@ -49,6 +49,8 @@ from .records import Record
 from .service import Json, Servers, own_database
 
 TOPICS: Final = TopicNames("test.")
+LONG_AGO: Final = 1_700_000_000_000
+"""A timestamp in milliseconds: in 2023."""
 
 
 class RecordingKafka(Publisher):
