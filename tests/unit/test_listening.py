@@ -24,6 +24,19 @@ def test_free_port() -> None:
         assert found > 0
 
 
+def test_port_is_kept_until_the_block_ends() -> None:
+    """Nothing listens at it yet, so it could be bound."""
+    http = HttpSettings(port=free_port())
+    with (
+        port_to_listen_at(http),
+        pytest.raises(CommandError, match=r"Address already in use.* choose another port"),
+        port_to_listen_at(http),
+    ):
+        pass
+    with port_to_listen_at(http) as found:
+        assert found == http.port
+
+
 @pytest.mark.parametrize(
     ("number", "advice"), [(errno.EADDRINUSE, STOP), (errno.EADDRNOTAVAIL, HOST), (errno.EACCES, ROOT)]
 )
