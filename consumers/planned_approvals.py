@@ -101,8 +101,7 @@ async def approve_due(services: Services, now: datetime, objections: Objections)
     if not await services.planned_approvals.due(now, 1):
         return 0
     applied = await objections.applied_up_to(now)
-    approved, damaged = 0, set[str]()
-    is_more = applied is not None
+    approved, damaged, is_more = 0, set[str](), True
     # Skip damaged reviews, so that the others get their turn.
     while applied and is_more:
         due = await services.planned_approvals.due(applied, _APPROVED_AT_ONCE, except_reviews=damaged)

@@ -239,8 +239,7 @@ def _parked_request(parked: ParkedReturn) -> ReturnRequest | None:
         log.error("a parked return can't be read", id=parked.key, error=str(error)[:500])
         return None
     request = return_request(command, parked.id, parked.position, from_milliseconds(parked.position.timestamp))
-    request = replace(request, order_id=parked.order_id, command_id=parked.command_id, mark=parked.mark)
-    return replace(request, has_waited=True)
+    return replace(request, order_id=parked.order_id, command_id=parked.command_id, mark=parked.mark, has_waited=True)
 
 
 def _derived_id(record: RawRecord) -> str:
