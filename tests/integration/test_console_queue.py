@@ -395,7 +395,7 @@ async def test_controls_of_a_decision_are_in_view(
 
 
 async def test_phone_shows_rows_above_the_buttons(browser: Browser, place: Service, api: Facade) -> None:
-    """The details of the row in focus are a touch away, also those of the next one."""
+    """The details of the row in focus are a touch away, also those of the next one, and don't cover the row."""
     await reviews_of(api, 5, new_id())
     async with opened(browser, place.address, Watch(), viewport={"width": 390, "height": 844}) as page:
         await page.goto("/console/queue")
@@ -413,6 +413,15 @@ async def test_phone_shows_rows_above_the_buttons(browser: Browser, place: Servi
         await second.click()
         await page.locator(f"#context [data-id='{await second.get_attribute('data-id')}']").wait_for()
         await expect(details).to_be_in_viewport(ratio=1)
+        await expect(page.locator("#context").get_by_role("link", name="Reply")).to_be_visible()
+        await page.evaluate("scrollTo(0, 0)")
+        await page.locator("#context").get_by_role("button", name="Approve").click()
+        third = page.locator("#list > li").nth(2)
+        await page.locator(f"#context [data-id='{await third.get_attribute('data-id')}']").wait_for()
+        title, buttons = await third.locator("h2").bounding_box(), await page.locator("body > aside").bounding_box()
+        assert title
+        assert buttons
+        assert title["y"] + title["height"] <= buttons["y"]
 
 
 async def test_row_without_context_has_buttons(browser: Browser, place: Service, api: Facade) -> None:
