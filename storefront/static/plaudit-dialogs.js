@@ -233,7 +233,8 @@ export function formOf(shop, send, fields, ...buttons) {
       if (note(name)) [found[name]] = shop.problems({ errors: [each] });
       return !found[name];
     });
-    show(found, others.length < errors.length ? [] : shop.problems(problem));
+    const isElsewhere = others.length > 0 || !errors.length;
+    show(found, isElsewhere ? shop.problems({ ...problem, errors: others }) : []);
     isTyping || at?.focus();
   }
 

@@ -132,6 +132,26 @@ async def test_refused_field_has_the_focus(browser: Browser, filled: Filled) -> 
         await expect(form.get_by_label("Title (optional)")).to_have_value("Sturdy")
 
 
+async def test_mistakes_beside_and_in_a_field_are_shown_together(browser: Browser, filled: Filled) -> None:
+    errors = [
+        {"pointer": "/title", "code": "string-too-long", "message": "Too long"},
+        {"pointer": "/images/0", "code": "unknown-image", "message": "No such image"},
+    ]
+    async with shopping(browser, filled.show("/together", new_id("camera"))) as page:
+        form = await open_form(page)
+        await form.get_by_role("radio", name="4 stars").press("Space")
+        await form.get_by_label("Your review").fill(WORDS)
+        await page.route(
+            "**/Product/*/reviews",
+            lambda route: route.fulfill(status=422, headers=ALLOWED, json={"status": 422, "errors": errors}),
+        )
+        await form.get_by_role("button", name="Send review").click()
+        title = form.get_by_label("Title (optional)")
+        await expect(title).to_be_focused()
+        await expect(title).to_have_accessible_description("A text is too long. Please shorten it.")
+        await expect(form.get_by_role("alert")).to_have_text("A photo is no longer available. Please add it again.")
+
+
 REFUSALS: Final[Mapping[str, tuple[Any, str]]] = {
     "rate": ({"status": 429}, "Too many requests. Please try again later."),
     "token": (
