@@ -25,7 +25,7 @@ _IN_OTHER_WORDS: Final = {
     KEY_REUSED: "This form was already sent with other content, which was accepted. Check its result, and send this "
     "only if it should be done as well.",
     "query-timeout": "The database took too long. Use narrower filters, or try again in a moment.",
-    "validation": "Nothing was changed. Correct this, and try again.",
+    "validation": "This was not accepted. Correct it, and try again.",
 }
 """Sentences that replace those of the API, which are about its requests."""
 _OVERLOADED: Final = frozenset({"query-timeout", "too-many-requests", "unavailable"})

@@ -144,7 +144,7 @@ async def test_context_in_the_queue_leads_to_the_reply(reply: dict[str, Any] | N
     ("status", "kind", "words"),
     [
         (503, "query-timeout", "The database took too long. Use narrower filters"),
-        (422, "validation", "Nothing was changed. Correct this, and try again."),
+        (422, "validation", "This was not accepted. Correct it, and try again."),
     ],
 )
 async def test_problems_are_described_in_words_of_the_pages(status: int, kind: str, words: str) -> None:
