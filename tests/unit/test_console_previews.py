@@ -65,3 +65,10 @@ async def test_refused_template_has_no_preview_of_the_saved_one(refusal: dict[st
     assert frame
     assert expected in text_of(unescape(frame[1]))
     assert not re.search("<iframe[^>]* src=", page.text)
+
+
+async def test_refused_removal_of_a_template_keeps_the_preview_of_the_saved_one() -> None:
+    async with client_of(faked(EVERYTHING, {"notificationTemplates/Mail": (200, {**MAIL, "source": "all"})})) as http:
+        page = await http.post("/console/templates/Mail", data={"seen": "of another version", "step": "delete"})
+    assert page.status_code == 409
+    assert re.search("<iframe[^>]* src=", page.text)
