@@ -144,3 +144,5 @@ async def test_health_begins_with_its_summary(http: httpx.AsyncClient) -> None:
     page = await page_with(http, "/console/health", f'<th scope="row">{TOPIC} ')
     assert re.search(r"<p>(All checks pass|The service works, with warnings|These checks fail).*? Checked at", page)
     assert "Batches of events not yet published" in page
+    # The mark in the navigation, of the last look at the servers.
+    await page_with(http, "/console/health", 'aria-label="works"')
