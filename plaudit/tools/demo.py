@@ -212,6 +212,7 @@ async def _orders(service: _Client, settings: Settings, product: str) -> None:
         "customerId": review[0]["userId"],
         "customerName": "Ann",
         "customerEmail": "ann@example.org",
+        "currency": "EUR",
         "createdDate": now,
         "modifiedDate": now,
         "items": [{"id": "line-1", "productId": product, "name": "Camera", "quantity": 2, "price": 249.5}],

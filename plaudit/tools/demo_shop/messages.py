@@ -147,6 +147,7 @@ class DemoMessages:
             "customerName": name,
             "customerEmail": f"{customer_id}@example.org",
             "languageCode": language,
+            "currency": "EUR",
             "createdDate": moment,
             "modifiedDate": moment,
             "items": [line],
