@@ -22,9 +22,13 @@ from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic, TopicNames
 from scheduler.mails import MailWriter, SavedTemplates, Templates, UnwritableMailError
 from storage.database import Database
+from storage.objects import COLLECTION as OBJECTS
+from storage.reminders import CUSTOMERS
 from storage.reminders_decisions import ReminderDecisions
 from storage.repositories import Repositories
+from storage.review_tokens import COLLECTION as USED_TOKENS
 from storage.shapes import StoredDocumentError
+from storage.stores import COLLECTION as STORES
 from storage.unit_of_work import Transactions, UnitOfWork, is_unavailable
 
 log = structlog.get_logger()
@@ -47,6 +51,14 @@ _MOST_UNCHANGED: Final = 10_000
 """Maximum number of orders that a run leaves as they were before it ends as failed: its query, which excludes them,
 would become too large. They are damaged, or fail, or another process is faster, which may do the rest."""
 
+_DAMAGED: Final = {
+    CUSTOMERS: "customer of an order",
+    STORES: "store of an order",
+    OBJECTS: "object of an order",
+    USED_TOKENS: "used review token of an order",
+}
+"""Names of damaged documents that an order needs, by collection."""
+
 
 @dataclass(slots=True)
 class RunReport:
@@ -59,7 +71,7 @@ class RunReport:
     failed: int = 0
     """Number of orders that met an error of ours."""
     damaged: int = 0
-    """Number of orders that can't be read, or whose customer's count can't."""
+    """Number of orders that can't be read, or that need another document that can't."""
     is_cut: bool = False
     """True if the run left so many orders as they were that it stopped before the rest."""
 
@@ -93,7 +105,7 @@ class _Batch:
 
     decided: list[Decided] = field(default_factory=list)
     damaged: Mapping[str, StoredDocumentError] = field(default_factory=dict)
-    """The errors of orders that are damaged, or whose customers' number of reminders is, by order id."""
+    """The errors of orders that are damaged, or that need another document that is, by order id."""
     unwritten: set[str] = field(default_factory=set)
     """The ids of orders whose mails couldn't be written because of an error of ours."""
 
@@ -110,8 +122,8 @@ class ReminderJob:
     reminders of each customer, and the mails to the outbox. Stores and reviews, which can take long, are looked up
     before it; an order that has changed since then is looked up again by the next batch. If the process is killed
     before the commit, nothing has happened; after it, others publish the outbox, with the same ids. Two jobs at once
-    conflict on the orders or on the customers: one of them retries and finds nothing due. Orders that are damaged, or
-    whose mail fails by an error of ours, wait for a later run without blocking others.
+    conflict on the orders or on the customers: one of them retries and finds nothing due. Orders that are damaged, that
+    need a damaged document, or whose mail fails by an error of ours, wait for a later run without blocking others.
     """
 
     def __init__(
@@ -150,8 +162,8 @@ class ReminderJob:
             batch = await self._decide(ids, settings, writer, now)
             report.add(batch)
             for id, error in batch.damaged.items():
-                what = "order" if error.id == id else "customer of an order"
-                about = {"order": id, "collection": error.collection, "reason": error.reason}
+                what = _DAMAGED.get(error.collection, "order")
+                about = {"order": id, "document": error.id, "collection": error.collection, "reason": error.reason}
                 log.error(f"damaged {what}; no reminder until it is repaired", **about)
             aside |= batch.aside()
             report.is_cut = len(aside) > _MOST_UNCHANGED

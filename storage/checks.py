@@ -163,6 +163,14 @@ async def check_parked(database: Database) -> Finding | None:
     return failed("parked commands", text, advice)
 
 
+async def check_stores(database: Database) -> Finding | None:
+    """A finding on stores that can't be read; None without any."""
+    if not (damaged := await StoreRepository(database).damaged()):
+        return None
+    text = f"{quantity(len(damaged), 'store')} can't be read: {listed(damaged, _MOST_SHOWN)}"
+    return failed("stores", text, "Repair them by hand or from a backup: nobody knows the settings that they lost.")
+
+
 async def check_rights(database: Database) -> Finding:
     """A finding on the rights of the connection's user: without the right to write, a process waits for it."""
     info = (await database.command("connectionStatus", showPrivileges=True))["authInfo"]

@@ -14,25 +14,30 @@ from storage.feedback_reports import REPORT
 from storage.feedback_votes import VOTE
 from storage.id_ranges import OBJECT_IDS, OBJECTS, SIZE, TEXTS, id_ranges
 from storage.images import IMAGE
+from storage.objects import FACTS
 from storage.orders_shape import ORDER, returned_by
 from storage.ratings import TALLY, key_from
 from storage.reminders import REMINDED
 from storage.returns_documents import RETURN
+from storage.review_tokens import USED_TOKEN
 from storage.reviews_documents import document_of
 from storage.reviews_queue import queue_fields
 from storage.reviews_shape import REVIEW, TALLIED, is_uncertain
 from storage.shapes import Shape, StoredDocumentError, damaged, is_field_damaged
 from storage.templates import TEMPLATE
 
-_SHAPES: Final = (REVIEW, TALLY, RETURN, ORDER, IMAGE, TEMPLATE, REMINDED, REPORT, VOTE)
+_SHAPES: Final = (REVIEW, TALLY, RETURN, ORDER, IMAGE, TEMPLATE, REMINDED, REPORT, VOTE, FACTS, USED_TOKEN)
 SHAPES: Final[Mapping[str, Shape]] = {shape.collection: shape for shape in _SHAPES}
 """The shapes by collection. Returns come before orders: the returned quantities of an order are computed from them."""
 
-_IDS: Final[Mapping[str, Document]] = {TALLY.collection: OBJECT_IDS, VOTE.collection: OBJECTS}
+_IDS: Final[Mapping[str, Document]] = {
+    TALLY.collection: OBJECT_IDS,
+    **dict.fromkeys((VOTE.collection, FACTS.collection, USED_TOKEN.collection), OBJECTS),
+}
 """The conditions on the ids of collections whose ids aren't texts."""
 
 Id = Hashable | Mapping[str, str]
-"""An id as MongoDB has it: a string, for tallies an ObjectId, for votes a document with the ids of review and voter,
+"""An id as MongoDB has it: a string, for tallies an ObjectId, for votes, facts of objects and used tokens a document,
 and anything for a document that was inserted by hand."""
 
 

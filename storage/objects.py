@@ -9,8 +9,11 @@ from domain.objects import REVIEWS_ENABLED, Fact, ObjectFacts, ObjectKey
 from domain.ratings import Entity
 from storage.batch_size import ONE_ANSWER
 from storage.database import Database, Document, Session, write_all
+from storage.shapes import OBJECT, Shape, irrecoverable_field, read_as_stored
 
 COLLECTION: Final = "objects"
+
+FACTS: Final = Shape(COLLECTION, dict.fromkeys(("facts", "told"), irrecoverable_field(OBJECT, {})), {})
 
 _CLOSED: Final[Document] = {f"facts.{REVIEWS_ENABLED}": False}
 INDEXES: Final = [
@@ -28,12 +31,13 @@ class ObjectRepository:
     async def of_keys(
         self, keys: Collection[ObjectKey], session: Session | None = None
     ) -> dict[ObjectKey, ObjectFacts]:
-        """The facts of these objects, in their stores and in all stores; unknown ones are left out."""
+        """The facts of these objects, in their stores and in all stores; unknown ones are left out. Raises
+        StoredDocumentError if one is damaged: without its facts, nobody knows whether it takes reviews."""
         if not keys or not await self._has_any_facts(session):
             return {}
         wanted = {each for key in keys for each in (key, ObjectKey(key.entity, None))}
         found = self._objects.find({"_id": {"$in": [*map(_id, wanted)]}}, batch_size=ONE_ANSWER, session=session)
-        return {_key(document["_id"]): _facts(document) async for document in found}
+        return {_key(document["_id"]): read_as_stored(COLLECTION, _facts, document) async for document in found}
 
     async def is_any_closed(self) -> bool:
         """True if there is an object that takes no reviews."""

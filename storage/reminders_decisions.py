@@ -31,11 +31,11 @@ _BATCH: Final = 200
 
 
 class DecidedOrders(NamedTuple):
-    """The decisions on orders; the others wait: the number of reminders to their customers is damaged."""
+    """The decisions on orders; the others wait: a document that they need is damaged."""
 
     decided: list[Decided]
     damaged: dict[str, StoredDocumentError]
-    """The errors of the documents of their customers, by order id."""
+    """The errors of the damaged documents, by order id."""
 
 
 class LookedUp(NamedTuple):
@@ -44,6 +44,8 @@ class LookedUp(NamedTuple):
     stores: dict[str, Store]
     reviewed: set[ReviewedProduct]
     closed: set[ProductInStore]
+    damaged: dict[str, StoredDocumentError]
+    """The errors of damaged stores, objects and used review tokens, by the id of an order that needs them."""
 
 
 class ReminderDecisions:
@@ -67,11 +69,28 @@ class ReminderDecisions:
 
     async def look_up(self, orders: Sequence[ReviewableOrder]) -> LookedUp:
         """Look up what `on` needs for these orders. Takes time in proportion to the reviews of their customers."""
+        try:
+            return await self._look_up(orders)
+        except StoredDocumentError as error:
+            if len(orders) == 1:
+                return LookedUp({}, set(), set(), {orders[0].id: error})
+        # By halves, until each order that needs the damaged document is alone.
+        middle = len(orders) // 2
+        first, second = [await self.look_up(half) for half in (orders[:middle], orders[middle:])]
+        return LookedUp(
+            first.stores | second.stores,
+            first.reviewed | second.reviewed,
+            first.closed | second.closed,
+            first.damaged | second.damaged,
+        )
+
+    async def _look_up(self, orders: Sequence[ReviewableOrder]) -> LookedUp:
+        """Raises StoredDocumentError if a document that one of the orders needs is damaged."""
         stores = await self.stores.of_ids({order.store_id for order in orders if order.store_id})
         reviewed = await self._reviews.reviewed({product for order in orders for product in order.products()})
         reviewed |= await self._tokens.reviewed(orders)
         products = {product for order in orders for product in order.products_in_stores()}
-        return LookedUp(stores, reviewed, await self._closed(products))
+        return LookedUp(stores, reviewed, await self._closed(products), {})
 
     async def on(
         self,
@@ -87,12 +106,14 @@ class ReminderDecisions:
         is of at least these orders, None to look it up."""
         customers = {order.customer.id for order in orders if order.customer.id}
         sent, unknown = await self.reminders.sent_to(customers, session)
+        looked_up = looked_up or await self.look_up(orders)
         damaged = {order.id: unknown[id] for order in orders if (id := order.customer.id or "") in unknown}
+        damaged |= {order.id: looked_up.damaged[order.id] for order in orders if order.id in looked_up.damaged}
         orders = [order for order in orders if order.id not in damaged]
         for id in customers & unwritten.keys():
             for _ in range(unwritten[id]):
                 sent[id] = sent.get(id, SentReminders()).after(now)
-        stores, reviewed, closed = looked_up or await self.look_up(orders)
+        stores, reviewed, closed, _ = looked_up
         decided = decide_in_turn(orders, settings, stores, reviewed, sent, now, closed, needs_email=self._needs_email)
         return DecidedOrders(list(decided), damaged)
 

@@ -14,8 +14,19 @@ from pymongo.errors import BulkWriteError
 
 from domain.reminders import ReviewableOrder, ReviewedProduct
 from domain.review_tokens import VALIDITY, ReviewToken, TokenLine
+from domain.timestamps import EPOCH
 from storage.database import Database, Document, is_duplicate
 from storage.generated_keys import GeneratedKey
+from storage.shapes import (
+    DATE,
+    STRING,
+    TEXT_OR_NULL,
+    Shape,
+    check_whole,
+    irrecoverable_field,
+    read_as_stored,
+    read_for_display,
+)
 
 COLLECTION: Final = "usedReviewTokens"
 
@@ -27,6 +38,17 @@ INDEXES: Final = [
     # By then every token of the line has expired: once one is used, no other is issued for it.
     IndexModel([("usedAt", ASCENDING)], name="expiry", expireAfterSeconds=2 * int(VALIDITY.total_seconds())),
 ]
+
+USED_TOKEN: Final = Shape(
+    COLLECTION,
+    {
+        "reviewId": irrecoverable_field(STRING, "?"),
+        "storeId": irrecoverable_field(TEXT_OR_NULL, None),
+        "productId": irrecoverable_field(STRING, "?"),
+        "usedAt": irrecoverable_field(DATE, EPOCH),
+    },
+    {},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +95,8 @@ class ReviewTokenRepository:
         """Use tokens up. Returns the lines that were unused until now, and the review of each line, including those
         used before.
 
-        Under any concurrency a line is used for one review alone, and stays so.
+        Under any concurrency a line is used for one review alone, and stays so. Raises StoredDocumentError if the
+        use of one of the lines is damaged.
         """
         lines = {used.token.line for used in tokens}
         fresh, holders = set[TokenLine](), await self.used(lines)
@@ -95,7 +118,7 @@ class ReviewTokenRepository:
             if not is_duplicate(error):
                 raise
             failed = {failure["index"] for failure in error.details["writeErrors"]}
-        return {_line(document) for index, document in enumerate(documents) if index not in failed}
+        return {_use(document).line for index, document in enumerate(documents) if index not in failed}
 
     async def release(self, tokens: Iterable[UsedToken]) -> None:
         """Release the tokens of reviews that could not be stored."""
@@ -103,21 +126,20 @@ class ReviewTokenRepository:
             await self._used.delete_many({**_lines_filter([used.token.line]), "reviewId": used.review_id})
 
     async def used(self, lines: Collection[TokenLine]) -> dict[TokenLine, str]:
-        """The review of each of these lines that is used."""
+        """The review of each of these lines that is used. Raises StoredDocumentError if the use of one is damaged."""
         if not lines:
             return {}
-        found = self._used.find(_lines_filter(lines), {"reviewId": 1, "productId": 1})
-        used = {_line(document): document["reviewId"] async for document in found}
-        return {line: review_id for line, review_id in used.items() if line in lines}
+        found = [read_as_stored(COLLECTION, _use, each) async for each in self._used.find(_lines_filter(lines))]
+        return {use.line: use.review_id for use in found if use.line in lines}
 
     async def reviewed(self, orders: Iterable[ReviewableOrder]) -> set[ReviewedProduct]:
         """The products reviewed by token for lines of these orders, even if the review was deleted since: by the
         customer who used it, and by the order's present customer, for whom other tokens of the line would be
-        refused."""
+        refused. Raises StoredDocumentError if the use of one of the lines is damaged."""
         by_id = {order.id: order for order in orders}
         reviewed = set[ReviewedProduct]()
         async for document in self._used.find({"_id.orderId": {"$in": list(by_id)}}):
-            line = _line(document)
+            line = read_as_stored(COLLECTION, _use, document).line
             if "customerId" in document:
                 reviewed.add(ReviewedProduct(document["storeId"], document["customerId"], line.product_id))
             order = by_id[line.order_id]
@@ -130,7 +152,7 @@ class ReviewTokenRepository:
     async def of_customer(self, customer_id: str) -> list[TokenUse]:
         """The tokens that a customer used, by order and line."""
         found = self._used.find({"customerId": customer_id}).sort("_id")
-        return [TokenUse(_line(document), document["reviewId"], document["usedAt"]) async for document in found]
+        return [read_for_display(USED_TOKEN, _use, document) async for document in found]
 
     async def forget_customer(self, customer_id: str) -> int:
         """Remove a customer from the tokens that they used, which stay used; returns the number of tokens."""
@@ -151,9 +173,13 @@ def _id_with_product(line: TokenLine) -> Document:
     return {**_id(line), "productId": line.product_id}
 
 
-def _line(document: Document) -> TokenLine:
+def _use(document: Document) -> TokenUse:
     id = document["_id"]
-    return TokenLine(id["orderId"], id["lineId"], document["productId"])
+    # The id decides which line is used: a document with another product beside it is still that of this line.
+    document = {**document, "productId": id["productId"]} if "productId" in id else document
+    check_whole(USED_TOKEN, document)
+    line = TokenLine(id["orderId"], id["lineId"], document["productId"])
+    return TokenUse(line, document["reviewId"], document["usedAt"])
 
 
 def _document(id: Document, used: UsedToken) -> Document:

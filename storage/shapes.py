@@ -101,11 +101,17 @@ def read(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
     try:
         return build(document)
     except READ_ERRORS:
-        try:
-            return build(with_stand_ins(shape, document))
-        except READ_ERRORS as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise StoredDocumentError(shape.collection, document.get("_id"), reason) from error
+        return read_as_stored(shape.collection, lambda each: build(with_stand_ins(shape, each)), document)
+
+
+def read_as_stored(collection: str, build: Callable[[Document], T], document: Document) -> T:
+    """The result of `build` for a document, for decisions that no stand-in is good enough for. Raises
+    StoredDocumentError."""
+    try:
+        return build(document)
+    except READ_ERRORS as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise StoredDocumentError(collection, document.get("_id"), reason) from error
 
 
 def read_for_display(shape: Shape, build: Callable[[Document], T], document: Document) -> T:

@@ -20,6 +20,7 @@ from domain.stores import (
 from storage.database import Database, Document, Session, stored_bytes
 from storage.moderation_rules import rule_from
 from storage.seen import seen_document, seen_from
+from storage.shapes import StoredDocumentError, read_as_stored
 
 COLLECTION: Final = "stores"
 SETTINGS: Final = "settings"
@@ -35,7 +36,8 @@ class Merged(NamedTuple):
 
 
 class StoreRepository:
-    """Reads and writes stores and the general settings."""
+    """Reads and writes stores and the general settings. Reading a damaged store raises StoredDocumentError: no default
+    is good enough for a setting that was lost."""
 
     def __init__(self, database: Database) -> None:
         self._stores = database[COLLECTION]
@@ -44,6 +46,16 @@ class StoreRepository:
     async def all(self) -> list[Store]:
         """All registered stores, by id."""
         return [_store(document) async for document in self._stores.find().sort("_id")]
+
+    async def damaged(self) -> list[str]:
+        """The ids of all damaged stores."""
+        damaged = list[str]()
+        async for document in self._stores.find().sort("_id"):
+            try:
+                _store(document)
+            except StoredDocumentError as error:
+                damaged.append(str(error.id))
+        return damaged
 
     async def size(self) -> int:
         """The stored size of all stores in bytes."""
@@ -120,6 +132,10 @@ def _flatten(changes: Changes) -> Document:
 
 
 def _store(document: Document) -> Store:
+    return read_as_stored(COLLECTION, _store_from, document)
+
+
+def _store_from(document: Document) -> Store:
     settings = document.get("settings", {})
     default = StoreSettings()
     method = settings.get("ratingCalculationMethod")

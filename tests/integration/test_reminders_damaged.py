@@ -80,6 +80,37 @@ async def test_damaged_customer_counter_does_not_block_others(shop: Shop, damage
     assert len(await shop.mails(second)) == 1
 
 
+async def test_orders_that_need_damaged_documents_wait_without_blocking_others(shop: Shop) -> None:
+    store, lens, database = new_id("shop"), new_id("lens"), shop.database
+    damaged = {
+        "stores": await shop.bought(new_id("anna"), at=NOON - 3 * DAY, storeId=store),
+        "objects": await shop.bought(new_id("bert"), lens, at=NOON - 2 * DAY),
+        "usedReviewTokens": await shop.bought(new_id("cleo"), at=NOON - DAY),
+    }
+    whole = [await shop.bought(new_id("dora")) for _ in range(2)]
+    documents: dict[str, Any] = {
+        "stores": {"_id": store, "settings": {"reviewsEnabled": True}, "languages": 5},
+        "objects": {"_id": {"entityType": "Product", "entityId": lens, "storeId": shop.id}, "told": {}},
+        "usedReviewTokens": {"_id": {"orderId": damaged["usedReviewTokens"], "lineId": "0"}, "reviewId": "r-1"},
+    }
+    for collection, document in documents.items():
+        await database[collection].insert_one(document)
+    decisions, settings = ReminderDecisions(database), (await shop.job._decisions.stores.general()).reminder
+    previewed = await decisions.on_some(settings, NOON + 10 * DAY, 100, within=[shop.id, store])
+    assert sorted(each.order.id for each in previewed) == sorted(whole)
+    with capture_logs() as logs:
+        report = await shop.report(10)
+    assert (report.reminders, report.damaged, report.failed, report.is_failure) == (2, 3, 0, False)
+    logged = {each["collection"]: (each["order"], each["document"]) for each in logs if "no reminder" in each["event"]}
+    assert logged == {name: (order, documents[name]["_id"]) for name, order in damaged.items()}
+    # Once repaired, they are due as before.
+    await database["stores"].update_one({"_id": store}, {"$set": {"languages": []}})
+    for name in ("objects", "usedReviewTokens"):
+        await database[name].delete_one({"_id": documents[name]["_id"]})
+    assert await shop.run(10) == 3
+    assert len(await shop.mails(*damaged.values())) == 3
+
+
 async def test_damaged_template_is_logged_and_can_be_saved_again(shop: Shop) -> None:
     order = await shop.bought(new_id("cleo"), "camera")
     await shop.templates({"storeId": shop.id, "languageCode": None, "subject": "x"})
