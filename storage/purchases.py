@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import orjson
@@ -14,6 +15,7 @@ from storage.orders import COLLECTION
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews_ids import identity_from
 from storage.reviews_shape import IS_REVIEW
+from storage.shapes import READ_ERRORS
 
 _PRODUCT_FIELD: Final = "productId"
 _ITEM_LIST_NAMES: Final = ("items", "line_items", "lineitems")
@@ -53,12 +55,12 @@ class PurchaseRepository:
         )
         bought: dict[tuple[str | None, str], set[tuple[str, str | None]]] = {}
         async for order in found:
-            # An order that has lost a field proves what is left of it.
             held = bought.setdefault((order.get("storeId"), order["customerId"]), set())
-            lines = order.get("lines") or ()
-            products = [line.get("productId") for line in lines if line.get("quantity") != 0]
+            products = _products(order.get("lines"))
             for field in fields:
-                held.update((field, id) for id in _item_ids(products, order.get("body") or NO_BODY, field))
+                # A damaged order proves what is left of it.
+                with suppress(*READ_ERRORS):
+                    held.update((field, id) for id in _item_ids(products, order.get("body") or NO_BODY, field))
         return {purchase for purchase in wanted if self._is_made(purchase, bought)}
 
     def needs_bodies(self, entity_type: str) -> bool:
@@ -117,6 +119,12 @@ def _verifiable(document: Document) -> VerifiableReview:
 
 def _is_review(ids: Collection[str]) -> Document:
     return {"_id": {"$in": list(ids)}, **IS_REVIEW}
+
+
+def _products(lines: object) -> list[str | None]:
+    """The products of an order's stored lines, without damaged lines and those with the quantity 0."""
+    whole = [line for line in lines if isinstance(line, dict)] if isinstance(lines, list) else []
+    return [line.get("productId") for line in whole if line.get("quantity") != 0]
 
 
 def _item_ids(products: Sequence[str | None], body: bytes, field: str) -> list[str | None]:

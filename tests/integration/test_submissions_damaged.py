@@ -1,7 +1,7 @@
-"""Submissions that need a damaged document: a store, an object or a used review token."""
+"""Submissions that need a damaged document: a store, an object, a used review token or an order."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -10,6 +10,7 @@ from domain.review_tokens import ReviewToken, sign_token
 from storage.checks import check_documents, check_stores
 from tests.support.consumers import Desk
 from tests.support.facade import new_id
+from tests.support.orders import an_order
 from tests.support.service import Json
 
 CUSTOMER: Final = "anna"
@@ -77,6 +78,32 @@ async def test_token_of_a_line_whose_id_has_another_product_than_its_field_is_us
     assert (refused["reviewId"], refused["code"]) == (again["id"], "token-used")
     assert (await desk.stored(other["id"]))["storeId"] == store
     assert dead_letters(desk) == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"lines": {"id": "a", "productId": "lens", "quantity": 1}},
+        {"lines": [[{"id": "a", "productId": "lens", "quantity": 1}]]},
+        {"lines": [{"id": "a", "productId": ["lens"], "quantity": 1}]},
+        {"lines": "lens"},
+    ],
+)
+async def test_order_with_damaged_lines_proves_no_purchase_and_fails_none(desk: Desk, damage: dict[str, Any]) -> None:
+    store = await desk.open_store(purchaseRequired=True)
+    orders = [new_id("order") for _ in range(2)]
+    for order in orders:
+        await desk.order({**an_order(order, {"a": 1}), "storeId": store, "customerId": CUSTOMER})
+    (bought,) = (await desk.database["orders"].find_one({"_id": orders[0]}) or {})["lines"]
+    await desk.database["orders"].update_one({"_id": orders[0]}, {"$set": damage})
+    reviews = [
+        desk.review(storeId=store, userId=CUSTOMER, EntityId=product) for product in (bought["productId"], "lens")
+    ]
+    await desk.submit(desk.records(*reviews))
+    assert dead_letters(desk) == []
+    assert (await desk.stored(reviews[0]["id"]))["entityId"] == bought["productId"]
+    (refused,) = [data for kind, data in desk.events() if kind == "SubmissionRefused"]
+    assert (refused["reviewId"], refused["code"]) == (reviews[1]["id"], "purchase-required")
 
 
 async def test_doctor_names_damaged_stores_and_counts_damaged_objects_and_tokens(desk: Desk) -> None:
