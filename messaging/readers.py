@@ -11,6 +11,7 @@ from messaging.moderation import MODERATION_COMMAND
 from messaging.objects import OBJECT_UPDATE
 from messaging.orders import order_event
 from messaging.reading import Reader
+from messaging.reading_acknowledged import CommandReader
 from messaging.reminders import REMINDER_COMMAND
 from messaging.returns import RETURN_COMMAND
 from messaging.reviews import REVIEW_CHANGE, submissions_in
@@ -30,7 +31,7 @@ READERS: Final[Mapping[Topic, Callable[[bytes], Any]]] = {
     Topic.IMAGE_COMMANDS: Reader(IMAGE_COMMAND),
     Topic.MODERATION_VERDICTS: Reader(MODERATION_VERDICT),
     Topic.REVIEW_CHANGES: Reader(REVIEW_CHANGE),
-    Topic.RETURN_COMMANDS: Reader(RETURN_COMMAND),
+    Topic.RETURN_COMMANDS: CommandReader(RETURN_COMMAND),
     Topic.REMINDER_COMMANDS: Reader(REMINDER_COMMAND),
     Topic.ENDED_SESSIONS: Reader(ENDED_SESSION),
     Topic.MAIL_COMMANDS: mail_command,

@@ -128,8 +128,9 @@ class Reader(Generic[T]):
             count += len(given)
         return count
 
-    def read_slowly(self, value: bytes) -> Read[T]:
-        """The content of a value on the slow path: about half a second for 1 MiB. Raises InvalidContentError."""
+    def read_slowly(self, value: bytes, context: object = None) -> Read[T]:
+        """The content of a value on the slow path: about half a second for 1 MiB. `context` is for the validators of
+        the type. Raises InvalidContentError."""
         json_value = _parse(without_bom(value))
         correction = _Correction()
         if self._prepare:
@@ -139,13 +140,14 @@ class Reader(Generic[T]):
         content = correction.correct(json_value, self.shape, ())
         correction.raise_errors()
         try:
-            found = self._validate(content)
+            found = self._validate(content, context)
         except ValidationError as error:
             raise self._refusal(error, content) from None
         return Read(found, tuple(correction.ignored))
 
-    def _validate(self, content: Any) -> T:
-        return self._adapter.validate_json(_ENCODER.encode(content).encode(), by_alias=True, by_name=False)
+    def _validate(self, content: Any, context: object = None) -> T:
+        encoded = _ENCODER.encode(content).encode()
+        return self._adapter.validate_json(encoded, context=context, by_alias=True, by_name=False)
 
     def _refusal(self, error: ValidationError, content: Any) -> InvalidContentError:
         """The error for corrected content. If it has many, only the first ones are made: Pydantic can only list all."""

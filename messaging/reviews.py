@@ -18,7 +18,7 @@ from domain.reviews_facts import Facts, Source
 from domain.reviews_refusals import Refusal
 from messaging.json_values import without_bom
 from messaging.moderation import ModerationOfReview
-from messaging.reading import Reader
+from messaging.reading_acknowledged import CommandReader
 from messaging.reviews_state import ShownImage
 from messaging.schemas import (
     HIDDEN_INPUT,
@@ -237,7 +237,7 @@ REVIEW_CHANGE: TypeAdapter[ReviewChange] = TypeAdapter(
     Annotated[ReviewChange, Field(discriminator="kind")], config=HIDDEN_INPUT
 )
 
-READ_ONE, READ_SEVERAL = Reader(ONE_SUBMISSION), Reader(SUBMISSIONS)
+READ_ONE, READ_SEVERAL = CommandReader(ONE_SUBMISSION), CommandReader(SUBMISSIONS)
 
 
 def submissions_in(value: bytes) -> list[SubmittedReview]:

@@ -15,6 +15,7 @@ import pytest
 from domain.commands import CommandMark
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, once, problem_of, submission
 from tests.support.messages import message, moderation
+from tests.support.orders import an_order, order_event, wanted_return
 from tests.support.retries import retry_until_decided, retry_until_served
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
@@ -280,3 +281,28 @@ async def test_two_moderators_do_not_overwrite_each_other(
     listed = await facade.page(entityIds=[product], reviewStatus="Approved", take=0)
     assert listed["totalCount"] == wins
     assert (await facade.rating(product))[1] == wins
+
+
+@pytest.mark.long
+async def test_commands_about_unaddressable_ids_that_earlier_version_acknowledged_take_effect(
+    own_service: Service, product: str
+) -> None:
+    """They may be unread at an upgrade, and their clients wait for the outcomes."""
+    service, key, ids = own_service, f"Product:{product}", (".", "..", "canLeaveFeedback")
+    order, commands = new_id("order"), [str(uuid4()) for _ in range(3)]
+    await service.publish("order-events", order_event(an_order(order, {"a": 3})))
+    for id in ids:
+        by_facade: Json = {"id": id, "via": "api", "editor": {"right": "author", "name": "u"}}
+        review = submission(product, **by_facade)
+        edit = {**by_facade, **{name: review[name] for name in ("userId", "EntityId", "EntityType")}}
+        values = [{**each, "commandId": command} for each, command in zip((review, edit), commands, strict=False)]
+        await service.publish("review-submissions", *(message(each, key) for each in values))
+        creation = {"action": "create", "return": wanted_return(order, {"a": 1}, id=id), "commandId": commands[2]}
+        await service.publish("return-commands", message(creation, order))
+    for id in ids:
+        found = [await eventually(partial(service.find, "outcomes", f"{command}/{id}")) for command in commands]
+        assert [outcome["outcome"] for outcome in found] == ["applied", "unchanged", "applied"]
+    # Nobody waits for the outcome of one that comes without a command.
+    await service.publish("review-submissions", message(submission(product, id="."), key))
+    (letter,) = await eventually(service.dead_letters)
+    assert b"no address could name it" in dict(letter.headers)["x-error-message"]
