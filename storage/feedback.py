@@ -61,6 +61,15 @@ class FeedbackRepository:
         writes = [UpdateOne({"_id": id}, _update(review)) for id, review in reviews.items()]
         await write_all(self._reviews, writes, session)
 
+    async def hold(self, ids: Collection[str], session: Session) -> None:
+        """Keep these reviews from being deleted until the transaction ends: it conflicts with those that delete one,
+        and is repeated if one was deleted since it began."""
+        if ids:
+            held = {"_id": {"$in": list(ids)}}
+            # An update that changes nothing would not conflict.
+            await self._reviews.update_many(held, {"$set": {"isHeld": True}}, session=session)
+            await self._reviews.update_many(held, {"$unset": {"isHeld": ""}}, session=session)
+
     async def settle(self, decisions: Mapping[str, Moderation], session: Session) -> None:
         """Settle the open reports about these reviews, each by its decision; the reviews then count none."""
         if decisions:

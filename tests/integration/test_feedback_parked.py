@@ -10,10 +10,13 @@ from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from domain.feedback import Feedback, FeedbackAction, Origin, Vote, VoteKey
 from storage.database import Session
+from storage.feedback_reports import ReportRepository
 from storage.feedback_votes import VoteRepository
 from storage.parking import ParkingRepository
 from tests.support.consumers import Desk
 from tests.support.facade import new_id
+from tests.support.records import Record
+from tests.support.service import Json
 
 NOW = datetime.now(UTC)
 
@@ -124,3 +127,44 @@ async def test_parked_feedback_that_is_erased_meanwhile_is_not_applied(
     monkeypatch.setattr(ParkingRepository, "about", erase_afterwards)
     await desk.submit(desk.records(review))
     assert await counts(desk, review["id"]) == (0, 0, 0)
+
+
+def settled_report(desk: Desk, review: Json, command: str) -> list[Record]:
+    """An imported report that a decision has settled."""
+    content = {"reason": "spam", "explanation": "An advertisement", "goodFaith": True, "reportId": new_id("report")}
+    settled = {"action": "reject", "at": "2026-01-01T00:00:00Z"}
+    return desk.records(
+        {"action": "report", "reviewId": review["id"], **content, "settled": settled, "commandId": command}
+    )
+
+
+async def test_settled_report_about_review_that_is_deleted_meanwhile_is_not_stored(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reviews, owners, deletions = [desk.review(), desk.review()], ReportRepository.owners, ["delete"]
+    await desk.submit(desk.records(*reviews))
+    # The first use of a collection conflicts with any other.
+    await desk.give_feedback(settled_report(desk, reviews[0], "first"))
+    await desk.moderate(("delete", reviews[0]["id"]))
+
+    async def delete_afterwards(reports: ReportRepository, ids: Collection[str], session: Session) -> dict[str, str]:
+        found = await owners(reports, ids, session)
+        if deletions:
+            await desk.moderate((deletions.pop(), reviews[1]["id"]))
+        return found
+
+    monkeypatch.setattr(ReportRepository, "owners", delete_afterwards)
+    await desk.give_feedback(settled_report(desk, reviews[1], "second"))
+    assert deletions == []
+    assert await desk.database["reports"].find().to_list() == []
+    answers = await desk.services.outcomes.answers([("second", reviews[1]["id"])])
+    assert [answer.outcome for answer in answers.values()] == [Outcome.NOT_FOUND]
+
+
+async def test_settled_report_leaves_its_review_as_it_is(desk: Desk) -> None:
+    review = desk.review()
+    await desk.submit(desk.records(review))
+    before = await desk.stored(review["id"])
+    await desk.give_feedback(settled_report(desk, review, "one"))
+    assert await desk.database["reports"].count_documents({"settled.action": "reject"}) == 1
+    assert await desk.stored(review["id"]) == before
