@@ -1,8 +1,9 @@
 """Query parameters: in any letter case, and none that is unknown."""
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Final, NamedTuple, get_origin
+from typing import Final, NamedTuple, get_args, get_origin
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi.dependencies.models import Dependant
@@ -15,12 +16,16 @@ from messaging.reading_shapes import folded_name
 
 _ERRORS: Final = "plaudit.query_errors"
 
+_INTEGER: Final = re.compile(r"-?[0-9]+")
+"""Pydantic also reads `1_0`, `+5`, ` 5`, `5.0` and the digits of other scripts. It refuses negative ones by range."""
+
 
 class Parameter(NamedTuple):
     """A query parameter; `is_several`: it may occur more than once."""
 
     name: str
     is_several: bool
+    is_integer: bool
 
 
 def query_parameters(endpoint: Dependant) -> dict[str, Parameter]:
@@ -48,6 +53,8 @@ def understand_query(scope: Scope, known: Mapping[str, Parameter]) -> None:
             continue
         if parameter.name in seen and not parameter.is_several:
             errors.append(_error(name, "duplicate-parameter", "The parameter is given twice; letter case is ignored"))
+        if parameter.is_integer and not _INTEGER.fullmatch(value):
+            errors.append(_error(parameter.name, "int-parsing", "Must be an integer, in the digits 0 to 9"))
         seen.add(parameter.name)
         pairs.append((parameter.name, value))
     if errors:
@@ -57,8 +64,8 @@ def understand_query(scope: Scope, known: Mapping[str, Parameter]) -> None:
 
 
 def check_query(scope: Scope) -> None:
-    """Raise ProblemError for a query with an unknown parameter, one that isn't UTF-8, or one that may occur only once
-    and is repeated.
+    """Raise ProblemError for a query with an unknown parameter, one that isn't UTF-8, one that may occur only once and
+    is repeated, or an integer that isn't written in digits.
 
     Called once the caller is known.
     """
@@ -74,7 +81,8 @@ def any_case(words: type[StrEnum]) -> BeforeValidator:
 
 def _parameters(endpoint: Dependant) -> Iterator[Parameter]:
     for field in endpoint.query_params:
-        yield Parameter(field.alias, get_origin(field.field_info.annotation) is list)
+        type_ = field.field_info.annotation
+        yield Parameter(field.alias, get_origin(type_) is list, type_ is int or int in get_args(type_))
     for needed in endpoint.dependencies:
         yield from _parameters(needed)
 
