@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 from api.auth.permissions import client_address
 from api.services import Services
 from api.web.middleware import problem_of
-from api.web.problems import ProblemError, not_found
+from api.web.problems import ProblemError, not_found, retry_after
 from api.web.routes import FolderRoute, PageRoute
 from domain.ratings import Entity, RatingTally
 from storage.database import result_or_default
@@ -140,4 +140,4 @@ def _problem_page(problem: ProblemError) -> Response:
 def _page(template: str, status: int, **shown: object) -> Response:
     named = {"shop": STORE_NAME, "store_id": STORE_ID, "entity_type": ENTITY_TYPE, "status": status}
     text = _PAGES.get_template(template).render(**named, **shown)
-    return HTMLResponse(text, status, {"Content-Security-Policy": _POLICY})
+    return HTMLResponse(text, status, {"Content-Security-Policy": _POLICY, **retry_after(status)})

@@ -83,13 +83,13 @@ class ProblemError(Exception):
         self.kind = kind
         self.detail = detail
         self.errors = errors
-        self.headers = {**_retry_after(kind), **(headers or {})}
+        self.headers = {**retry_after(kind.status), **(headers or {})}
         self.extra = extra or {}
 
 
-def _retry_after(kind: ProblemKind) -> dict[str, str]:
-    """The header of problems that are temporary."""
-    return {"Retry-After": str(_RETRY_AFTER_S)} if kind.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+def retry_after(status: int) -> dict[str, str]:
+    """The header of responses that are temporary."""
+    return {"Retry-After": str(_RETRY_AFTER_S)} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
 
 
 def invalid(errors: Sequence[ItemError], total: int = 0) -> ProblemError:

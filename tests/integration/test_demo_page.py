@@ -71,6 +71,7 @@ async def test_products_are_shown_without_mongodb(servers: Servers, tmp_path: Pa
         for path in ("/demo", f"/demo/{PRODUCTS[0].id}"):
             page = await http.get(path)
             assert (page.status_code, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
+            assert int(page.headers["retry-after"]) > 0
             assert all(product.name in page.text for product in PRODUCTS)
             assert "Please load this page again in a minute." in page.text
             assert FILL not in page.text
