@@ -1,6 +1,5 @@
 """Configuration: environment variables or `.env`, prefix `PLAUDIT_`, nested with `__`."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,6 +15,7 @@ from messaging.topics import TopicLayout, TopicNames
 from plaudit.auth_settings import AuthSettings
 from plaudit.console_settings import ConsoleSettings
 from plaudit.http_settings import HttpSettings
+from plaudit.published_addresses import PUBLISHED_ADDRESSES
 from plaudit.secret_settings import PrivacySettings, ReviewTokenSettings
 from plaudit.server_settings import (
     AuditSettings,
@@ -271,17 +271,19 @@ class Settings(BaseSettings):
         Raises ConfigurationError if they can't be read, for example in the folder of another user.
         """
         try:
-            published = dict[str, Any](json.loads(self.endpoints_file.read_text()))
+            published = dict[str, Any](PUBLISHED_ADDRESSES.validate_json(self.endpoints_file.read_bytes()))
             # A killed `plaudit up` leaves its file behind.
             return None if is_unlocked(self.lock_file) else published
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it contains no addresses"
+            if isinstance(error, OSError):
+                why, advice = error.strerror, "run this as the same user"
+            else:
+                why, advice = "addresses are missing in it", "start that again, which writes the file anew"
             raise ConfigurationError(
                 f"PLAUDIT_DATA: {self.endpoints_file} can't be read ({why}). It contains the addresses of a "
-                "`plaudit up`: run this as the same user, or set PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and "
-                "PLAUDIT_MONGO__URI."
+                f"`plaudit up`: {advice}, or set PLAUDIT_KAFKA__BOOTSTRAP_SERVERS and PLAUDIT_MONGO__URI."
             ) from error
 
     def is_up_starting(self) -> bool:

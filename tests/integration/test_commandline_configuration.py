@@ -1,5 +1,6 @@
 """Configurations that are unreadable or without effect, reported by their variable; and closed or full streams."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -92,12 +93,22 @@ def test_command_works_with_closed_streams(tmp_path: Path, closed: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("content", [None, "not JSON"], ids=["a folder", "no JSON"])
+@pytest.mark.parametrize(
+    "content",
+    [None, "not JSON", "7", '{"http": "http://127.0.0.1:1"}'],
+    ids=["a folder", "no JSON", "no object", "no addresses"],
+)
 def test_unreadable_endpoints_are_reported(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / ".plaudit/endpoints.json"
     file.parent.mkdir()
     # The folder stands for an unreadable file: tests may run as root, who can read any file.
     file.mkdir() if content is None else file.write_text(content)
+    with (tmp_path / ".plaudit/lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as a running `plaudit up` does
+        check_unreadable_endpoints(tmp_path)
+
+
+def check_unreadable_endpoints(tmp_path: Path) -> None:
     for command in ("config", "ratings verify", "dlq list", "worker", "demo"):
         stderr = " ".join(plaudit(tmp_path, *command.split(), code=2).stderr.split())
         assert "PLAUDIT_DATA: .plaudit/endpoints.json can't be read" in stderr, command

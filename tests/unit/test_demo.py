@@ -76,7 +76,8 @@ async def test_starting_up_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     await asyncio.sleep(0.2)  # long enough to find nothing that answers
     assert not shown.done()
     async with listening(_refuse) as port:
-        settings.endpoints_file.write_text(json.dumps({"http": f"http://127.0.0.1:{port}", "kafka": "", "mongo": ""}))
+        addresses = {"http": f"http://127.0.0.1:{port}", "kafka": "", "mongo": "", "database": ""}
+        settings.endpoints_file.write_text(json.dumps(addresses))
         with pytest.raises(CommandError, match="PLAUDIT_AUTH__MODE=none"):
             await shown
     settings.endpoints_file.unlink()
