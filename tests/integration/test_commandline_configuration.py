@@ -132,6 +132,15 @@ def test_files_may_have_names_that_are_not_utf_8(tmp_path: Path) -> None:
     assert "1 bad row" in plaudit(tmp_path, "rules", "try", latin, f"--rules={rules}", code=1).stdout
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("content", ["", "\ufeff", "\n\n"])
+@pytest.mark.parametrize("name", ["reviews.csv", "reviews.jsonl"])
+def test_import_of_an_empty_file_is_refused(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    stderr = plaudit(tmp_path, "import", "--dry-run", name, code=2).stderr
+    assert f"{name} is empty: it has no " in stderr
+
+
 def test_hosts_networks_and_origins_are_accepted(tmp_path: Path) -> None:
     usable = {
         "ALLOWED_HOSTS": ["api", "my_api", "*.Shop.example", "192.0.2.1", "2001:db8::1"],
