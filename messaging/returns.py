@@ -10,11 +10,11 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from domain.delivery import RecordPosition
 from domain.returns import ReturnRequest
 from domain.returns_lines import LineRequest
+from messaging.chosen_ids import ChosenId
 from messaging.schemas import (
     EMPTY_IS_MISSING,
     HIDDEN_INPUT,
     MAX_ITEMS,
-    ChosenId,
     ClosedMessage,
     Id,
     Message,

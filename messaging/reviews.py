@@ -16,6 +16,7 @@ from domain.reviews import Content, Review, ReviewIdentity
 from domain.reviews_edits import EditRight
 from domain.reviews_facts import Facts, Source
 from domain.reviews_refusals import Refusal
+from messaging.chosen_ids import ChosenId
 from messaging.json_values import without_bom
 from messaging.moderation import ModerationOfReview
 from messaging.reading_acknowledged import CommandReader
@@ -24,7 +25,6 @@ from messaging.schemas import (
     HIDDEN_INPUT,
     MAX_ITEMS,
     AtMost,
-    ChosenId,
     EntityName,
     Id,
     ImageId,

@@ -15,7 +15,6 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     StringConstraints,
-    ValidationInfo,
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
@@ -185,12 +184,6 @@ def _id_or_none(value: str | None) -> str | None:
     return _check_not_blank(value) if value else None
 
 
-def _check_addressable(value: str | None, info: ValidationInfo) -> str | None:
-    if value in (".", "..", "canLeaveFeedback") and not info.context:  # with another meaning in an address
-        raise PydanticCustomError("unaddressable", "Must not be ., .. or canLeaveFeedback: no address could name it")
-    return value
-
-
 def without_blank(stored: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """The fields without those of these names that are blank: earlier versions accepted and stored such ids."""
     return {name: value for name, value in stored.items() if name not in names or str(value).strip()}
@@ -252,11 +245,6 @@ ShownMoment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-t
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=NO_NULL)]
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL)] | None, AfterValidator(_id_or_none)
-]
-ChosenId = Annotated[
-    OptionalId,
-    AfterValidator(_check_addressable),
-    Field(description="Chosen by the sender; a repeat with the same id is stored once"),
 ]
 StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), _NonBlank(_check_not_empty)]
 """The id of an existing review or return: earlier versions accepted blank ones, which can still be deleted."""

@@ -12,13 +12,13 @@ from domain.reminders import MOST_TIMES
 from domain.returns_numbers import check_template
 from domain.returns_statuses import InvalidStatusesError, usable_statuses
 from domain.review_urls import URL_LENGTH, check_review_url
+from messaging.chosen_ids import NewStoreId
 from messaging.cron import check_cron
 from messaging.moderation_rules import ModerationRules
 from messaging.schemas import (
     HIDDEN_INPUT,
     AtMost,
     ClosedMessage,
-    Id,
     LanguageTag,
     Name,
     NotBlank,
@@ -95,7 +95,7 @@ class StoreFields(PartialMessage):
 class StoreUpdate(StoreFields):
     """A store by its id, with its changes."""
 
-    id: Id
+    id: NewStoreId
     user: Annotated[Name | None, Field(description="The caller, for the audit log")] = None
     command_id: OptionalId = None
 

@@ -19,8 +19,8 @@ from api.web.routes import routes
 from domain.moderation_rules import ModerationRule
 from domain.ratings import RatingMethod
 from domain.stores import GENERAL
+from messaging.chosen_ids import NewStoreId
 from messaging.moderation_rules import ShownRule, shown_rule
-from messaging.schemas import Id
 from messaging.stores import GeneralSettingsFields, StoreFields
 from messaging.topics import Topic
 
@@ -128,7 +128,7 @@ async def read_store(
 @router.put("/stores/{storeId}", **command_answers())
 async def change_store(
     caller: SettingsEditor,
-    store_id: Annotated[Id, Path(alias="storeId")],
+    store_id: Annotated[NewStoreId, Path(alias="storeId")],
     fields: Annotated[StoreFields, Depends(STORE_FIELDS)],
     command: Commanded,
     services: Injected,

@@ -44,6 +44,8 @@ async def test_search_names_ignored_fields(http: httpx.AsyncClient) -> None:
         ("PUT", "/api/stores/s", '{"settings": {"reviewEnabled": true}}', ("/settings/reviewEnabled", "unknown-field")),
         ("PUT", "/api/stores/s", '{"name": "a", "Name": "b"}', ("/Name", "duplicate-field")),
         ("PUT", "/api/stores/s", '{"id": "t"}', ("/id", "other-id")),
+        ("PUT", "/api/stores/%2e%2e", "{}", ("/storeId", "unaddressable")),
+        ("PUT", "/api/stores/%2E", "{}", ("/storeId", "unaddressable")),
         ("PUT", "/api/stores/s", '{"email": "Shop <shop@example.org>, b@c"}', ("/email", "invalid-address")),
         ("PUT", "/api/notificationTemplates/OrderReviewRequest", '{"body": ""}', ("/body", "unknown-field")),
         ("PUT", RETURNS, '{"orderId": " "}', ("/orderId", "blank")),
@@ -83,7 +85,7 @@ async def test_shown_store_can_be_put_back(http: httpx.AsyncClient, facade: Faca
     assert await facade.get(f"/api/stores/{id}") == shown
     await facade.command("PUT", f"/api/stores/{id}", {"email": None, "languages": None, "settings": None})
     assert await facade.get(f"/api/stores/{id}") == {**shown, "email": None}
-    assert (await facade.get("/api/audit", ACTION="Approve", Take="2.0"))["results"] is not None
+    assert (await facade.get("/api/audit", ACTION="Approve", Take="2"))["results"] is not None
 
 
 async def test_kafka_messages_are_checked_likewise(service: Service, facade: Facade, product: str) -> None:
@@ -92,12 +94,14 @@ async def test_kafka_messages_are_checked_likewise(service: Service, facade: Fac
         "duplicate-field": f'{{"id": "{store}", "name": "a", "NAME": "a"}}',
         "unknown-field": f'{{"id": "{store}", "names": "a"}}',
         "invalid-json": f'{{"id": "{store}", "more": NaN}}',
+        "invalid-message": '{"id": ".."}',
     }
     good = message({"ID": store, "Settings": {"REVIEWSENABLED": True, "purchaseRequired": None}}, store)
     await service.publish("store-updates", *(Message(store, value.encode()) for value in bad.values()), good)
-    letters = await service.letters("store-updates", store, 3)
+    letters = await service.letters("store-updates", store, 4)
     assert [dict(letter.headers)["x-error-code"].decode() for letter in letters] == list(bad)
     assert b"Did you mean name?" in dict(letters[1].headers)["x-error-message"]
+    assert b"no address could name it" in dict(letters[3].headers)["x-error-message"]
     shown = await eventually(lambda: service_store(facade, store), lambda found: found is not None)
     assert shown["settings"]["reviewsEnabled"] is True
     assert shown["settings"]["purchaseRequired"] is True

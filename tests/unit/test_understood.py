@@ -357,6 +357,7 @@ def test_errors_contain_neither_patterns_nor_input() -> None:
     ("adapter", "message", "errors"),
     [
         (STORE_UPDATE, {"id": "s", "settings": {"reviewsEnabled": "true"}}, {"/settings/reviewsEnabled": "bool-type"}),
+        (STORE_UPDATE, {"id": ".."}, {"/id": "unaddressable"}),
         (STORE_UPDATE, {"id": "s", "generalSettings": {}}, {"/generalSettings": "unknown-field"}),
         (
             FEEDBACK_COMMAND,
