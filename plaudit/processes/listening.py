@@ -1,12 +1,16 @@
-"""The port that `plaudit up` serves HTTP at, tried before anything is started."""
+"""The ports that `plaudit up` needs for HTTP and metrics, tried before anything is started."""
 
 import errno
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Final
 
+from plaudit.config import ConfigurationError, MetricsSettings
 from plaudit.errors import CommandError
 from plaudit.http_settings import HttpSettings
+
+_LAST_PORT: Final = 65_535
 
 
 @contextmanager
@@ -18,7 +22,8 @@ def port_to_listen_at(http: HttpSettings) -> Iterator[int]:
     """
     with ExitStack() as claims:
         try:
-            port, addresses = _bindable(http)
+            with ExitStack() as probes:
+                port, addresses = _listen(http.host, http.port, probes)
             for address in addresses:
                 # An abstract name, which exists until its socket is closed, also if the process is killed.
                 claims.enter_context(socket.socket(socket.AF_UNIX)).bind(f"\0plaudit up {address} {port}")
@@ -28,17 +33,41 @@ def port_to_listen_at(http: HttpSettings) -> Iterator[int]:
         yield port
 
 
-def _bindable(http: HttpSettings) -> tuple[int, set[str]]:
-    """The port, and the addresses of the host, at all of which it is free. Raises OSError if it isn't."""
-    port, addresses = http.port, set[str]()
-    for family, kind, protocol, _, address in socket.getaddrinfo(http.host, port, type=socket.SOCK_STREAM):
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            probe.bind((address[0], port, *address[2:]))
-            probe.listen()
-            port = probe.getsockname()[1]
+def check_metrics_ports(metrics: MetricsSettings, http: HttpSettings, processes: Sequence[str]) -> None:
+    """Check that each of these processes gets a port for its metrics: the configured one, or one of those after it.
+
+    Raises ConfigurationError if one is not free while HTTP is served: its process could never run.
+    """
+    if not metrics.port:
+        return
+    first, last = metrics.port, metrics.port + len(processes) - 1
+    needed = f"PLAUDIT_METRICS__PORT: {' and '.join(processes)} serve metrics at the ports {first} to {last}"
+    if last > _LAST_PORT:
+        raise ConfigurationError(f"{needed}: choose at most {metrics.port - last + _LAST_PORT}.")
+    with ExitStack() as probes:
+        _listen(http.host, http.port, probes)
+        for port in range(first, last + 1):
+            try:
+                _listen(metrics.host, port, probes)
+            except OSError as error:
+                raise ConfigurationError(
+                    f"{needed} of {metrics.host}, but {port} can't be used ({error.strerror}). HTTP has the port "
+                    f"{http.port}. Choose another one, with free ports after it."
+                ) from error
+
+
+def _listen(host: str, port: int, probes: ExitStack) -> tuple[int, set[str]]:
+    """Listen until the probes are closed; returns the port, and the addresses of the host. Raises OSError if it is
+    not free at all of them."""
+    addresses = set[str]()
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        probe = probes.enter_context(socket.socket(family, kind, protocol))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        probe.bind((address[0], port, *address[2:]))
+        probe.listen()
+        port = probe.getsockname()[1]
         addresses.add(str(address[0]))
     return port, addresses
 

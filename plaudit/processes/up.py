@@ -31,7 +31,7 @@ from plaudit.entity_types.registered import registered_entity_types
 from plaudit.errors import CommandError
 from plaudit.processes.authentication import check_authentication
 from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
-from plaudit.processes.listening import port_to_listen_at
+from plaudit.processes.listening import check_metrics_ports, port_to_listen_at
 from plaudit.processes.mailer import mail_server, missing_sender
 from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running, run_with
 from plaudit.processes.waiting import patiently
@@ -96,6 +96,7 @@ async def _start(
     await lock.acquire(_FOLDER_PATIENCE_S)
     settings.endpoints_file.unlink(missing_ok=True)  # of a killed run: commands wait for that of this one
     settings.http.port = stack.enter_context(port_to_listen_at(settings.http))
+    check_metrics_ports(settings.metrics, settings.http, _names_with_metrics(settings))
     servers = await _start_servers(settings, stack, report)
     return servers, await run_with(servers, _start_service(settings, lock, stack, servers, report))
 
@@ -213,17 +214,21 @@ def _process_names(settings: Settings) -> list[str]:
     return [*FIRST_PROCESSES, *others]
 
 
+def _names_with_metrics(settings: Settings) -> list[str]:
+    """The processes that need a port for metrics, each the next one; the API serves them at its HTTP address."""
+    return [name for name in _process_names(settings) if name != "api"]
+
+
 @asynccontextmanager
 async def _run_service(settings: Settings, lock: FolderLock) -> AsyncIterator[list[ServiceProcess]]:
     logs = settings.data / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     common = _environment(settings)
-    # The API serves metrics at its HTTP address; each of the others needs a port.
     first = settings.metrics.port
+    ports = {name: first + index for index, name in enumerate(_names_with_metrics(settings)) if first}
     processes = []
-    for index, name in enumerate(_process_names(settings), start=-1):
-        port = first + index if first and name != "api" else 0
-        variables = {**common, "PLAUDIT_METRICS__PORT": f"{port}"}
+    for name in _process_names(settings):
+        variables = {**common, "PLAUDIT_METRICS__PORT": f"{ports.get(name, 0)}"}
         # They have the port and write the logs, so the folder stays locked until they have ended, too.
         processes.append(ServiceProcess(name, logs, variables, keep_open=(lock.descriptor,)))
     try:

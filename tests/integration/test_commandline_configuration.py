@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.command import plaudit
 from tests.support.manifests import PROCESSES
+from tests.support.waiting import free_port
 
 # Writes like `plaudit privacy export` and `plaudit reviews report`, but without servers.
 UNFLUSHED: Final = """
@@ -139,6 +140,17 @@ def test_import_of_an_empty_file_is_refused(tmp_path: Path, name: str, content: 
     (tmp_path / name).write_text(content)
     stderr = plaudit(tmp_path, "import", "--dry-run", name, code=2).stderr
     assert f"{name} is empty: it has no " in stderr
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("http", "metrics"), [(0, 65_535), (1, 0)], ids=["beyond the last", "of HTTP"])
+def test_up_refuses_unusable_ports_for_metrics(tmp_path: Path, http: int, metrics: int) -> None:
+    free = free_port()
+    ports = {"HTTP__PORT": free, "METRICS__PORT": metrics or free - http}
+    servers = {"MONGO__URI": "mongodb://127.0.0.1:1", "KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    variables = {f"PLAUDIT_{name}": str(value) for name, value in {**ports, **servers}.items()}
+    stderr = plaudit(tmp_path, "up", code=2, **variables).stderr
+    assert "PLAUDIT_METRICS__PORT: worker and scheduler serve metrics at the ports " in stderr
 
 
 def test_hosts_networks_and_origins_are_accepted(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ import socket
 
 import pytest
 
+from plaudit.config import ConfigurationError, MetricsSettings
 from plaudit.errors import CommandError
 from plaudit.http_settings import HttpSettings
-from plaudit.processes.listening import port_to_listen_at
+from plaudit.processes.listening import check_metrics_ports, port_to_listen_at
 from tests.support.waiting import free_port
 
 STOP = "Stop the process that uses this port, or choose another port with PLAUDIT_HTTP__PORT."
@@ -35,6 +36,21 @@ def test_port_is_kept_until_the_block_ends() -> None:
         pass
     with port_to_listen_at(http) as found:
         assert found == http.port
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost"])  # noqa: S104 - listens for a moment
+def test_port_of_http_is_not_used_for_metrics(host: str) -> None:
+    port, processes = free_port(), ("worker", "scheduler")
+    http = HttpSettings(host=host, port=port)
+    with pytest.raises(ConfigurationError, match=rf"PLAUDIT_METRICS__PORT: worker and .* HTTP has the port {port}\. "):
+        check_metrics_ports(MetricsSettings(port=port - 1), http, processes)
+    check_metrics_ports(MetricsSettings(host="127.0.0.2", port=port - 1), HttpSettings(port=port), processes)
+    check_metrics_ports(MetricsSettings(), http, processes)
+
+
+def test_each_process_has_a_port_for_metrics() -> None:
+    with pytest.raises(ConfigurationError, match=r"at the ports 65535 to 65537: choose at most 65533\."):
+        check_metrics_ports(MetricsSettings(port=65_535), HttpSettings(), ("worker", "scheduler", "mailer"))
 
 
 @pytest.mark.parametrize(
