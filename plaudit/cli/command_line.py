@@ -20,7 +20,7 @@ from messaging.kafka.connection import UnusableConnectionError
 from plaudit.config import ConfigurationError, LogSettings, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
 from plaudit.effective_configuration import UNREADABLE, loaded_settings, wrong_settings
-from plaudit.errors import CommandError, UsageError, short
+from plaudit.errors import NO_SPACE, CommandError, UsageError, short
 from plaudit.processes.logs import configure_logs, is_json_wanted
 from plaudit.terminal import Terminal, discard_output, errors, output, shown
 
@@ -170,8 +170,11 @@ def _is_file(argument: str, before: str) -> bool:
 
 
 def in_words(error: OSError) -> str:
-    """The reason for the error, after the name of its file if there is one."""
+    """The reason for the error, after the name of its file if there is one; and what to do if the disk is full."""
     reason = f"{error.strerror or error}."
+    if error.errno in NO_SPACE:
+        reason += " Free space there or choose another place, then run this again."
+        return f"{error.filename or 'The output'} can't be written: {reason}"
     return reason if error.filename is None else f"{error.filename}: {reason}"
 
 

@@ -28,7 +28,7 @@ from plaudit.config import Settings
 from plaudit.credentials import mongo_hosts
 from plaudit.effective_configuration import unknown_variables
 from plaudit.entity_types.registered import registered_entity_types
-from plaudit.errors import CommandError
+from plaudit.errors import CommandError, naming
 from plaudit.processes.authentication import check_authentication
 from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
 from plaudit.processes.listening import check_metrics_ports, port_to_listen_at
@@ -287,5 +287,6 @@ def _obituary(process: ServiceProcess) -> str:
 def _write_atomically(file: Path, text: str) -> None:
     # Readers find the complete file, or none.
     draft = file.with_suffix(".draft")
-    draft.write_text(text)
+    with naming(file):
+        draft.write_text(text)
     draft.replace(file)

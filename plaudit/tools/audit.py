@@ -14,7 +14,7 @@ import orjson
 from api.audit import AuditRow
 from domain.quantities import quantity
 from plaudit.config import Settings
-from plaudit.errors import CommandError, UsageError
+from plaudit.errors import CommandError, UsageError, naming
 from plaudit.terminal import Terminal
 from plaudit.tools.servers import reached
 from plaudit.tools.whole_files import draft_of, locked_draft, put_on_disk
@@ -70,7 +70,7 @@ def _moment(keep_days: int | None, before: datetime | None, now: datetime) -> da
 @contextmanager
 def _draft(file: Path) -> Iterator[BinaryIO]:
     """The empty draft of an archive, locked against other runs."""
-    with locked_draft(file) as draft:
+    with naming(file), locked_draft(file) as draft:
         # Under the lock: another run may have completed this very file.
         if file.exists():
             _remove_draft(file)

@@ -10,6 +10,7 @@ from typing import Final
 from domain.images import SIZES, ImageState, StoredImage
 from domain.reviews import Review
 from domain.reviews_facts import ReviewImage
+from plaudit.errors import naming
 from plaudit.processes.waiting import patiently
 from plaudit.tools.image_folder import image_file
 from storage.database import Database
@@ -70,7 +71,9 @@ class ImageExport:
                 return None
             self.lost += 1
             return entry
-        image_file(self._folder, image.id).write_bytes(content)
+        file = image_file(self._folder, image.id)
+        with naming(file):
+            file.write_bytes(content)
         self.count += 1
         return entry | {"uploader": stored.uploader if stored else None, "sha256": sha256(content).hexdigest()}
 

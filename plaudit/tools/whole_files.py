@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from devservers.private import private
-from plaudit.errors import CommandError, UsageError
+from plaudit.errors import CommandError, UsageError, naming
 
 
 def draft_of(file: Path) -> Path:
@@ -87,7 +87,7 @@ def whole_file(file: Path, then: Callable[[], None] | None = None) -> Iterator[B
         raise UsageError(f"{file} is not a regular file, and would be replaced: write to standard output instead.")
     # Not earlier: a pipe's name in /proc resolves to a path that doesn't exist.
     file = file.resolve()
-    with locked_draft(file) as draft:
+    with naming(file), locked_draft(file) as draft:
         try:
             yield draft
             put_on_disk(draft)

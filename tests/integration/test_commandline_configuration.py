@@ -71,7 +71,11 @@ def run_with_output(folder: Path, command: list[str], output: int) -> tuple[int,
 @pytest.mark.parametrize("command", COMMANDS)
 def test_full_output_device_is_reported_in_one_line(tmp_path: Path, command: list[str]) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
-    assert run_with_output(tmp_path, command, full) == (1, "No space left on device.\n")
+    assert run_with_output(tmp_path, command, full) == (
+        1,
+        "The output can't be written: No space left on device. Free space there or choose another place, then run this "
+        "again.\n",
+    )
 
 
 @pytest.mark.long

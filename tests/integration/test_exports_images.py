@@ -195,7 +195,7 @@ async def test_full_disk_leaves_export_unchanged(service: Service, facade: Facad
     full = ["prlimit", "--fsize=4096", sys.executable, "-m", "plaudit", *export]
     environment = service.command_environment()
     result = await asyncio.to_thread(subprocess.run, full, env=environment, capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stderr.count("File too large")) == (1, 1)
+    assert (result.returncode, result.stderr.count(f"{file}: File too large")) == (1, 1)
     assert (file.read_bytes(), files_in(folder)) == before
     assert sorted(tmp_path.iterdir()) == [file, folder]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from plaudit.cli.command_line import in_words
 from plaudit.errors import CommandError, UsageError
 from plaudit.tools.image_folder import images_beside
 from plaudit.tools.imports.checkpoint import Checkpoint
@@ -33,6 +34,16 @@ def test_file_is_replaced_once_it_is_complete(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["reviews.jsonl"]
     assert file.read_text() == "after"
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_full_disk_is_reported_with_the_file_and_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "reviews.jsonl"
+    with pytest.raises(OSError) as caught, whole_file(file):  # noqa: PT011 - checked below
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert in_words(caught.value) == (
+        f"{file} can't be written: No space left on device. Free space there or choose another place, then run this "
+        "again."
+    )
 
 
 def test_draft_that_is_a_link_is_refused(tmp_path: Path) -> None:

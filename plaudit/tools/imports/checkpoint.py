@@ -7,7 +7,7 @@ from typing import BinaryIO, Final
 
 from pydantic import BaseModel, ValidationError
 
-from plaudit.errors import UsageError
+from plaudit.errors import UsageError, naming
 from plaudit.tools.whole_files import draft_of, open_draft, put_on_disk
 
 SUFFIX: Final = ".plaudit-import.json"
@@ -59,7 +59,7 @@ class Checkpoint(BaseModel):
     def write(self, path: Path) -> None:
         """Write the file atomically: a reader finds this checkpoint or the previous one. Raises UsageError, OSError."""
         draft = draft_of(path)
-        with open_draft(draft, "wb") as file:
+        with naming(path), open_draft(draft, "wb") as file:
             file.write(self.model_dump_json(indent=1).encode())
             put_on_disk(file)
         draft.replace(path)

@@ -19,7 +19,7 @@ from domain.quantities import quantity
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
 from plaudit.config import MissingAddressError, Settings
-from plaudit.errors import CommandError
+from plaudit.errors import CommandError, naming
 from plaudit.processes.connections import connected
 from plaudit.processes.waiting import existing_cluster, patiently
 from plaudit.terminal import Terminal
@@ -186,8 +186,9 @@ class _Import:
         bad = [{"line": number, "reason": reason} for number, reason in sorted(batch.bad)]
         lines = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in bad)
         if report is not None:
-            report.write(lines)
-            put_on_disk(report)
+            with naming(Path(report.name)):
+                report.write(lines)
+                put_on_disk(report)
             self.report_hash.update(lines)
         elif checkpoint.bad < _SHOWN_BAD_ROWS:
             for each in bad[: _SHOWN_BAD_ROWS - checkpoint.bad]:
