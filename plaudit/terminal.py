@@ -21,21 +21,34 @@ class Terminal(Console):
     def set_result(self, value: Any) -> None:
         """Accept the result of a command as JSON; ignored here, because the printed lines have it."""
 
+    def print_result(self) -> None:
+        """Print the result now, for a command that has to know if it was. Raises OSError or SystemExit if not."""
+        self.file.flush()
+
     def render_str(self, text: str, **options: Any) -> Text:
         """Replace control characters except newlines; all text passes here, table cells included."""
         return super().render_str(shown_lines(text), **options)
 
 
 class JsonTerminal(Terminal):
-    """A console that prints no lines, and keeps the result of a command as JSON."""
+    """A console that prints no lines, and keeps the result of a command, to print it to `out` as JSON."""
 
-    def __init__(self) -> None:
+    def __init__(self, out: Terminal) -> None:
         super().__init__(quiet=True)
+        self._out = out
+        self._is_printed = False
         self.result: Any = None
 
     def set_result(self, value: Any) -> None:
         """Keep the value, in place of an earlier one."""
         self.result = value
+
+    def print_result(self) -> None:
+        """Print the result as JSON, once."""
+        if not self._is_printed:
+            self._is_printed = True
+            print_json(self._out, {} if self.result is None else self.result)
+            self._out.file.flush()
 
 
 errors = Terminal(stderr=True)
@@ -49,14 +62,14 @@ def output(out: Terminal, *, as_json: bool) -> Iterator[Terminal]:
     if not as_json:
         yield out
         return
-    quiet = JsonTerminal()
+    quiet = JsonTerminal(out)
     try:
         yield quiet
     except SystemExit:
         if quiet.result is not None:
-            print_json(out, quiet.result)
+            quiet.print_result()
         raise
-    print_json(out, {} if quiet.result is None else quiet.result)
+    quiet.print_result()
 
 
 def print_json(console: Console, value: Any) -> None:

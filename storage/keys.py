@@ -63,6 +63,10 @@ class ApiKeyRepository:
             }
         )
 
+    async def remove(self, id: str) -> None:
+        """Remove a key that nobody has."""
+        await self._keys.delete_one({"_id": id})
+
     async def revoke(self, id: str, at: datetime) -> bool:
         """Revoke a key; one that is already revoked keeps its date. Returns False if there is no such key."""
         result = await self._keys.update_one(

@@ -10,7 +10,7 @@ from domain.permissions import Caller, Permission
 from domain.timestamps import timestamp
 from plaudit.config import Settings
 from plaudit.errors import CommandError
-from plaudit.terminal import Terminal, errors, shown
+from plaudit.terminal import Terminal, discard_output, errors, shown
 from plaudit.tools.servers import reached
 from storage.keys import ApiKey, ApiKeyRepository
 from storage.stores import StoreRepository
@@ -24,17 +24,28 @@ async def create_key(
     stores: Sequence[str] | None,
     days: int | None,
 ) -> None:
-    """Store a key and print it, which can't be repeated. `days` None: it never expires."""
+    """Store a key and print it, which can't be repeated. `days` None: it never expires.
+
+    Raises CommandError if it can't be printed: it is removed again, so that no key is valid that nobody has seen.
+    """
     now = datetime.now(UTC)
     id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     caller = Caller(client, frozenset(permissions), frozenset(stores) if stores else None)
     expires = now + timedelta(days=days) if days is not None else None
     async with reached(settings) as (database, _):
         unknown = (caller.stores or frozenset()) - (await StoreRepository(database).of_ids(stores or ())).keys()
-        await ApiKeyRepository(database).add(ApiKey(id, caller, secret_digest(secret), created=now, expires=expires))
-    key = f"plaudit_{id}_{secret}"
-    out.set_result({"id": id, "key": key, "expiryDate": expires and timestamp(expires)})
-    out.print(key)
+        keys = ApiKeyRepository(database)
+        await keys.add(ApiKey(id, caller, secret_digest(secret), created=now, expires=expires))
+        key = f"plaudit_{id}_{secret}"
+        out.set_result({"id": id, "key": key, "expiryDate": expires and timestamp(expires)})
+        try:
+            out.print(key)
+            out.print_result()
+        except (OSError, SystemExit) as error:  # Rich exits if the reader of a pipe has gone
+            discard_output()
+            await keys.remove(id)
+            why = error.strerror if isinstance(error, OSError) else "Broken pipe"
+            raise CommandError(f"The key can't be printed ({why}), so it was removed. Create another one.") from error
     if unknown:
         errors.print(
             f"Stores that are not registered yet: {', '.join(map(shown, sorted(unknown)))}. The key has no effect "

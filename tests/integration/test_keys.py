@@ -1,5 +1,9 @@
 """API keys: created and revoked by the command line, known to the API by their hash alone."""
 
+import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -77,6 +81,35 @@ async def test_key_is_accepted_until_revoked(command_line: Service, keys: ApiKey
     assert "Revoked" in await _run(command_line, "revoke", other)
     with pytest.raises(RefusedCredentialError):
         await ApiKeys(keys).caller(other)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("option", [[], ["--json"]], ids=["text", "JSON"])
+@pytest.mark.parametrize("is_pipe", [False, True], ids=["full device", "closed pipe"])
+async def test_key_that_cannot_be_printed_is_removed(
+    command_line: Service, keys: ApiKeyRepository, option: list[str], *, is_pipe: bool
+) -> None:
+    if is_pipe:
+        reader, output = os.pipe()
+        os.close(reader)
+    else:
+        output = os.open("/dev/full", os.O_WRONLY)
+    create = ["-m", "plaudit", "keys", "create", "shop", "--permission", "customerReviews:read", *option]
+    try:
+        ended = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, *create],
+            env=command_line.command_environment(),
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(output)
+    assert (ended.returncode, await keys.all()) == (1, [])
+    why = "Broken pipe" if is_pipe else "No space left on device"
+    assert ended.stderr == f"The key can't be printed ({why}), so it was removed. Create another one.\n"
 
 
 async def _stored(keys: ApiKeyRepository, id: str, **fields: datetime) -> None:

@@ -39,7 +39,7 @@ async def erase_while(
         return await original(erasures, *arguments)
 
     monkeypatch.setattr(Erasures, step, before_it)
-    out = JsonTerminal()
+    out = JsonTerminal(Terminal())
     await erase_person(Settings(), out, Terminal(quiet=True), person, 60)
     assert getattr(Erasures, step) is original, "the step was left out"
     return out.result

@@ -39,5 +39,5 @@ async def test_erasure_without_idempotence_warns_on_standard_error(
     monkeypatch.setattr(privacy_erasure, "_delete_reviews", MagicMock(side_effect=EndedError))
     settings = Settings(kafka=KafkaSettings(bootstrap_servers="localhost:1", idempotence=False))
     with pytest.raises(EndedError):
-        await privacy_erasure.erase_person(settings, JsonTerminal(), Terminal(stderr=True), "anna", 1)
+        await privacy_erasure.erase_person(settings, JsonTerminal(Terminal()), Terminal(stderr=True), "anna", 1)
     assert "run this again" in capsys.readouterr().err
