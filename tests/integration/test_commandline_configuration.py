@@ -138,15 +138,6 @@ def test_files_may_have_names_that_are_not_utf_8(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("content", ["", "\ufeff", "\n\n"])
-@pytest.mark.parametrize("name", ["reviews.csv", "reviews.jsonl"])
-def test_import_of_an_empty_file_is_refused(tmp_path: Path, name: str, content: str) -> None:
-    (tmp_path / name).write_text(content)
-    stderr = plaudit(tmp_path, "import", "--dry-run", name, code=2).stderr
-    assert f"{name} is empty: it has no " in stderr
-
-
-@pytest.mark.long
 @pytest.mark.parametrize(("http", "metrics"), [(0, 65_535), (1, 0)], ids=["beyond the last", "of HTTP"])
 def test_up_refuses_unusable_ports_for_metrics(tmp_path: Path, http: int, metrics: int) -> None:
     free = free_port()

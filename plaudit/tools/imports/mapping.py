@@ -18,7 +18,7 @@ from plaudit.terminal import shown
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError, cut, faults_of
 from plaudit.tools.imports.past import is_exported
-from plaudit.tools.imports.rows import Row, csv_header, json_rows
+from plaudit.tools.imports.rows import Row, csv_header
 
 FIELDS: Final = (
     "id",
@@ -103,13 +103,8 @@ class ColumnMapping:
             )
 
     def header(self, file: BinaryIO, format: FileFormat) -> tuple[list[str], Row]:
-        """The columns of a CSV and its header row, checked; both are empty for JSON Lines.
-
-        Raises UsageError, also if the file has only blank lines.
-        """
+        """The columns of a CSV and its header row, checked; both are empty for JSON Lines. Raises UsageError."""
         if format is FileFormat.JSONL:
-            if next(json_rows(file, offset=0, line=0), None) is None:
-                raise UsageError(f"{file.name} is empty: it has no reviews.")
             return [], Row(0, 0, 0)
         try:
             found = csv_header(file)
