@@ -582,10 +582,12 @@ def test_compiled_rules_are_cached_up_to_a_total_of_characters() -> None:
     more = sets.of(few[3])
     kept = [sets.of(few[3]) is more, sets.of(few[1]) is compiled[1], sets.of(few[2]) is compiled[2]]
     assert (kept, sets.of(few[0]) is compiled[0]) == ([True] * 3, False)
+    assert sets.of(few[3]) is not more, "the first one has evicted it in turn"
     # A rule set larger than the whole cache is cached alone.
     alone = RuleSets(most=10)
-    assert alone.of(large) is alone.of(large)
+    assert alone.of(large) is (first := alone.of(large))
     assert alone.of(few[0]) is alone.of(few[0])
+    assert alone.of(large) is not first
 
 
 def test_hashes_and_keys_of_texts() -> None:

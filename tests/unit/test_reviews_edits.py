@@ -581,6 +581,17 @@ def test_edit_claims_the_images_that_it_names(timestamp: int, since: datetime) -
     assert batch.reviews["r"].images == (ReviewImage("a", ready_at=since), *pending)
 
 
+def test_edit_keeps_the_images_of_its_review() -> None:
+    stored = StoredImage("a", ImageState.READY, NOW, review_id="r")
+    edit = an_edit(content=Content("Better", 500, images=("a",)))
+    batch = edit_reviews(
+        [edit, replace(edit, review_id="s")],
+        dict.fromkeys("rs", REVIEW),
+        images=ClaimableImages({"a": stored}, (), LATER),
+    )
+    assert [each.reason for each in batch.results] == [None, Refusal.IMAGE_OF_ANOTHER]
+
+
 def test_image_goes_to_the_first_edit_that_takes_effect() -> None:
     mine, others = StoredImage("a", ImageState.READY, NOW, "anna"), StoredImage("b", ImageState.READY, NOW, "berta")
     edits = [
