@@ -117,7 +117,8 @@ class FeedbackConsumer:
         taken = apply_feedback(commands, known)
         await stored.feedback.save(taken.reviews, session)
         # A settled report, as imported, changes nothing of its review.
-        await stored.feedback.hold({each.review_id for each in taken.reports} - taken.reviews.keys(), session)
+        unchanged = {each.review_id for each in taken.reports} - taken.reviews.keys()
+        await stored.feedback.keep_from_deletion(unchanged, session)
         await stored.votes.save(taken.votes, known.votes.keys(), session)
         await stored.reports.add(taken.reports, session)
         await stored.reports.settle_as_imported(taken.settled, session)

@@ -61,14 +61,14 @@ class FeedbackRepository:
         writes = [UpdateOne({"_id": id}, _update(review)) for id, review in reviews.items()]
         await write_all(self._reviews, writes, session)
 
-    async def hold(self, ids: Collection[str], session: Session) -> None:
+    async def keep_from_deletion(self, ids: Collection[str], session: Session) -> None:
         """Keep these reviews from being deleted until the transaction ends: it conflicts with those that delete one,
         and is repeated if one was deleted since it began."""
         if ids:
-            held = {"_id": {"$in": list(ids)}}
-            # An update that changes nothing would not conflict.
-            await self._reviews.update_many(held, {"$set": {"isHeld": True}}, session=session)
-            await self._reviews.update_many(held, {"$unset": {"isHeld": ""}}, session=session)
+            kept = {"_id": {"$in": list(ids)}}
+            # An update that changes nothing would not conflict, so this sets a field and removes it again.
+            await self._reviews.update_many(kept, {"$set": {"keptFromDeletion": True}}, session=session)
+            await self._reviews.update_many(kept, {"$unset": {"keptFromDeletion": ""}}, session=session)
 
     async def settle(self, decisions: Mapping[str, Moderation], session: Session) -> None:
         """Settle the open reports about these reviews, each by its decision; the reviews then count none."""
