@@ -7,6 +7,7 @@ from typing import Final
 from api.reviews.edits import Wanted
 from api.services import Services
 from api.web.problems import MAX_ERRORS, ItemError, ProblemError, ProblemKind
+from domain.delivery import in_parts
 from domain.images import ClaimableImages
 from domain.timestamps import EPOCH
 from messaging.metrics import SUBMISSIONS
@@ -51,8 +52,7 @@ async def _existing_uploads(services: Services, wanted: Collection[Wanted], ids:
     missing: set[str] = set()
     looked_up: set[str] = set()
     reviews_lacking = 0
-    for start in range(0, len(named), _AT_ONCE):
-        batch = named[start : start + _AT_ONCE]
+    for batch in in_parts(named, _AT_ONCE):
         batch_ids = list(set().union(*batch) - looked_up)
         found = await asyncio.gather(*(services.image_files.has_upload(id) for id in batch_ids))
         looked_up.update(batch_ids)

@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 import orjson
 
 from api.audit import AuditRow
+from domain.delivery import in_parts
 from domain.quantities import quantity
 from plaudit.config import Settings
 from plaudit.errors import CommandError, UsageError, naming
@@ -167,12 +168,5 @@ def _sha256(file: Path) -> str:
 
 def _ids_in(file: Path) -> Iterator[list[str]]:
     """The ids of the entries in an archive, in batches."""
-    ids: list[str] = []
     with gzip.open(file) as lines:
-        for line in lines:
-            ids.append(orjson.loads(line)["id"])
-            if len(ids) == _BATCH:
-                yield ids
-                ids = []
-    if ids:
-        yield ids
+        yield from in_parts((orjson.loads(line)["id"] for line in lines), _BATCH)

@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from domain.delivery import in_parts
 from domain.images import SIZES, ImageState, StoredImage
 from domain.reviews import Review
 from domain.reviews_facts import ReviewImage
@@ -46,12 +47,13 @@ class ImageExport:
         """
         wanted = [(review, image) for review in reviews for image in review.images if not image.is_pending]
         entries: dict[str, list[ImageEntry]] = {}
-        for start in range(0, len(wanted), _CONCURRENCY):
-            batch = wanted[start : start + _CONCURRENCY]
+        for batch in in_parts(wanted, _CONCURRENCY):
             stored = await self._load([image.id for _, image in batch])
-            written = await asyncio.gather(*(self._write(each[0], each[1], stored.get(each[1].id)) for each in batch))
-            for (review, _), image in zip(batch, written, strict=True):
-                entries.setdefault(review.id, []).extend([image] if image else [])
+            written = await asyncio.gather(
+                *(self._write(review, image, stored.get(image.id)) for review, image in batch)
+            )
+            for (review, _), entry in zip(batch, written, strict=True):
+                entries.setdefault(review.id, []).extend([entry] if entry else [])
         return entries
 
     async def _load(self, ids: Sequence[str]) -> dict[str, StoredImage]:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from consumers.ratings import Recounter, rating_events
 from consumers.services import Services
+from domain.delivery import in_parts
 from domain.quantities import quantity
 from domain.ratings import ChangedTally, TallyKey
 from domain.reviews import Review
@@ -132,7 +133,7 @@ class Migration:
 
     async def _mend_all(self, mender: Mender, ids: Sequence[Id], total: Mended) -> None:
         known = await self._published_reviews({str(id) for id in ids}) if ids and mender.collection == "reviews" else {}
-        for part in (ids[first : first + _SLICE] for first in range(0, len(ids), _SLICE)):
+        for part in in_parts(ids, _SLICE):
             mended = await self.services.transactions.run(partial(self._mend, mender, part, known))
             total.restored, total.filled = total.restored + mended.restored, total.filled + mended.filled
             total.lost |= mended.lost

@@ -9,6 +9,7 @@ import orjson
 from typing_extensions import TypedDict
 
 from consumers.reviews_relay import ReviewRelay
+from domain.delivery import in_parts
 from domain.quantities import quantity
 from domain.timestamps import milliseconds, timestamp
 from messaging.kafka.administration import admin_client, partitions_of
@@ -132,8 +133,7 @@ async def _uncomparable(recorded: _Recorded, reviews: ReviewRepository, at: date
     """The ids of reviews without a state before the moment that may have existed then. What the database knows comes
     first: an imported review was created long before it came."""
     ids = sorted(recorded.later.keys() - recorded.states.keys())
-    for first in range(0, len(ids), _BATCH):
-        part = ids[first : first + _BATCH]
+    for part in in_parts(ids, _BATCH):
         holders = await reviews.holders(part)
         for id in part:
             created = (holders[id].created if id in holders else None) or recorded.later[id]
@@ -142,9 +142,7 @@ async def _uncomparable(recorded: _Recorded, reviews: ReviewRepository, at: date
 
 
 async def _differences(states: Mapping[str, bytes | None], reviews: ReviewRepository) -> AsyncIterator[Difference]:
-    ids = sorted(states)
-    for first in range(0, len(ids), _BATCH):
-        part = ids[first : first + _BATCH]
+    for part in in_parts(sorted(states), _BATCH):
         found = await reviews.of_ids(part)
         for id in part:
             value, review = states[id], found.get(id)

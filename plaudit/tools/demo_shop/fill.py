@@ -13,6 +13,7 @@ from uuid import uuid4
 import httpx
 
 from devservers.waiting import until
+from domain.delivery import in_parts
 from domain.quantities import quantity
 from domain.reviews import ReviewStatus
 from domain.timestamps import moment_in
@@ -64,8 +65,8 @@ class _Fill:
         await check_topics(self.settings, messages.topics_used)
         await self.publisher.publish(messages.of_products())
         reviews = demo_reviews(count)
-        for first in range(0, count, _BATCH):
-            await self._publish_batch(reviews[first : first + _BATCH], messages)
+        for batch in in_parts(reviews, _BATCH):
+            await self._publish_batch(batch, messages)
         self._print_summary(reviews)
 
     async def _publish_batch(self, reviews: Sequence[DemoReview], messages: DemoMessages) -> None:

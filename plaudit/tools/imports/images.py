@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import FailFast, Field, StringConstraints, TypeAdapter, ValidationError
 
+from domain.delivery import in_parts
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES, upload_digest
 from messaging.schemas import ClosedMessage, Id, ImageId
 from plaudit.config import Settings
@@ -105,10 +106,10 @@ class Uploader:
         if not images:
             return
         files = await self._checked_store()
-        for start in range(0, len(images), _CONCURRENCY):
+        for batch in in_parts(images, _CONCURRENCY):
             puts = [
                 partial(files.put_upload, image.entry.id, upload_digest(image.content), image.content)
-                for image in images[start : start + _CONCURRENCY]
+                for image in batch
             ]
             await asyncio.gather(*(patiently("the image store", put) for put in puts))
 
