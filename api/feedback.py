@@ -12,7 +12,7 @@ from api import examples
 from api.auth.permissions import Moderator, Replier, Reporter, Voter
 from api.commands import Command, Commanded, Earlier, carry_out, command_answers, earlier_attempt
 from api.services import Injected, Services
-from api.stores.bounds import check_author, check_review, stores_of
+from api.stores.bounds import check_author, check_review, stores_of, visible_to
 from api.web.bodies import JsonBody
 from api.web.openapi import problems
 from api.web.paging import DEFAULT_TAKE, Skip, Take, the_one_given, total_count
@@ -147,9 +147,7 @@ async def list_reports(
     skip: Annotated[Skip, Query()] = 0,
 ) -> JsonResponse:
     """The reports about a review, newest first."""
-    brief = await services.feedback.brief(id)
-    if brief is None or not caller.may_touch(brief.store_id):
-        raise not_found("review")
+    visible_to(caller, await services.feedback.brief(id), "review")
     with await services.pages.rows(take):
         page = await services.reports.page(id, skip, take)
         total = await total_count(len(page), skip, take, lambda: services.reports.count(id))
@@ -172,8 +170,8 @@ async def _send_as_reader(
 
 async def _check_approved(services: Services, caller: Caller, id: str) -> None:
     """Raise ProblemError unless the review is approved: for readers, the others don't exist."""
-    brief = await services.feedback.brief(id)
-    if brief is None or brief.status is not ReviewStatus.APPROVED or not caller.may_touch(brief.store_id):
+    brief = visible_to(caller, await services.feedback.brief(id), "review")
+    if brief.status is not ReviewStatus.APPROVED:
         raise not_found("review")
 
 

@@ -10,11 +10,11 @@ from api.auth.permissions import ReturnReader
 from api.orders.rows import OrderDetails, OrderList, OrderRow, order_details, order_row
 from api.orders.search import ORDER_SEARCH, OrderSearchRequest
 from api.services import Injected
-from api.stores.bounds import within
+from api.stores.bounds import visible_to, within
 from api.web.bodies import JsonBody
 from api.web.openapi import problems
 from api.web.pages import page_bytes, pieces_of
-from api.web.problems import ProblemKind, not_found
+from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import routes
 
@@ -52,7 +52,5 @@ async def search_orders(
 @router.get("/{id:path}", response_model=OrderDetails, responses=problems(ProblemKind.NOT_FOUND))
 async def read_order(caller: ReturnReader, id: str, services: Injected) -> JsonResponse:
     """One order, with all fields of its last event."""
-    order = await services.orders.get(id)
-    if order is None or not caller.may_touch(order.store_id):
-        raise not_found("order")
+    order = visible_to(caller, await services.orders.get(id), "order")
     return JsonResponse(order_details(order, await services.lookups.stores([order.store_id])))

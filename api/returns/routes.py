@@ -17,12 +17,12 @@ from api.returns.checks import check_change, check_new, new_return
 from api.returns.rows import ReturnList, ReturnRow, return_row
 from api.returns.search import CUSTOMER_ORDERS, RETURN_SEARCH, ReturnSearchRequest
 from api.services import Injected, Services
-from api.stores.bounds import stores_of, within
+from api.stores.bounds import stores_of, visible_to, within
 from api.web.bodies import JsonBody
 from api.web.openapi import problems
 from api.web.pages import page_bytes, pieces_of
 from api.web.paging import total_count
-from api.web.problems import ProblemKind, not_found
+from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.delivery import OutgoingMessage
@@ -140,18 +140,14 @@ async def read_available_quantities(
     caller: ReturnReader, order_id: Annotated[str, Path(alias="orderId")], services: Injected
 ) -> JsonResponse:
     """The quantities of an order that are still returnable, by line item id."""
-    order = await services.orders.get(order_id)
-    if order is None or not caller.may_touch(order.store_id):
-        raise not_found("order")
+    order = visible_to(caller, await services.orders.get(order_id), "order")
     return JsonResponse(order.available())
 
 
 @router.get("/{id}", response_model=ReturnRow, responses=problems(ProblemKind.NOT_FOUND))
 async def read_return(caller: ReturnReader, id: str, services: Injected) -> JsonResponse:
     """One return with its order."""
-    stored = await services.returns.get(id)
-    if stored is None or not caller.may_touch(stored.store_id):
-        raise not_found("return")
+    stored = visible_to(caller, await services.returns.get(id), "return")
     order = await services.orders.get(stored.order_id)
     return JsonResponse(return_row(stored, order if order and caller.may_touch(order.store_id) else None))
 
@@ -222,9 +218,7 @@ async def _change(
 ) -> OutgoingMessage:
     """The message that changes a return. Raises ProblemError if the caller may not see the return, or can't change it
     like this."""
-    known = await services.returns.get(id)
-    if known is None or not caller.may_touch(known.store_id):
-        raise not_found("return")
+    known = visible_to(caller, await services.returns.get(id), "return")
     update = UpdateReturn(
         action="update",
         return_=ReturnChanges.model_validate(wanted.model_dump()),

@@ -30,12 +30,12 @@ from api.reviews.rules import reasons_against
 from api.reviews.search import REVIEW_SEARCH, ReviewSearchRequest
 from api.reviews.submissions import submit_reviews
 from api.services import Injected, Services
-from api.stores.bounds import check_author, check_store, within
+from api.stores.bounds import check_author, check_store, visible_to, within
 from api.web.bodies import JsonBody
 from api.web.openapi import problems
 from api.web.pages import page_bytes, pieces_of
 from api.web.paging import Since, total_count
-from api.web.problems import ProblemKind, not_found
+from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.permissions import Caller
@@ -203,8 +203,6 @@ async def can_leave_feedback(
 @router.get("/{id}", response_model=ReviewDetails, responses=problems(ProblemKind.NOT_FOUND))
 async def read_review(caller: ReviewReader, id: str, services: Injected) -> JsonResponse:
     """One review."""
-    review = await services.reviews.get(id)
-    if review is None or not caller.may_touch(review.store_id):
-        raise not_found("review")
+    review = visible_to(caller, await services.reviews.get(id), "review")
     stores = await services.lookups.stores([review.store_id])
     return JsonResponse(review_details(review, stores))

@@ -7,7 +7,8 @@ from typing_extensions import TypedDict
 
 from api.auth.permissions import ReviewReader
 from api.services import Injected, Services
-from api.web.problems import ProblemKind, not_found
+from api.stores.bounds import visible_to
+from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.moderation_rules import ModerationRule, RuleKind, rule_input, text_keys
@@ -57,9 +58,7 @@ router: Final = routes("/api/customerReviews/{id}", "Reviews", ProblemKind.NOT_F
 async def read_flags(caller: ReviewReader, id: str, services: Injected) -> JsonResponse:
     """The reasons why a review is held back or flagged: its flags, and the parts of its text that match the current
     rules."""
-    review = await services.reviews.get(id)
-    if review is None or not caller.may_touch(review.store_id):
-        raise not_found("review")
+    review = visible_to(caller, await services.reviews.get(id), "review")
     store = await services.stores.get(review.store_id) if review.store_id is not None and review.flags else None
     rules = store.settings.moderation_rules if store else ()
     kinds = {rule.id: rule.kind for rule in rules}
@@ -88,9 +87,8 @@ def _evidence(rules: tuple[ModerationRule, ...], review: Review) -> dict[str, tu
 @router.get("/impact", response_model=Impact)
 async def read_impact(caller: ReviewReader, id: str, services: Injected) -> JsonResponse:
     """The rating of a review's object now, and after each decision about the review."""
-    review, now = await _review_with_tally(services, id)
-    if review is None or not caller.may_touch(review.store_id):
-        raise not_found("review")
+    found, now = await _review_with_tally(services, id)
+    review = visible_to(caller, found, "review")
     own = RatingTally.of([review.rating])
     is_counted = review.status is ReviewStatus.APPROVED
     stores = await services.lookups.stores([review.store_id])

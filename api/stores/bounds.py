@@ -6,14 +6,19 @@ from typing import TypeVar
 
 from api.auth.permissions import forbidden
 from api.services import Services
-from api.web.problems import ItemError, ProblemError, ProblemKind
+from api.web.problems import ItemError, ProblemError, ProblemKind, not_found
+from domain.orders import Order
 from domain.permissions import Caller
+from domain.returns import Return
+from domain.reviews import Review
 from messaging.reviews import SubmittedReview
+from storage.feedback import ReviewBrief
 from storage.orders_search import OrderSearch
 from storage.returns_search import ReturnSearch
 from storage.reviews_search import ReviewSearch
 
 Search = TypeVar("Search", OrderSearch, ReturnSearch, ReviewSearch)
+Found = TypeVar("Found", Order, Return, Review, ReviewBrief)
 
 
 def check_store(caller: Caller, store_id: str | None) -> None:
@@ -38,6 +43,13 @@ def within(caller: Caller, search: Search) -> Search:
     if search.store_id is not None:
         check_store(caller, search.store_id)
     return replace(search, stores=caller.stores)
+
+
+def visible_to(caller: Caller, found: Found | None, what: str) -> Found:
+    """What was found. Raises ProblemError, the same one, if there is nothing, or if it belongs to another store."""
+    if found is None or not caller.may_touch(found.store_id):
+        raise not_found(what)
+    return found
 
 
 def check_author(caller: Caller, user_id: str | None) -> None:
