@@ -1,7 +1,7 @@
 """Endpoints of requests for reviews: a preview of the next reminders, with the reasons against others; and a note that
 a customer has seen a request."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
@@ -13,12 +13,12 @@ from api import examples
 from api.auth.permissions import ReviewAuthor, SettingsReader
 from api.commands import Commanded, carry_out, command_answers
 from api.services import Injected, Services
-from api.stores.bounds import check_store, stores_of
+from api.stores.bounds import check_store, stores_of, stores_to_search
 from api.web.bodies import JsonBody
 from api.web.paging import DEFAULT_TAKE
 from api.web.responses import JsonResponse
 from api.web.routes import routes
-from domain.permissions import Caller, Permission
+from domain.permissions import Permission
 from domain.reminders import Decided, Reminder, Skip, due_date
 from domain.stores import ReminderSettings
 from domain.timestamps import timestamp
@@ -82,12 +82,10 @@ async def preview_reminders(
 ) -> JsonResponse:
     """The decisions of a run at this moment on orders that are due, and on the latest others in the status. Sends
     nothing."""
-    if store_id is not None:
-        check_store(caller, store_id)
-    now = datetime.now(UTC)
+    stores, now = stores_to_search(caller, store_id), datetime.now(UTC)
     settings = (await services.stores.general()).reminder
     with await services.pages.rows(2 * take):
-        decided = await _decide(services, caller, settings, now, (store_id, order_id), take)
+        decided = await _decide(services, settings, now, stores, order_id, take)
         return JsonResponse(
             {
                 "at": timestamp(now),
@@ -122,19 +120,18 @@ async def note_viewed(
 
 async def _decide(
     services: Services,
-    caller: Caller,
     settings: ReminderSettings,
     now: datetime,
-    wanted: tuple[str | None, str | None],
+    stores: Collection[str] | None,
+    order_id: str | None,
     take: int,
 ) -> Sequence[Decided]:
+    """The decisions on the named order, or else on at most `take` that are due and `take` others, of these stores."""
     decisions = ReminderDecisions(services.database, needs_email=services.reminders_need_email)
-    store_id, order_id = wanted
-    within = caller.stores if store_id is None else [store_id]
     if order_id is None:
-        return await decisions.on_some(settings, now, take, within=within) if take else []
+        return await decisions.on_some(settings, now, take, within=stores) if take else []
     found, _ = await services.reminders.readable([order_id])
-    asked = [each for each in found if within is None or each.store_id in within]
+    asked = [each for each in found if stores is None or each.store_id in stores]
     return (await decisions.on(asked, settings, now)).decided
 
 

@@ -18,7 +18,7 @@ from api.ratings.objects_rows import (
     trend_weeks,
 )
 from api.services import Injected, Services
-from api.stores.bounds import check_store
+from api.stores.bounds import stores_to_search
 from api.web.bodies import JsonBody
 from api.web.cursors import cursor, position_in, unknown_cursor
 from api.web.openapi import problems
@@ -67,9 +67,7 @@ async def list_rated_objects(
 ) -> JsonResponse:
     """List rated objects by name, with the ratings by both methods: a row for each store. Changes of names take
     seconds."""
-    if request.store_id is not None:
-        check_store(caller, request.store_id)
-    stores = caller.stores if request.store_id is None else [request.store_id]
+    stores = stores_to_search(caller, request.store_id)
     after = request.position()
     with await services.pages.rows(MOST_FOUND if request.search_phrase else request.take):
         found, is_partial = await _find(services, request, stores, after)

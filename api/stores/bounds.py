@@ -38,6 +38,15 @@ def check_unbound(caller: Caller) -> None:
         raise forbidden("This concerns all stores, but your credential is bound to certain ones.")
 
 
+def stores_to_search(caller: Caller, store_id: str | None) -> Collection[str] | None:
+    """The stores that a search is restricted to: the named one, else those of the caller; None for all. Raises
+    ProblemError if the caller may not access the named one."""
+    if store_id is None:
+        return caller.stores
+    check_store(caller, store_id)
+    return [store_id]
+
+
 def within(caller: Caller, search: Search) -> Search:
     """The search, restricted to the caller's stores. Raises ProblemError if it names another store."""
     if search.store_id is not None:
