@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from api.reviews.edits import Wanted
+from api.reviews.edits import Wanted, refused
 from api.services import Services
-from api.web.problems import MAX_ERRORS, ItemError, ProblemError, ProblemKind
+from api.web.problems import MAX_ERRORS, ProblemKind
 from domain.delivery import in_parts
 from domain.images import ClaimableImages
+from domain.reviews_refusals import Refusal
 from domain.timestamps import EPOCH
-from messaging.metrics import SUBMISSIONS
 from storage.database import result_or_default
 
 _AT_ONCE: Final = 10
@@ -31,16 +31,15 @@ async def check_images(services: Services, wanted: Mapping[int, Wanted]) -> None
     # An image whose upload is gone may have been stored in the meantime.
     stored |= await result_or_default(services.images.of_ids(ids - stored.keys()), {})
     images = ClaimableImages(stored, uploaded, EPOCH)
-    errors: list[ItemError] = []
+    reasons: dict[str, Refusal] = {}
     for index, item in wanted.items():
         named = item.review.images or ()
         if reason := images.refusal(named, item.id, item.review.user_id):
-            errors.append({"pointer": f"/{index}/images", "code": reason.value, "message": reason.message})
-            SUBMISSIONS.labels(reason.value).inc()
+            reasons[f"/{index}/images"] = reason
         else:
             images = images.claimed(named, item.id)
-    if errors:
-        raise ProblemError(ProblemKind.REFUSED, f"{errors[0]['message']} Nothing was accepted.", errors)
+    if reasons:
+        raise refused(ProblemKind.REFUSED, reasons)
 
 
 async def _existing_uploads(services: Services, wanted: Collection[Wanted], ids: Collection[str]) -> set[str]:

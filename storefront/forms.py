@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from api.services import Injected, Services
 from api.web.openapi import OPEN_TO_ALL
-from api.web.problems import ItemError, ProblemError, ProblemKind, unavailable
+from api.web.problems import ItemError, ProblemError, ProblemKind, nothing_accepted, unavailable
 from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.forms import LEAST_TIME, FormRefusal, check_key, new_stamp, refusal_of_stamp
@@ -81,7 +81,7 @@ async def check_stamp(services: Services, shopper: Shopper, stamp: str | None) -
 def refused(reason: FormRefusal) -> ProblemError:
     """The problem of a refused form."""
     error: ItemError = {"pointer": f"/{reason.field}", "code": reason.value, "message": reason.message}
-    return ProblemError(ProblemKind.FORBIDDEN, f"{reason.message} Nothing was accepted.", [error])
+    return nothing_accepted(ProblemKind.FORBIDDEN, [error])
 
 
 async def _keys(services: Services) -> Sequence[bytes]:

@@ -8,7 +8,7 @@ from api.auth.permissions import forbidden
 from api.commands import Earlier
 from api.services import Services
 from api.stores.bounds import stores_of
-from api.web.problems import ItemError, ProblemError, ProblemKind, invalid, unavailable
+from api.web.problems import ItemError, ProblemError, ProblemKind, invalid, nothing_accepted, unavailable
 from domain.objects import ObjectKey
 from domain.permissions import Caller, Permission
 from domain.reviews import ReviewIdentity
@@ -60,7 +60,7 @@ async def wanted_by(
         raise unavailable("The database")
     is_known, holders = holders is not None, holders or {}
     wanted: list[Wanted] = []
-    errors: list[ItemError] = []
+    taken: dict[str, Refusal] = {}
     missing: list[ItemError] = []
     for index, (id, review) in enumerate(reviews.items()):
         holder = holders.get(id)
@@ -68,19 +68,27 @@ async def wanted_by(
             missing += _missing(index, review)
         item = _wanted(caller, id, review, holder)
         is_within = item is not None and _is_within(caller, item, holder, index in proven)
-        if item is None or not is_within or not await _is_free(services, item, holder, earlier):
-            message = Refusal.ID_TAKEN.message
-            errors.append({"pointer": f"/{index}/id", "code": Refusal.ID_TAKEN.value, "message": message})
-        else:
+        if item and is_within and await _is_free(services, item, holder, earlier):
             wanted.append(item)
-    if errors:
-        SUBMISSIONS.labels(Refusal.ID_TAKEN.value).inc(len(errors))
-        raise ProblemError(ProblemKind.ID_TAKEN, f"{errors[0]['message']} Nothing was accepted.", errors)
+        else:
+            taken[f"/{index}/id"] = Refusal.ID_TAKEN
+    if taken:
+        raise refused(ProblemKind.ID_TAKEN, taken)
     if not caller.may(Permission.CREATE_REVIEWS) and not all(item.is_moderated for item in wanted):
         raise forbidden(f"This needs the permission {Permission.CREATE_REVIEWS.value}.")
     if missing:
         raise invalid(missing)
     return wanted
+
+
+def refused(kind: ProblemKind, reasons: Mapping[str, Refusal]) -> ProblemError:
+    """The problem of submissions that are refused for these reasons, by JSON pointer; counts each of them."""
+    for reason in reasons.values():
+        SUBMISSIONS.labels(reason.value).inc()
+    errors: list[ItemError] = [
+        {"pointer": pointer, "code": reason.value, "message": reason.message} for pointer, reason in reasons.items()
+    ]
+    return nothing_accepted(kind, errors)
 
 
 def _missing(index: int, review: SubmittedReview) -> list[ItemError]:

@@ -6,16 +6,15 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
-from api.reviews.edits import Wanted
+from api.reviews.edits import Wanted, refused
 from api.services import Services
-from api.web.problems import ItemError, ProblemError, ProblemKind
+from api.web.problems import ProblemKind
 from domain.objects import ObjectKey, is_closed
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken
 from domain.reviews import ReviewIdentity
 from domain.reviews_refusals import Refusal
 from domain.stores import Store, refusal, refusals
-from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
 from storage.database import result_or_default
 
@@ -68,14 +67,8 @@ async def check_rules(
     )
     reasons |= {index: Refusal.REVIEWS_DISABLED for index, item in ruled.items() if item.object_key in closed}
     reasons |= await _reasons_of_tokens(services, wanted, proofs)
-    errors: list[ItemError] = [
-        {"pointer": f"/{index}", "code": reason.value, "message": reason.message}
-        for index, reason in sorted(reasons.items())
-    ]
-    for error in errors:
-        SUBMISSIONS.labels(error["code"]).inc()
-    if errors:
-        raise ProblemError(ProblemKind.REFUSED, f"{errors[0]['message']} Nothing was accepted.", errors)
+    if reasons:
+        raise refused(ProblemKind.REFUSED, {f"/{index}": reason for index, reason in sorted(reasons.items())})
 
 
 async def _reasons_of_tokens(

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from api.auth.permissions import forbidden
 from api.services import Services
-from api.web.problems import ItemError, ProblemError, ProblemKind, not_found
+from api.web.problems import ItemError, ProblemKind, not_found, nothing_accepted
 from domain.orders import Order
 from domain.permissions import Caller
 from domain.returns import Return
@@ -83,7 +83,7 @@ def check_submissions(
             message = "You may not submit reviews of another user"
             errors.append({"pointer": f"/{index}/userId", "code": "other-user", "message": message})
     if errors:
-        raise ProblemError(ProblemKind.FORBIDDEN, f"{errors[0]['message']}. Nothing was accepted.", errors)
+        raise nothing_accepted(ProblemKind.FORBIDDEN, errors)
 
 
 async def check_review(services: Services, caller: Caller, id: str) -> None:
@@ -103,7 +103,7 @@ async def check_reviews(services: Services, caller: Caller, ids: Sequence[str], 
         {"pointer": pointer(ids.index(id)), "code": "other-store", "message": message} for id in others
     ]
     if errors:
-        raise ProblemError(ProblemKind.FORBIDDEN, f"{errors[0]['message']}. Nothing was accepted.", errors)
+        raise nothing_accepted(ProblemKind.FORBIDDEN, errors)
 
 
 def by(caller: Caller) -> dict[str, str]:

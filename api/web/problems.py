@@ -105,6 +105,11 @@ def invalid_at(pointer: str, code: str, message: str) -> ProblemError:
     return invalid([{"pointer": pointer, "code": code, "message": message}])
 
 
+def nothing_accepted(kind: ProblemKind, errors: Sequence[ItemError]) -> ProblemError:
+    """The problem of a request that is refused as a whole because of these errors; its detail has the first one."""
+    return ProblemError(kind, f"{errors[0]['message'].removesuffix('.')}. Nothing was accepted.", errors)
+
+
 def unavailable(what: str, extra: Mapping[str, Any] | None = None) -> ProblemError:
     """The problem of a request that needs a server that is unavailable."""
     return ProblemError(ProblemKind.UNAVAILABLE, f"{what} can't be reached at the moment. Try again.", extra=extra)
