@@ -18,7 +18,7 @@ from api.services import Injected, Services
 from api.stores.bounds import check_unbound
 from api.web.bodies import JsonBody
 from api.web.openapi import problems
-from api.web.problems import ItemError, ProblemError, ProblemKind, invalid_at, unavailable
+from api.web.problems import ItemError, ProblemError, ProblemKind, invalid_at, item_error, unavailable
 from api.web.queries import any_case
 from api.web.responses import JsonResponse
 from api.web.routes import routes
@@ -242,8 +242,7 @@ async def _refusal(topic: Topic, value: bytes | None) -> RefusedAgain | None:
     error: InvalidMessageError | None = await in_template_thread(refusal_of, value, READERS[topic])
     if error is None:
         return None
-    errors: list[ItemError] = [{"pointer": p, "code": c, "message": m} for p, c, m in error.errors]
-    return {"code": error.code, "message": str(error), "errors": errors}
+    return {"code": error.code, "message": str(error), "errors": [item_error(each) for each in error.errors]}
 
 
 def _letters(services: Services) -> DeadLetterTopics:

@@ -16,6 +16,7 @@ from domain.objects import ObjectKey
 from domain.permissions import Caller, Permission
 from domain.ratings import Entity
 from domain.stores import Store
+from messaging.reading_errors import input_error
 from messaging.schemas import Id
 from storefront.middleware import allow
 
@@ -57,7 +58,7 @@ async def visit(request: Request) -> None:
     try:
         _PATH.validate_python(request.path_params)
     except ValidationError as error:
-        raise invalid([item_error(each) for each in error.errors()]) from None
+        raise invalid([item_error(input_error(each)) for each in error.errors()]) from None
 
 
 async def visited_store(request: Request, _: Annotated[None, Depends(visit)], store_id: StorePath) -> Store:

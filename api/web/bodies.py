@@ -14,7 +14,7 @@ from api.services import Services
 from api.web.body_parts import body_parts
 from api.web.ignored import note_ignored
 from api.web.large_bodies import JSON_THREAD, LARGE
-from api.web.problems import MAX_ERRORS, ProblemError, ProblemKind, invalid, invalid_at
+from api.web.problems import MAX_ERRORS, ProblemError, ProblemKind, invalid, invalid_at, item_error
 from messaging.reading import Read, Reader, has_too_many_parts, reader_of
 from messaging.reading_errors import InvalidContentError
 
@@ -176,5 +176,4 @@ def _problems(body: bytes) -> Iterator[None]:
         if error.is_malformed:
             message = error.errors[0].message if body else "The body is empty."
             raise ProblemError(ProblemKind.MALFORMED_JSON, message) from None
-        listed = error.errors[:MAX_ERRORS]
-        raise invalid([{"pointer": p, "code": c, "message": m} for p, c, m in listed], error.total) from None
+        raise invalid([item_error(each) for each in error.errors[:MAX_ERRORS]], error.total) from None

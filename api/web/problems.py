@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from api.web.encoded_slashes import path_in_addresses, path_to_match
 from api.web.responses import ProblemResponse
-from messaging.reading_errors import error_message, pointer
+from messaging.reading_errors import InputError, input_error
 
 MAX_ERRORS: Final = 100
 """Maximum number of errors that are listed; the detail has their total number."""
@@ -157,17 +157,14 @@ async def on_http_error(request: Request, error: Exception) -> ProblemResponse:
 async def on_invalid_parameters(request: Request, error: Exception) -> ProblemResponse:
     """Respond to invalid parameters in the path or the query."""
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for these alone
-    return problem_response(request.scope, invalid([item_error(e, skip=1) for e in error.errors()]))
+    # Each location begins with `path` or `query`.
+    errors = [input_error({**each, "loc": each["loc"][1:]}) for each in error.errors()]
+    return problem_response(request.scope, invalid([item_error(each) for each in errors]))
 
 
-def item_error(detail: Mapping[str, Any], *, skip: int = 0) -> ItemError:
-    """An error of Pydantic as the API shows it, without the input; `skip` leaves out the first parts of its
-    location."""
-    return {
-        "pointer": pointer(detail["loc"][skip:]),
-        "code": detail["type"].replace("_", "-"),
-        "message": error_message(detail),
-    }
+def item_error(error: InputError) -> ItemError:
+    """An error in a value or a parameter as the API shows it."""
+    return {"pointer": error.pointer, "code": error.code, "message": error.message}
 
 
 def _method_not_allowed(request: Request, methods: Collection[str]) -> ProblemError:

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator
 from starlette.types import Scope
 
 from api.web.problems import ItemError, invalid
-from messaging.reading_errors import nearest
+from messaging.reading_errors import LONGEST_NAME, nearest, pointer
 from messaging.reading_shapes import folded_name
 
 _ERRORS: Final = "plaudit.query_errors"
@@ -93,4 +93,4 @@ def _is_unicode(text: str) -> bool:
 
 
 def _error(name: str, code: str, message: str) -> ItemError:
-    return {"pointer": f"/{name[:64].replace('~', '~0').replace('/', '~1')}", "code": code, "message": message}
+    return {"pointer": pointer((name[:LONGEST_NAME],)), "code": code, "message": message}

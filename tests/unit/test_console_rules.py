@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from api.web.problems import item_error
 from domain.permissions import Permission
 from messaging.moderation_rules import MODERATION_RULES
+from messaging.reading_errors import input_error
 from tests.support.app import client_of
 from tests.support.console_pages import forms, text_of
 from tests.support.faked_interface import ROW, Asked, faked
@@ -70,7 +71,8 @@ def refusal_of(rules: list[dict[str, Any]]) -> tuple[int, Any]:
     """The response of the API to these rules, as it validates them."""
     with pytest.raises(ValidationError) as refused:
         MODERATION_RULES.validate_python(rules, strict=False)
-    errors = [item_error({**each, "loc": ("rules", *each["loc"])}) for each in refused.value.errors()]
+    found = [input_error({**each, "loc": ("rules", *each["loc"])}) for each in refused.value.errors()]
+    errors = [item_error(each) for each in found]
     return 422, {"type": "/problems/validation", "detail": "The request has an error.", "errors": errors}
 
 
