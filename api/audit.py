@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
@@ -24,7 +24,7 @@ from api.web.paging import DEFAULT_TAKE, OptionalMoment, OptionalSince, Skip, Ta
 from api.web.queries import any_case
 from api.web.responses import JsonResponse, Row, Timestamp
 from api.web.routes import routes
-from domain.csv_cells import cell_of
+from domain.csv_cells import cells_of
 from domain.permissions import Caller
 from domain.reviews_facts import ReasonCode
 from messaging.schemas import OptionalId
@@ -146,13 +146,12 @@ async def export_audit_log(
     """
     entries = services.audit.every(_within(caller, criteria), take)
     batches = in_batches(entries, _AT_ONCE)
-    written = _WRITERS[format]
     with ExitStack() as held:
         services.pages.take_export(client, held)
         with await services.pages.rows(_AT_ONCE) as room:
             # Read before the response starts, so that an error can still become a problem.
             first: list[AuditEntry] = await anext(batches, [])
-            content = _exported(first, batches, written)
+            content = _exported(first, batches, format)
             headers = {"Content-Disposition": f'attachment; filename="audit.{format}"'}
             return services.pages.stream(room, content, _MEDIA_TYPES[format], headers, held.pop_all())
 
@@ -167,30 +166,27 @@ def _within(caller: Caller, search: AuditSearch) -> AuditSearch:
 
 
 async def _exported(
-    first: list[AuditEntry],
-    others: AsyncIterator[list[AuditEntry]],
-    written: Callable[[Sequence[AuditEntry], bool], bytes],
+    first: list[AuditEntry], others: AsyncIterator[list[AuditEntry]], format: ExportFormat
 ) -> AsyncIterator[bytes]:
-    yield written(first, True)
+    header, written = (_CSV_HEADER, _csv) if format is ExportFormat.CSV else (b"", _json_lines)
+    yield header + written(first)
     async for batch in others:
-        yield written(batch, False)
+        yield written(batch)
 
 
-def _csv(entries: Sequence[AuditEntry], is_first: bool) -> bytes:
+def _csv(entries: Sequence[AuditEntry]) -> bytes:
     text = io.StringIO(newline="")
     rows = csv.DictWriter(text, _COLUMNS)
-    if is_first:
-        rows.writeheader()
     for entry in entries:
         row = AuditRow.of(entry)
         row["fields"] = " ".join(row["fields"])
-        rows.writerow({name: cell_of(value) if isinstance(value, str) else value for name, value in row.items()})
+        rows.writerow(cells_of(row))
     return text.getvalue().encode()
 
 
-def _json_lines(entries: Sequence[AuditEntry], _: bool) -> bytes:
+def _json_lines(entries: Sequence[AuditEntry]) -> bytes:
     return b"".join(orjson.dumps(AuditRow.of(entry)) + b"\n" for entry in entries)
 
 
 _COLUMNS: Final = [to_camel(name) for name in AuditRow.model_fields]
-_WRITERS: Final = {ExportFormat.CSV: _csv, ExportFormat.JSONL: _json_lines}
+_CSV_HEADER: Final = f"{','.join(_COLUMNS)}\r\n".encode()

@@ -1,7 +1,8 @@
 """Text in CSV cells, escaped without loss so that no spreadsheet or terminal interprets it."""
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 # Prefixes that a spreadsheet drops or takes for a formula, also full-width or after whitespace. Leading apostrophes
 # belong to them: a text that looks protected gets another apostrophe, so that removing one is always exact.
@@ -16,6 +17,11 @@ def cell_of(text: str) -> str:
     """The text as a cell: an apostrophe before a would-be formula, and control characters as `_x001B_`."""
     cell = _TO_ESCAPE.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
     return f"'{cell}" if _INTERPRETED.match(cell) else cell
+
+
+def cells_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with its texts as cells; other values are unchanged."""
+    return {name: cell_of(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
 def text_of(cell: str) -> str:

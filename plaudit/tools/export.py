@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 import orjson
 
 from api.reviews.rows import ReviewDetails, review_details
-from domain.csv_cells import cell_of
+from domain.csv_cells import cells_of
 from domain.quantities import quantity
 from domain.reviews import Review
 from domain.stores import Store
@@ -136,9 +136,7 @@ def review_writer(file: BinaryIO, format: FileFormat) -> Callable[[Mapping[str, 
     # Unlike io.TextIOWrapper, it doesn't close the file when it is deleted.
     rows = csv.DictWriter(codecs.getwriter("utf-8")(file), _COLUMNS, extrasaction="ignore")
     rows.writeheader()
-    return lambda review: rows.writerow(
-        {name: cell_of(value) if isinstance(value, str) else value for name, value in review.items()}
-    )
+    return lambda review: rows.writerow(cells_of(review))
 
 
 @contextmanager
