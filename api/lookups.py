@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import repeat
 from typing import Final
 
 from api.ratings.rows import RatingRow, rating_rows
@@ -35,10 +34,10 @@ class Lookups:
     ) -> None:
         self._rating_repository, self._store_repository = ratings, stores
         self._objects, self._reviews = objects, reviews
-        self._ratings = SharedQueries(self._rows_of)
-        self._tallies = SharedQueries(self._tallies_of)
-        self._holders = SharedQueries(self._holders_soon)
+        self._ratings = SharedQueries(partial(self._rows_of, with_histogram=False))
         self._histograms = SharedQueries(partial(self._rows_of, with_histogram=True))
+        self._tallies = SharedQueries(partial(self._tallies_of, with_histogram=True))
+        self._holders = SharedQueries(self._holders_soon)
         self._is_any_closed = CachedQueries(self._any_closed, _AGE_S)
         self._stores = CachedQueries(stores.of_ids, _AGE_S)
         self._general = CachedQueries(self._settings, _AGE_S)
@@ -48,7 +47,7 @@ class Lookups:
     ) -> dict[tuple[str, str], list[RatingRow]]:
         """The ratings of these objects, in the order of the ids; objects without approved reviews are left out."""
         wanted = self._histograms if with_histogram else self._ratings
-        return await wanted.of(list(zip(repeat(entity_type), entity_ids, strict=False)))
+        return await wanted.of([(entity_type, id) for id in entity_ids])
 
     async def tallies(
         self, entity_type: str, entity_ids: Collection[str]
@@ -103,7 +102,7 @@ class Lookups:
             return await self._reviews.holders(ids)
 
     async def _tallies_of(
-        self, entities: Collection[tuple[str, str]], *, with_histogram: bool = True
+        self, entities: Collection[tuple[str, str]], *, with_histogram: bool
     ) -> Mapping[tuple[str, str], Mapping[str | None, RatingTally]]:
         of_entities = partial(self._rating_repository.of_entities, with_histogram=with_histogram)
         return {
@@ -113,7 +112,7 @@ class Lookups:
         }
 
     async def _rows_of(
-        self, entities: Collection[tuple[str, str]], *, with_histogram: bool = False
+        self, entities: Collection[tuple[str, str]], *, with_histogram: bool
     ) -> Mapping[tuple[str, str], list[RatingRow]]:
         found = await self._tallies_of(entities, with_histogram=with_histogram)
         of_all = await self.general()

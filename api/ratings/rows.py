@@ -6,7 +6,7 @@ from typing import NamedTuple, NotRequired
 import orjson
 from typing_extensions import TypedDict
 
-from domain.ratings import Entity, RatingTally, TallyKey, histogram_by_stars, rating_value
+from domain.ratings import Entity, RatingTally, histogram_by_stars, rating_value
 from domain.stores import GeneralSettings, Store, rating_method, store_name
 
 
@@ -39,26 +39,17 @@ def rating_rows(
     with_histogram: bool,
 ) -> list[RatingRow]:
     """The ratings of an object by the methods of its stores: the one without a store first, then by store id."""
-    ids = sorted(tallies, key=lambda store_id: store_id or "") if len(tallies) > 1 else tallies
-    return [_row(TallyKey(entity, id), tallies[id], stores, general, with_histogram=with_histogram) for id in ids]
-
-
-def _row(
-    key: TallyKey,
-    tally: RatingTally,
-    stores: Mapping[str, Store],
-    general: GeneralSettings,
-    *,
-    with_histogram: bool,
-) -> RatingRow:
-    rating: EntityRating = {
-        "storeName": store_name(key.store_id, stores),
-        "storeId": key.store_id,
-        "entityId": key.entity.id,
-        "entityType": key.entity.type,
-        "value": rating_value(tally, rating_method(general, stores.get(key.store_id or ""))),
-        "reviewCount": tally.count,
-    }
-    if with_histogram:
-        rating["histogram"] = histogram_by_stars(tally)
-    return RatingRow(key.store_id, orjson.Fragment(orjson.dumps(rating)))
+    rows = []
+    for store_id, tally in sorted(tallies.items(), key=lambda each: each[0] or ""):
+        rating: EntityRating = {
+            "storeName": store_name(store_id, stores),
+            "storeId": store_id,
+            "entityId": entity.id,
+            "entityType": entity.type,
+            "value": rating_value(tally, rating_method(general, stores.get(store_id or ""))),
+            "reviewCount": tally.count,
+        }
+        if with_histogram:
+            rating["histogram"] = histogram_by_stars(tally)
+        rows.append(RatingRow(store_id, orjson.Fragment(orjson.dumps(rating))))
+    return rows
