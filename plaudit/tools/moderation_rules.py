@@ -1,12 +1,10 @@
 """`plaudit rules try`: applies moderation rules to the reviews in a file, on trial. Nothing is written."""
 
-import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic
 from typing import Any, BinaryIO, Final
 
 from domain.moderation_rules import ModerationRule, trial_rulings
@@ -25,11 +23,10 @@ from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.mapping import ColumnMapping, plain_name
 from plaudit.tools.imports.options import check_text
 from plaudit.tools.imports.past import feedback_in
-from plaudit.tools.imports.rows import rows_of
+from plaudit.tools.imports.rows import rows_of, with_pauses
 from plaudit.tools.servers import reached
 from storage.stores import StoreRepository
 
-_PAUSE_EVERY_S: Final = 0.1
 _YES: Final = ("true", "1", "yes")
 _OUTCOMES: Final = {"approve": "approved by", "hold": "held by", "flag": "flagged by"}
 
@@ -45,14 +42,6 @@ class RuleTrialOptions:
     rules: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _BadRow:
-    fault: str
-
-
-_Read = Review | _BadRow
-
-
 async def run_trial(settings: Settings, out: Terminal, errors: Terminal, options: RuleTrialOptions) -> int:
     """Print the effect of the rules on each review, and a summary; returns the number of bad rows.
 
@@ -62,18 +51,19 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, options
     """
     rules = _rules_in(options.rules) if options.rules else await _rules_of(settings, options.store)
     bad, rows, counts, bad_count = list[str](), list[TriedRow](), TrialCounts(), 0
+    # The trial takes each review from here as soon as it is read.
     reviews = deque[Review]()
     rulings = trial_rulings(rule_set(rules), iter(reviews.popleft, None))
     if not options.file.is_file():
         raise UsageError(f"{options.file} is no regular file, whose beginning can be read twice: save it as one first.")
     with options.file.open("rb") as file:
         check_text(file, options.file)
-        async for read in _with_pauses(_reviews(file, options)):
-            if isinstance(read, _BadRow):
+        async for read in _reviews(file, options):
+            if isinstance(read, str):
                 bad_count += 1
-                errors.print(read.fault)
+                errors.print(read)
                 if out.quiet:
-                    bad.append(read.fault)
+                    bad.append(read)
                 continue
             reviews.append(read)
             counts.add(row := tried_row(*next(rulings)))
@@ -117,31 +107,20 @@ async def _rules_of(settings: Settings, store_id: str | None) -> tuple[Moderatio
     return store.settings.moderation_rules
 
 
-async def _with_pauses(rows: Iterator[_Read | None]) -> AsyncIterator[_Read]:
-    """The rows that aren't None. Nothing else is awaited, and a stop signal must be noticed, whatever the rows are."""
-    paused = monotonic()
-    for row in rows:
-        if monotonic() >= paused + _PAUSE_EVERY_S:
-            await asyncio.sleep(0)
-            paused = monotonic()
-        if row is not None:
-            yield row
-
-
-def _reviews(file: BinaryIO, options: RuleTrialOptions) -> Iterator[_Read | None]:
-    """The reviews and the bad rows of a file; None for each row of feedback."""
+async def _reviews(file: BinaryIO, options: RuleTrialOptions) -> AsyncIterator[Review | str]:
+    """The reviews in a file, and the fault of each bad row. Rows of feedback are left out."""
     at = datetime.now(UTC)
     names, header = options.mapping.header(file, options.format)
-    for row in rows_of(file, options.format, names, offset=header.end, line=header.end_line):
+    rows = rows_of(file, options.format, names, offset=header.end, line=header.end_line)
+    async for row in with_pauses(rows):
         try:
             if row.columns is None:
                 raise BadRowError(row.fault)
             if options.format is FileFormat.JSONL and feedback_in(row.columns):
-                yield None
                 continue
             submitted = options.mapping.submission(row.columns, is_text=options.format is FileFormat.CSV)
         except BadRowError as error:
-            yield _BadRow(f"line {row.line}: {error}")
+            yield f"line {row.line}: {error}"
             continue
         review = submitted.accepted(submitted.id or str(row.line), at)
         review.facts = review.facts._replace(**_facts(row.columns, submitted.language))

@@ -96,7 +96,7 @@ def test_too_large_row_may_contain_the_start_of_a_valid_one(monkeypatch: pytest.
 
 
 async def test_import_of_only_bad_rows_yields_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reviews, "_PAUSE_EVERY_S", 0)
+    monkeypatch.setattr(rows_module, "_PAUSE_EVERY_S", 0)
     callbacks: list[int] = []
 
     def rows() -> Iterator[Row]:

@@ -15,8 +15,8 @@ from domain.moderation_rules import NO_RULING, RuleInput, RuleSet, Ruling
 from plaudit.cli.main import app
 from plaudit.config import Settings
 from plaudit.terminal import Terminal
-from plaudit.tools import moderation_rules
 from plaudit.tools.file_format import FileFormat
+from plaudit.tools.imports import rows
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.moderation_rules import RuleTrialOptions, run_trial
 from tests.support.app import app_without_servers, client_of
@@ -159,7 +159,7 @@ async def test_results_are_kept_only_for_json_and_bad_rows_are_printed_at_once(t
 async def test_trial_without_valid_rows_can_be_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(moderation_rules, "_PAUSE_EVERY_S", 0)
+    monkeypatch.setattr(rows, "_PAUSE_EVERY_S", 0)
     reviews, rules = tmp_path / "reviews.jsonl", tmp_path / "rules.json"
     rules.write_text(json.dumps(RULES))
     reviews.write_text("\n".join([json.dumps(row)] * 5))

@@ -1,6 +1,5 @@
 """`plaudit import`: reviews from a file to Kafka. Each good row takes effect once, each bad row is reported once."""
 
-import asyncio
 import fcntl
 import hashlib
 import os
@@ -9,7 +8,6 @@ from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import BinaryIO, Final
 
 import orjson
@@ -32,7 +30,7 @@ from plaudit.tools.imports.images import Uploader
 from plaudit.tools.imports.mapping import listed_columns
 from plaudit.tools.imports.messages import LatestReviews, RowReader
 from plaudit.tools.imports.options import ImportOptions, check_text
-from plaudit.tools.imports.rows import Row, rows_of
+from plaudit.tools.imports.rows import Row, rows_of, with_pauses
 from plaudit.tools.servers import check_topics
 from plaudit.tools.stores import Registered
 from plaudit.tools.whole_files import put_on_disk
@@ -43,7 +41,6 @@ _BATCH_BYTES: Final = 4 * 1024 * 1024
 """Bytes of messages, of their images and of reasons of bad rows at which a batch ends."""
 
 _SHOWN_BAD_ROWS: Final = 20
-_PAUSE_EVERY_S: Final = 0.1
 
 
 async def run_import(settings: Settings, out: Terminal, progress: Terminal, options: ImportOptions) -> int:
@@ -158,11 +155,8 @@ class _Import:
             progress.update(task, completed=size or 1)
 
     async def _batches(self, rows: Iterator[Row]) -> AsyncIterator[Batch]:
-        batch, paused = Batch(), monotonic()
-        for row in rows:
-            if monotonic() >= paused + _PAUSE_EVERY_S:
-                await asyncio.sleep(0)  # reading awaits nothing else, and must notice a stop signal
-                paused = monotonic()
+        batch = Batch()
+        async for row in with_pauses(rows):
             batch.last = row
             batch.rows += 1
             try:

@@ -1,11 +1,13 @@
 """Rows of CSV and JSON Lines with their line numbers. A row that can't be parsed has a fault, and stops nothing."""
 
+import asyncio
 import csv
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Final
+from time import monotonic
+from typing import Any, BinaryIO, Final, TypeVar
 
 import orjson
 
@@ -15,6 +17,8 @@ from plaudit.terminal import shown
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import cut
 
+T = TypeVar("T")
+
 MAX_LINE_BYTES: Final = 1024 * 1024
 """Maximum bytes of a line, as for messages: a longer line can't be a review."""
 
@@ -23,6 +27,8 @@ _LONGEST_FIELD: Final = 8 * REVIEW_LENGTH
 
 _MOST_LINES: Final = REVIEW_LENGTH
 """Maximum lines of a CSV row, whose longest text is the review."""
+
+_PAUSE_EVERY_S: Final = 0.1
 
 csv.field_size_limit(_LONGEST_FIELD)
 
@@ -85,6 +91,16 @@ class Row:
     end: int
     columns: dict[str, Any] | None = None
     fault: str | None = None
+
+
+async def with_pauses(items: Iterable[T]) -> AsyncIterator[T]:
+    """The same items, with pauses for the event loop: reading them awaits nothing, and must notice a stop signal."""
+    paused = monotonic()
+    for item in items:
+        if monotonic() >= paused + _PAUSE_EVERY_S:
+            await asyncio.sleep(0)
+            paused = monotonic()
+        yield item
 
 
 class _LineFaultError(Exception):
