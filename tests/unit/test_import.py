@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from domain.csv_cells import text_of
 from messaging.topics import TopicNames
-from plaudit.config import Settings
 from plaudit.errors import UsageError
 from plaudit.terminal import Terminal
 from plaudit.tools.file_format import FileFormat
@@ -24,7 +23,6 @@ from plaudit.tools.imports import rows as rows_module
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.checkpoint import Checkpoint, checkpoint_of
 from plaudit.tools.imports.columns import SeenColumns
-from plaudit.tools.imports.images import Uploader
 from plaudit.tools.imports.mapping import ColumnMapping
 from plaudit.tools.imports.messages import RowReader
 from plaudit.tools.imports.options import ImportOptions, check_text
@@ -107,7 +105,7 @@ async def test_import_of_only_bad_rows_yields_to_the_loop(monkeypatch: pytest.Mo
     mapping = ColumnMapping()
     reader = RowReader(mapping, SeenColumns(mapping, [], [], as_new=False), TopicNames("t."), is_text=True)
     order = ImportOptions(Path("reviews.csv"), FileFormat.CSV, mapping)
-    run = reviews._Import(order, None, Uploader(Settings()), None, reader, Checkpoint(job="a"), Terminal())
+    run = reviews._Import(order, None, None, reader, Checkpoint(job="a"), Terminal())
     (batch,) = [each async for each in run._batches(rows())]
     assert (len(batch.bad), callbacks) == (3, [0, 1])
 
@@ -296,7 +294,7 @@ async def test_import_resumes_only_with_its_own_report(tmp_path: Path) -> None:
     order.file.write_bytes(b"[1]\n" * 3)
     for times in range(1, 3):
         # The second run appends to the report.
-        run = reviews._Import(order, None, Uploader(Settings()), None, reader, done, Terminal(quiet=True))
+        run = reviews._Import(order, None, None, reader, done, Terminal(quiet=True))
         with order.file.open("rb") as file:
             await run.run(file, [])
         done.offset = done.line = 0

@@ -93,9 +93,9 @@ def _entries(columns: Mapping[str, Any]) -> tuple[PastImage, ...]:
 
 class Uploader:
     """Uploads images to the store that API and workers share, which is opened for the first image, and checked for each
-    batch. `mark` is None in a dry run, which uploads nothing."""
+    batch."""
 
-    def __init__(self, settings: Settings, mark: ImageStoreMark | None = None) -> None:
+    def __init__(self, settings: Settings, mark: ImageStoreMark) -> None:
         self._settings = settings
         self._mark = mark
         self._files: ImageFiles | None = None
@@ -115,8 +115,7 @@ class Uploader:
 
     async def _checked_store(self) -> ImageFiles:
         self._files = files = self._files or opened_images(self._settings)
-        mark = self._mark
-        if mark is not None and await patiently("the image store", partial(mark.is_missing_in, files)):
+        if await patiently("the image store", partial(self._mark.is_missing_in, files)):
             address = without_credentials(self._settings.images.address(self._settings.data))
             raise CommandError(f"{address} {WHY_ANOTHER}. {ADVICE}")
         return files

@@ -60,35 +60,42 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, opti
             _lock(file)
         check_text(file, options.file)
         names, header = options.mapping.header(file, options.format)
-        # Mapping and destination are part of the job: with another one the import starts at the beginning.
-        place = None if options.dry_run else await _destination(settings)
-        stores = None if options.dry_run and not _has_servers(settings) else Registered(settings)
-        parts = (options.format, options.mapping, options.as_new, options.with_images, str(options.report_file))
-        job = job_of(file, *parts, place)
-        start = None if options.dry_run else _resumable_checkpoint(options, job)
-        if start is not None:
-            out.print(f"Continuing after line {start.line}, where the last run stopped.")
-        else:
-            start = Checkpoint(job=job, offset=header.end, line=header.end_line)
-        if not options.dry_run:
-            _write_first(start, options.file)
+        start = Checkpoint(job="", offset=header.end, line=header.end_line)
+        servers = stores = None
         async with AsyncExitStack() as stack:
-            if stores is not None:
+            if not options.dry_run or _has_servers(settings):
+                stores = Registered(settings)
                 stack.push_async_callback(stores.close)
-            publisher, uploader = None, Uploader(settings)
             if not options.dry_run:
+                start = await _begin(settings, options, file, start, out)
                 database, publisher = await stack.enter_async_context(connected(settings))
-                uploader = Uploader(settings, ImageStoreMark(database))
+                servers = _Servers(publisher, Uploader(settings, ImageStoreMark(database)))
             is_text = options.format is FileFormat.CSV
             columns = SeenColumns(options.mapping, start.left_out, start.mapped, as_new=options.as_new)
             past_options = (options.as_new, options.image_folder, LatestReviews(start.latest))
             reader = RowReader(options.mapping, columns, settings.topics, is_text, *past_options)
-            await _Import(options, publisher, uploader, stores, reader, start, progress).run(file, names)
+            await _Import(options, servers, stores, reader, start, progress).run(file, names)
         if not options.dry_run:
             # While locked: the next import may start once the lock is released.
             checkpoint_of(options.file).unlink(missing_ok=True)
     _print_result(out, options, start, columns.missing())
     return start.bad
+
+
+async def _begin(
+    settings: Settings, options: ImportOptions, file: BinaryIO, start: Checkpoint, out: Terminal
+) -> Checkpoint:
+    """The checkpoint of the run that this one continues, else that at the start; written before anything is
+    published."""
+    # Mapping and destination are part of the job: with another one the import starts at the beginning.
+    parts = (options.format, options.mapping, options.as_new, options.with_images, str(options.report_file))
+    job = job_of(file, *parts, await _destination(settings))
+    found = _resumable_checkpoint(options, job)
+    if found is not None:
+        out.print(f"Continuing after line {found.line}, where the last run stopped.")
+    begun = found or start.model_copy(update={"job": job})
+    _write_first(begun, options.file)
+    return begun
 
 
 def _print_result(out: Terminal, options: ImportOptions, done: Checkpoint, missing: list[str]) -> None:
@@ -114,13 +121,26 @@ def _print_result(out: Terminal, options: ImportOptions, done: Checkpoint, missi
         out.print(f"No row has the column {listed_columns(missing)} named by --map.")
 
 
+@dataclass(frozen=True, slots=True)
+class _Servers:
+    """Kafka and the image store."""
+
+    publisher: Publisher
+    uploader: Uploader
+
+    async def take(self, batch: Batch) -> None:
+        """Upload and publish a batch; returns once all of it is stored and acknowledged."""
+        await self.uploader.upload(batch.images)
+        for messages in (batch.submissions, batch.followers):
+            await patiently("Kafka", partial(self.publisher.publish, messages))
+
+
 @dataclass(slots=True)
 class _Import:
-    """One run of an import; advances its checkpoint."""
+    """One run of an import; advances its checkpoint. `servers` is None in a dry run, which changes nothing there."""
 
     options: ImportOptions
-    publisher: Publisher | None
-    uploader: Uploader
+    servers: _Servers | None
     stores: Registered | None
     reader: RowReader
     checkpoint: Checkpoint
@@ -170,13 +190,11 @@ class _Import:
             yield batch
 
     async def _process(self, batch: Batch, report: BinaryIO | None) -> None:
-        publisher, checkpoint = self.publisher, self.checkpoint
+        checkpoint = self.checkpoint
         if self.stores is not None:
             self.reader.latest.correct(batch.refuse(await self.stores.missing(batch.stores)))
-        if publisher is not None:
-            await self.uploader.upload(batch.images)
-            for messages in (batch.submissions, batch.followers):
-                await patiently("Kafka", partial(publisher.publish, messages))
+        if self.servers is not None:
+            await self.servers.take(batch)
         bad = [{"line": number, "reason": reason} for number, reason in sorted(batch.bad)]
         lines = b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in bad)
         if report is not None:
@@ -195,7 +213,7 @@ class _Import:
         checkpoint.bad += len(bad)
         checkpoint.report_bytes += len(lines)
         checkpoint.report_sha256 = self.report_hash.hexdigest()
-        if publisher is not None:
+        if self.servers is not None:
             checkpoint.write(checkpoint_of(self.options.file))
 
 
