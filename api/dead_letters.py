@@ -31,8 +31,8 @@ from messaging.dead_letters_replays import (
     LetterPlace,
     LetterState,
     PlaceText,
+    optional_text_of,
     place_in,
-    text_of,
 )
 from messaging.decoding import MAX_MESSAGE_BYTES, InvalidMessageError, refusal_of
 from messaging.json_values import present
@@ -170,7 +170,7 @@ async def read_dead_letter(
             raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
         preview = preview_of(letter, place, _WHOLE_VALUE)
         marks = await services.replays.marks([preview.id])
-        headers = [(name, None if value is None else text_of(value)) for name, value in letter.headers]
+        headers = [(name, optional_text_of(value)) for name, value in letter.headers]
         refusal = await _refusal(place.topic, letter.value)
         return JsonResponse({**_row(preview, marks.get(preview.id, UNMARKED)), "headers": headers, "refusal": refusal})
 
@@ -260,8 +260,8 @@ def _row(letter: LetterPreview, mark: LetterMark) -> LetterRow:
         "at": moment_of(letter.timestamp),
         "code": letter.code,
         "reason": letter.reason,
-        "key": None if letter.key is None else text_of(letter.key),
-        "value": None if letter.value is None else text_of(letter.value),
+        "key": optional_text_of(letter.key),
+        "value": optional_text_of(letter.value),
         "valueBytes": letter.value_bytes,
         "state": mark.state,
         "replayed": mark.times,

@@ -66,6 +66,11 @@ def text_of(data: bytes) -> str:
     return data.decode(errors="backslashreplace")
 
 
+def optional_text_of(data: bytes | None) -> str | None:
+    """The same; None for no bytes."""
+    return None if data is None else text_of(data)
+
+
 def place_in(text: str) -> LetterPlace:
     """Parse the text of a place. Raises ValueError if it can't be the place of a dead letter."""
     found = _PLACE.fullmatch(text)

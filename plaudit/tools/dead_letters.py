@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.dead_letters_codes import DeadLetterCode
-from messaging.dead_letters_replays import LetterPlace, header, text_of
+from messaging.dead_letters_replays import LetterPlace, header, optional_text_of, text_of
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.topic_reader import TopicReader
@@ -76,9 +76,9 @@ async def show_dead_letter(settings: Settings, out: Terminal, topic: str, partit
         out.print(f"topic      {letter.topic}")
         out.print(f"partition  {letter.partition}\noffset     {letter.offset}")
         out.print(f"time       {timestamp(from_milliseconds(letter.timestamp))}")
-        out.print(f"key        {_shown_text(letter.key)}")
+        out.print(f"key        {shown_text(letter.key)}")
         for name, value in letter.headers:
-            out.print(f"header     {shown(name)}: {_shown_text(value)}")
+            out.print(f"header     {shown(name)}: {shown_text(value)}")
         out.print("value", "(none)" if letter.value is None else "")
         text = text_of(letter.value or b"")
         out.print("\n".join(shown(line) for line in text.splitlines()))
@@ -154,17 +154,17 @@ def _is_wanted(letter: RawRecord, wanted: Filter) -> bool:
 
 
 def _shown_letter(letter: RawRecord) -> dict[str, object]:
-    headers = [(name, None if value is None else text_of(value)) for name, value in letter.headers]
     return {
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,
         "at": timestamp(from_milliseconds(letter.timestamp)),
-        "key": None if letter.key is None else text_of(letter.key),
-        "headers": headers,
-        "value": None if letter.value is None else text_of(letter.value),
+        "key": optional_text_of(letter.key),
+        "headers": [(name, optional_text_of(value)) for name, value in letter.headers],
+        "value": optional_text_of(letter.value),
     }
 
 
-def _shown_text(data: bytes | None) -> str:
+def shown_text(data: bytes | None) -> str:
+    """The text for one line of a terminal; a dash for no bytes."""
     return "-" if data is None else shown(text_of(data))

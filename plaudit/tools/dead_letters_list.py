@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from domain.quantities import quantity
 from domain.timestamps import from_milliseconds, timestamp
-from messaging.dead_letters_replays import LetterState, header, text_of
+from messaging.dead_letters_replays import LetterState, header, optional_text_of
 from plaudit.config import Settings
 from plaudit.terminal import Terminal, shown
-from plaudit.tools.dead_letters import Filter
+from plaudit.tools.dead_letters import Filter, shown_text
 from plaudit.tools.dead_letters_state import LetterWithState, letters_with_state
 from plaudit.tools.servers import reached
 
@@ -108,13 +108,12 @@ def _row(each: LetterWithState) -> dict[str, Any]:
         "failedAgain": each.failed_again,
         "code": header(letter, "x-error-code"),
         "reason": header(letter, "x-error-message"),
-        "key": None if letter.key is None else text_of(letter.key),
+        "key": optional_text_of(letter.key),
     }
 
 
 def _line(each: LetterWithState) -> str:
     letter = each.letter
-    key = "-" if letter.key is None else shown(text_of(letter.key))
     fields = [
         letter.topic,
         f"{letter.partition}",
@@ -122,7 +121,7 @@ def _line(each: LetterWithState) -> str:
         timestamp(from_milliseconds(letter.timestamp)),
         shown(header(letter, "x-error-code")) or "-",
         shown(header(letter, "x-error-message")) or "-",
-        key,
+        shown_text(letter.key),
     ]
     if each.failed_again:
         fields.append(f"failed again, replayed {quantity(each.times, 'time')}")

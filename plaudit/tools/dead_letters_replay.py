@@ -28,6 +28,7 @@ from plaudit.tools.dead_letters import Filter, topics_of
 from plaudit.tools.dead_letters_state import LetterWithState, letters_with_state
 from plaudit.tools.servers import reached
 from storage.audit import AuditAction, AuditEntry
+from storage.database import Session
 from storage.dead_letters_replays import UNMARKED
 from storage.outbox import MOST_BYTES
 from storage.repositories import Repositories
@@ -123,7 +124,7 @@ def _check_mended(mended: bytes, topic: Topic) -> None:
 async def _replay(
     letters: Sequence[LetterWithState], options: ReplayOptions, left: int | None, work: UnitOfWork
 ) -> tuple[list[LetterWithState], Counter[ReplayObstacle]]:
-    chosen, left_out = await _choose(letters, options, left, work.repositories, work)
+    chosen, left_out = await _choose(letters, options, left, work.repositories, work.session)
     now, stored = datetime.now(UTC), work.repositories
     ids = [letter_id(each.letter) for each in chosen]
     earlier = await stored.replays.marks(ids, work.session)
@@ -142,10 +143,10 @@ async def _choose(
     options: ReplayOptions,
     left: int | None,
     stored: Repositories,
-    work: UnitOfWork | None = None,
+    session: Session | None = None,
 ) -> tuple[list[LetterWithState], Counter[ReplayObstacle]]:
     """The letters to replay, at most `left`, and the counted reasons against the others."""
-    marks = await stored.replays.marks([letter_id(e.letter) for e in letters], work.session if work else None)
+    marks = await stored.replays.marks([letter_id(e.letter) for e in letters], session)
     replayable = {letter_id(letter) for letter in await stored.erasures.replayable([each.letter for each in letters])}
     chosen: list[LetterWithState] = []
     left_out = Counter[ReplayObstacle]()
