@@ -42,12 +42,10 @@ class OrderSearchRequest(Message):
         """The object whose purchases are of interest. Raises ProblemError if only its type or only its id is given."""
         if self.entity_type and self.entity_id:
             return Entity(self.entity_type, self.entity_id)
-        for name, other, value in (
-            ("entityId", "entityType", self.entity_type),
-            ("entityType", "entityId", self.entity_id),
-        ):
-            if value:
-                raise invalid_at(f"/{name}", "missing", f"Required together with `{other}`")
+        if self.entity_type:
+            raise invalid_at("/entityId", "missing", "Required together with `entityType`")
+        if self.entity_id:
+            raise invalid_at("/entityType", "missing", "Required together with `entityId`")
         return None
 
     def criteria(self) -> OrderSearch:
