@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Depends, Path, Query, Request
+from fastapi import Depends, Path, Query
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 from starlette.responses import Response
@@ -13,7 +13,7 @@ from api.auth.permissions import TemplateEditor, TemplateReader
 from api.commands import Command, Commanded, carry_out, command_answers
 from api.services import Injected, Services
 from api.stores.bounds import by, check_store
-from api.web.bodies import JsonBody, parse_json, raw_body
+from api.web.bodies import JsonBody, parse_json
 from api.web.openapi import problems
 from api.web.problems import ProblemError, ProblemKind, invalid_at
 from api.web.responses import JsonResponse
@@ -22,6 +22,7 @@ from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
 from domain.stores import GENERAL
 from domain.templates import MailTemplate, TemplateScope, by_preference, template_id
+from messaging.reading import Read
 from messaging.schemas import OptionalId
 from messaging.templates.messages import TEMPLATE_FIELDS, Language, TemplateFields
 from messaging.templates.order_review_request import SAMPLE_CONTEXT, store_context
@@ -85,17 +86,14 @@ async def _written_scope(
 
 
 class Fields(JsonBody[TemplateFields]):
-    """A dependency that reads parts of a template, in a thread. They may be missing if no body is required."""
+    """A dependency that reads parts of a template, in a thread."""
 
     def __init__(self, *, required: bool) -> None:
         super().__init__(TEMPLATE_FIELDS, {"Another subject line": examples.TEMPLATE}, required=required)
 
-    async def __call__(self, request: Request) -> TemplateFields:
+    async def read(self, body: bytes) -> Read[TemplateFields]:
         """The parts in the body. Raises ProblemError."""
-        body = await raw_body(request)
-        if self.is_left_out(body):
-            return TemplateFields()
-        return await in_template_thread(parse_json, TEMPLATE_FIELDS, body)
+        return Read(await in_template_thread(parse_json, TEMPLATE_FIELDS, body))
 
 
 Name = Annotated[str, Depends(_known_name)]
@@ -159,14 +157,16 @@ async def preview_template(
     caller: TemplateReader,
     name: Name,
     scope: At,
-    fields: Annotated[TemplateFields, Depends(Fields(required=False))],
+    fields: Annotated[TemplateFields | None, Depends(Fields(required=False))],
     services: Injected,
 ) -> JsonResponse:
     """Render a mail with sample data, from the template in effect with the changes of the body."""
     _check_readable(caller, scope)
     _, template = await _effective(services, name, scope)
+    if fields:
+        template = fields.merged_into(template)
     try:
-        mail = await in_template_thread(render, fields.merged_into(template), await _sample(services, scope))
+        mail = await in_template_thread(render, template, await _sample(services, scope))
     except TemplateError as error:
         message = f"Line {error.line}: {error.reason}"
         raise invalid_at(f"/{error.part}", "invalid-template", message) from error

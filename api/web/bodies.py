@@ -57,7 +57,7 @@ class JsonBody(Generic[T]):
     async def __call__(self, request: Request) -> T | None:
         """The content of the body. Raises ProblemError."""
         body = await raw_body(request)
-        if self.is_left_out(body):
+        if not self._required and body.strip() in (b"", b"null"):
             return None
         content, ignored = await self.read(body)
         if ignored:
@@ -67,10 +67,6 @@ class JsonBody(Generic[T]):
     async def read(self, body: bytes) -> Read[T]:
         """The content of these bytes, and the fields in it that are ignored. Raises ProblemError."""
         return await read_json(self.reader, body)
-
-    def is_left_out(self, body: bytes) -> bool:
-        """True for a body that is empty or null, if none is required."""
-        return not self._required and body.strip() in (b"", b"null")
 
 
 async def raw_body(request: Request) -> bytes:
