@@ -197,9 +197,13 @@ class ServerProcess(ABC):
         return text if free >= _LEAST_FREE else f"{text}\n{space}"
 
     def _end_of_log(self) -> str:
-        with self.log.open(errors="replace") as lines:
-            last = [line.rstrip()[:_LONGEST_LINE] for line in deque(lines, _LAST_LINES)]
-        return "\n".join([f"The last lines of {self.log}:", *last])
+        return "\n".join([f"The last lines of {self.log}:", *last_lines(self.log)])
+
+
+def last_lines(log: Path) -> list[str]:
+    """The last lines of a log, for a message; very long ones are cut."""
+    with log.open(errors="replace") as lines:
+        return [line.rstrip()[:_LONGEST_LINE] for line in deque(lines, _LAST_LINES)]
 
 
 async def accepts_connections(port: int) -> bool:

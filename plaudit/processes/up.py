@@ -19,7 +19,7 @@ from devservers.kafka import USER as KAFKA_USER
 from devservers.lock import FolderLock
 from devservers.mongo import MongoProcess, embedded_mongo
 from devservers.private import UMASK, private_folder
-from devservers.server import ServerProcess
+from devservers.server import ServerProcess, last_lines
 from devservers.tansu import TansuProcess
 from devservers.waiting import until
 from messaging.envelope import Envelope
@@ -280,8 +280,7 @@ async def _wait_for_a_store(database: Database) -> None:
 
 
 def _obituary(process: ServiceProcess) -> str:
-    last = process.log.read_text(errors="replace").splitlines()[-12:]
-    return "\n".join([f"The {process.name} process ended with code {process.exit_code}:", *last])
+    return "\n".join([f"The {process.name} process ended with code {process.exit_code}:", *last_lines(process.log)])
 
 
 def _write_atomically(file: Path, text: str) -> None:
