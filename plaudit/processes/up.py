@@ -130,7 +130,8 @@ async def _start_service(
     kafka, mongo = settings.kafka_connection().bootstrap_servers, mongo_hosts(settings.mongo_uri())
     report(f"Kafka {kafka}   MongoDB {mongo}   database {settings.mongo.database}")
     report(f"Users and passwords are in {settings.endpoints_file}, which only you can read.")
-    if any(not isinstance(server, MongoProcess) and server.password is None for server in servers):
+    broker = _embedded_broker(servers)
+    if broker and broker.password is None:
         report(
             "Every user of this machine can read and write Kafka. Set PLAUDIT_EMBEDDED__KAFKA_AUTH=true to "
             "require a password."
@@ -149,15 +150,19 @@ def _endpoints(settings: Settings, servers: Sequence[ServerProcess]) -> dict[str
     }
     if not settings.kafka.idempotence:
         endpoints["idempotence"] = False
-    for server in servers:
-        if not isinstance(server, MongoProcess) and server.password is not None:
-            endpoints["kafkaSasl"] = {
-                "securityProtocol": "SASL_PLAINTEXT",
-                "mechanism": "PLAIN",
-                "username": KAFKA_USER,
-                "password": server.password,
-            }
+    broker = _embedded_broker(servers)
+    if broker and broker.password is not None:
+        endpoints["kafkaSasl"] = {
+            "securityProtocol": "SASL_PLAINTEXT",
+            "mechanism": "PLAIN",
+            "username": KAFKA_USER,
+            "password": broker.password,
+        }
     return endpoints
+
+
+def _embedded_broker(servers: Sequence[ServerProcess]) -> ServerProcess | None:
+    return next((server for server in servers if not isinstance(server, MongoProcess)), None)
 
 
 async def _start_servers(settings: Settings, stack: AsyncExitStack, report: Report) -> list[ServerProcess]:
