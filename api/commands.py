@@ -154,10 +154,9 @@ def _command(request: Request) -> Command:
         id = str(uuid7())
         return Command(id, wait, repeatable=False, client=client, caller=caller_digest(subject, id))
     # A key contains no space, nor does the path if a subject follows, so no other request gets the same name.
-    if subject is None:
-        name = f"{request.method} {_key_path(request.scope, may_have_spaces=True)} {key}"
-    else:
-        name = f"{request.method} {_key_path(request.scope, may_have_spaces=False)} {key} {subject}"
+    name = f"{request.method} {_key_path(request.scope, may_have_spaces=subject is None)} {key}"
+    if subject is not None:
+        name += f" {subject}"
     id = str(uuid5(_NAMESPACE, name))
     content = _digest(getattr(request.state, "body_digest", b"") + request.scope["query_string"])
     return Command(id, wait, repeatable=True, client=client, content=content, caller=caller_digest(subject, id))
