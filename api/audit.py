@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -20,6 +19,7 @@ from api.auth.permissions import AuditReader, Client
 from api.counts import LARGE
 from api.services import Injected
 from api.stores.bounds import check_store
+from api.web.pages import ROW_BYTES
 from api.web.paging import DEFAULT_TAKE, OptionalMoment, OptionalSince, Skip, Take, total_count
 from api.web.queries import any_case
 from api.web.responses import JsonResponse, Row, Timestamp
@@ -144,16 +144,9 @@ async def export_audit_log(
 
     In CSV, text that a spreadsheet would run as a formula starts with an apostrophe.
     """
-    entries = services.audit.every(_within(caller, criteria), take)
-    batches = in_batches(entries, _AT_ONCE)
-    with ExitStack() as held:
-        services.pages.take_export(client, held)
-        with await services.pages.rows(_AT_ONCE) as room:
-            # Read before the response starts, so that an error can still become a problem.
-            first: list[AuditEntry] = await anext(batches, [])
-            content = _exported(first, batches, format)
-            headers = {"Content-Disposition": f'attachment; filename="audit.{format}"'}
-            return services.pages.stream(room, content, _MEDIA_TYPES[format], headers, held.pop_all())
+    content = _exported(services.audit.every(_within(caller, criteria), take), format)
+    headers = {"Content-Disposition": f'attachment; filename="audit.{format}"'}
+    return await services.pages.export(client, _AT_ONCE * ROW_BYTES, content, _MEDIA_TYPES[format], headers)
 
 
 def _within(caller: Caller, search: AuditSearch) -> AuditSearch:
@@ -165,12 +158,11 @@ def _within(caller: Caller, search: AuditSearch) -> AuditSearch:
     return search
 
 
-async def _exported(
-    first: list[AuditEntry], others: AsyncIterator[list[AuditEntry]], format: ExportFormat
-) -> AsyncIterator[bytes]:
+async def _exported(entries: AsyncIterator[AuditEntry], format: ExportFormat) -> AsyncIterator[bytes]:
     header, written = (_CSV_HEADER, _csv) if format is ExportFormat.CSV else (b"", _json_lines)
-    yield header + written(first)
-    async for batch in others:
+    batches = in_batches(entries, _AT_ONCE)
+    yield header + written(await anext(batches, []))
+    async for batch in batches:
         yield written(batch)
 
 

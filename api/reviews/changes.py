@@ -24,7 +24,8 @@ async def changed_objects(services: Services, moment: datetime, stores: Collecti
         services.audit.entities_moderated_since(moment, stores),
         services.ratings.entities_recounted_since(moment, stores),
     )
-    return merged(found)
+    async for id in merged(found):
+        yield id
 
 
 async def merged(found: Sequence[AsyncIterator[str]]) -> AsyncIterator[str]:
@@ -38,9 +39,9 @@ async def merged(found: Sequence[AsyncIterator[str]]) -> AsyncIterator[str]:
                 heads[index] = await anext(each, None)
 
 
-async def json_array(first: Sequence[str], others: AsyncIterator[Sequence[str]]) -> AsyncIterator[bytes]:
+async def json_array(batches: AsyncIterator[Sequence[str]]) -> AsyncIterator[bytes]:
     """A JSON array of all ids, in pieces."""
-    yield orjson.dumps(first)[:-1]
-    async for ids in others:
+    yield orjson.dumps(await anext(batches, []))[:-1]
+    async for ids in batches:
         yield b"," + orjson.dumps(ids)[1:-1]
     yield b"]"

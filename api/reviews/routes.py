@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Final
@@ -174,14 +173,8 @@ async def list_changes(
     caller: ReviewReader, client: Client, request: Annotated[ChangesRequest, Depends(CHANGES)], services: Injected
 ) -> Response:
     """The ids of objects whose reviews changed at that moment or later."""
-    with ExitStack() as held:
-        services.pages.take_export(client, held)
-        with await services.pages.take(CHANGES_BYTES) as room:
-            changed = await changed_objects(services, request.modified_date, caller.stores)
-            batches = in_batches(changed, IDS_AT_ONCE)
-            # Read before the response starts, so that an error can still become a problem.
-            first: list[str] = await anext(batches, [])
-            return services.pages.stream(room, json_array(first, batches), JsonResponse.media_type, {}, held.pop_all())
+    batches = in_batches(changed_objects(services, request.modified_date, caller.stores), IDS_AT_ONCE)
+    return await services.pages.export(client, CHANGES_BYTES, json_array(batches), JsonResponse.media_type)
 
 
 @router.get("/canLeaveFeedback", response_model=FeedbackPermission)

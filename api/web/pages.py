@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -67,10 +68,22 @@ class PageBudget(Budget):
             with await self.piece(size):
                 yield
 
-    def take_export(self, client: str, held: ExitStack) -> None:
-        """Hold a slot for a list that is written while this client reads it. Raises NoRoomError."""
-        if not held.enter_context(self.exports.take(client)):
-            raise NoRoomError("The maximum number of concurrent exports is reached.")
+    async def export(
+        self,
+        client: str,
+        size: int,
+        content: AsyncIterator[bytes],
+        media_type: str,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> Response:
+        """A list of any length, written while this client reads it; it holds a slot and `size` bytes until then. Its
+        first part is made here, so that an error can still become a problem. Raises NoRoomError."""
+        with ExitStack() as held:
+            if not held.enter_context(self.exports.take(client)):
+                raise NoRoomError("The maximum number of concurrent exports is reached.")
+            with await self.take(size) as room:
+                first = await anext(content)
+                return self.stream(room, _after(first, content), media_type, headers, held.pop_all())
 
     async def response(
         self,
@@ -124,6 +137,12 @@ def pieces_of(rows: Iterable[T], size: Callable[[T], int]) -> list[list[T]]:
         pieces[-1].append(row)
         room -= needed
     return pieces
+
+
+async def _after(first: bytes, others: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for each in others:
+        yield each
 
 
 async def _join(

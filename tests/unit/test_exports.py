@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from api.reviews import routes
 from api.web.pages import MOST_EXPORTS, MOST_EXPORTS_PER_CLIENT
-from storage.audit import AuditEntry, AuditLog
+from storage.audit import AuditLog
 from tests.support.app import app_without_servers, client_of, problem_of
 from tests.support.guarded import AUTHENTICATOR, ISSUER_OF_ALL
 
@@ -21,15 +21,12 @@ EXPORTS = [("GET", "/api/audit/export", None), ("POST", "/api/customerReviews/ch
 async def app(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FastAPI]:
     """The facade with an empty database."""
 
-    async def nothing(*_: Any) -> AsyncIterator[AuditEntry]:
+    async def nothing(*_: Any) -> AsyncIterator[Any]:
         return
         yield
 
-    async def unchanged(*_: Any) -> AsyncIterator[str]:
-        return nothing()  # type: ignore[return-value]
-
     monkeypatch.setattr(AuditLog, "every", nothing)
-    monkeypatch.setattr(routes, "changed_objects", unchanged)
+    monkeypatch.setattr(routes, "changed_objects", nothing)
     async with app_without_servers(authenticator=AUTHENTICATOR) as app:
         yield app
 
