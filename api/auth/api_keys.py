@@ -40,11 +40,9 @@ class ApiKeys(Authenticator):
     def would_look_up(self, credential: str | None) -> bool:
         """True for a well-formed key that was not verified recently."""
         match = PATTERN.fullmatch(credential or "")
-        if match is None or self._looked_up.get(match[1].encode()) is not None:
+        if match is None or self._looked_up.get(match[1]) is not None:
             return False
-        return not hmac.compare_digest(
-            secret_digest(match[2]), self._verified_digests.get(match[1].encode()) or _NO_DIGEST
-        )
+        return not hmac.compare_digest(secret_digest(match[2]), self._verified_digests.get(match[1]) or _NO_DIGEST)
 
     async def caller(self, credential: str | None) -> Caller:
         """The owner of a key. Raises RefusedCredentialError."""
@@ -56,15 +54,14 @@ class ApiKeys(Authenticator):
         is_same = hmac.compare_digest(secret_digest(match[2]), key.digest if key else _NO_DIGEST)
         if key is None or not is_same or not key.is_valid(datetime.now(UTC)):
             raise RefusedCredentialError(_REFUSED)
-        self._verified_digests.put(match[1].encode(), key.digest, OWNER_SECONDS)
+        self._verified_digests.put(match[1], key.digest, OWNER_SECONDS)
         return key.caller
 
     async def _key(self, id: str) -> ApiKey | None:
-        name = id.encode()
-        known = self._looked_up.get(name)
+        known = self._looked_up.get(id)
         if known is None:
             known = await self._keys.get(id) or _UNKNOWN
-            self._looked_up.put(name, known, REMEMBERED_SECONDS)
+            self._looked_up.put(id, known, REMEMBERED_SECONDS)
         return known if isinstance(known, ApiKey) else None
 
 

@@ -58,9 +58,9 @@ class _Chains:
             self.newest[chain] = max(position, self.newest.get(chain, position))
 
     def is_outdated(self, letter: RawRecord) -> bool:
-        newest = self.newest.get(_chain_of(letter, first_letter_id(letter)))
-        is_first = first_letter_id(letter) == letter_id(letter)
-        return not is_first and newest is not None and newest > _position_of(letter)
+        first = first_letter_id(letter)
+        newest = self.newest.get(_chain_of(letter, first))
+        return first != letter_id(letter) and newest is not None and newest > _position_of(letter)
 
 
 async def letters_with_state(

@@ -75,7 +75,7 @@ def _rule(reminder: ReminderSettings) -> str:
 
 
 def _row(decided: Decided) -> dict[str, object]:
-    order, _, decision, _ = decided
+    order, decision = decided.order, decided.decision
     return {
         "orderId": order.id,
         "orderNumber": order.number,
@@ -86,7 +86,7 @@ def _row(decided: Decided) -> dict[str, object]:
 
 
 def _line(decided: Decided) -> str:
-    order, _, decision, _ = decided
+    order, decision = decided.order, decided.decision
     what = f"order {order.id}{f' ({order.number})' if order.number else ''}, customer {order.customer.id or '-'}"
     if isinstance(decision, Reminder):
         return f"remind  {what}, {decision.to}: {', '.join(item.name for item in decision.items)}"
