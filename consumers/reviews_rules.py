@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from consumers.images_claims import WantedImages, image_refusals, uploaded_among
 from consumers.reviews_submissions import Key, Submission
@@ -163,7 +162,7 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
     made = await services.purchases.existing(set(purchases.values()))
     bought = {key for key, purchase in purchases.items() if purchase in made}
     written = await services.reviews.written_by({key.identity for key in unique_keys})
-    has_purchased = (proofs.keys() | bought).__contains__
+    purchased = proofs.keys() | bought
     reasons = {}
     open_to_customers = {id for id, store in stores.items() if is_open_to_customers(store)}
     for submission, store_id in with_store:
@@ -173,8 +172,8 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
         reason = refusal(
             stores.get(store_id),
             user_id=user_id,
-            has_purchased=partial(has_purchased, key),
-            has_reviewed=partial(_is_another, key.id, written.get(key.identity, ())),
+            has_purchased=key in purchased,
+            has_reviewed=_is_another(key.id, written.get(key.identity, ())),
             is_import=submission.is_import,
         )
         if reason:

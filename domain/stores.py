@@ -1,6 +1,6 @@
 """Stores, their settings, and the rules by which they accept reviews."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -93,15 +93,15 @@ def refusals(
     store: Store | None,
     *,
     user_id: str | None,
-    has_purchased: Callable[[], bool],
-    has_reviewed: Callable[[], bool],
+    has_purchased: bool,
+    has_reviewed: bool,
     is_import: bool = False,
 ) -> Iterator[Refusal]:
     """Every reason why the store (None: not registered) doesn't accept a review by this author.
 
-    `has_purchased` and `has_reviewed` are called lazily, and only if a reason depends on them. `has_reviewed` returns
-    True if the author has another review of the object there. An import brings reviews accepted elsewhere under other
-    rules: the store has to be registered, and one review per customer applies.
+    `has_purchased`: the author bought the object there; `has_reviewed`: they have another review of it. Each matters
+    only in a store that asks for it. An import brings reviews accepted elsewhere under other rules: the store has to be
+    registered, and one review per customer applies.
     """
     if store is None:
         yield Refusal.UNKNOWN_STORE
@@ -111,9 +111,9 @@ def refusals(
         yield Refusal.REVIEWS_DISABLED
     if user_id is None and not settings.anonymous_reviews_allowed and not is_import:
         yield Refusal.ANONYMOUS_NOT_ALLOWED
-    if settings.purchase_required and not is_import and not has_purchased():
+    if settings.purchase_required and not is_import and not has_purchased:
         yield Refusal.PURCHASE_REQUIRED
-    if settings.one_review_per_customer and user_id is not None and has_reviewed():
+    if settings.one_review_per_customer and user_id is not None and has_reviewed:
         yield Refusal.DUPLICATE_REVIEW
 
 
@@ -121,8 +121,8 @@ def refusal(
     store: Store | None,
     *,
     user_id: str | None,
-    has_purchased: Callable[[], bool],
-    has_reviewed: Callable[[], bool],
+    has_purchased: bool,
+    has_reviewed: bool,
     is_import: bool = False,
 ) -> Refusal | None:
     """The first of `refusals`; None if the store accepts the review."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Final
 
 from fastapi import Request
@@ -47,7 +46,7 @@ async def read_form(request: Request, shopper: Reading, services: Injected) -> J
     challenge = new_challenge(check_key(shopper.object_key, key), now) if request.app.state.storefront_check else None
     store = shopper.store
     is_open = store.settings.reviews_enabled and not await services.lookups.closed({shopper.object_key})
-    against_anonymous = refusal(store, user_id=None, has_purchased=partial(bool), has_reviewed=partial(bool))
+    against_anonymous = refusal(store, user_id=None, has_purchased=False, has_reviewed=False)
     form: Form = {
         "stamp": new_stamp(shopper.object_key, now, key),
         "leastSeconds": int(LEAST_TIME.total_seconds()),

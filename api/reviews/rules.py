@@ -1,9 +1,8 @@
 """The rules of stores for reviews, applied to the stored settings, purchases and reviews."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import NamedTuple
 
 from api.reviews.edits import Wanted, refused
@@ -14,22 +13,20 @@ from domain.orders import Purchase
 from domain.review_tokens import ReviewToken
 from domain.reviews import ReviewIdentity
 from domain.reviews_refusals import Refusal
-from domain.stores import Store, refusal, refusals
+from domain.stores import refusal, refusals
 from messaging.reviews import SubmittedReview
 from storage.database import result_or_default
 
 
-async def purchasers(services: Services, authors: Iterable[ReviewIdentity]) -> Callable[[ReviewIdentity], bool]:
-    """A predicate that is true for authors who bought what they review, from one look-up for all of them."""
-    made = await services.purchases.existing({p for author in authors if (p := _purchase(author))})
-    return lambda author: _purchase(author) in made
-
-
-def _purchase(author: ReviewIdentity) -> Purchase | None:
-    """The purchase that the author must have made; None for an anonymous one, or without a store."""
-    if author.user_id is None or author.store_id is None:
-        return None
-    return Purchase(author.store_id, author.user_id, author.entity)
+async def purchasers(services: Services, authors: Iterable[ReviewIdentity]) -> set[ReviewIdentity]:
+    """Those of these authors who bought what they review, in the store in which they do; one look-up for all."""
+    purchases = {
+        author: Purchase(author.store_id, author.user_id, author.entity)
+        for author in authors
+        if author.store_id is not None and author.user_id is not None
+    }
+    made = await services.purchases.existing(set(purchases.values()))
+    return {author for author, purchase in purchases.items() if purchase in made}
 
 
 class Proofs(NamedTuple):
@@ -92,33 +89,25 @@ async def _reasons_of_stores(
     authors = {i: (item, item.review.identity) for i, item in wanted.items() if item.review.store_id is not None}
     if not authors:
         return {}
-    ids = {author.store_id for _, author in authors.values() if author.store_id}
-    stores = await services.lookups.stores_for_commands(ids)
-    known = [author for _, author in authors.values() if author.store_id in stores]
-    has_purchased = await purchasers(services, (a for a in known if _store(stores, a).settings.purchase_required))
-    limited = {a for a in known if a.user_id is not None and _store(stores, a).settings.one_review_per_customer}
-    holders = await services.reviews.written_by(limited)
+    store_ids = {author.store_id for _, author in authors.values() if author.store_id}
+    stores = await services.lookups.stores_for_commands(store_ids)
+    known = [(author, store) for _, author in authors.values() if (store := stores.get(author.store_id or ""))]
+    bought = await purchasers(services, (author for author, store in known if store.settings.purchase_required))
+    limited = {a for a, store in known if a.user_id is not None and store.settings.one_review_per_customer}
+    written = await services.reviews.written_by(limited)
     reasons = {}
     for index, (item, author) in authors.items():
-        held_by = holders.setdefault(author, set())
+        ids = written.setdefault(author, set())
         reason = refusal(
             stores.get(author.store_id or ""),
             user_id=author.user_id,
-            has_purchased=partial(bool, True) if index in proofs else partial(has_purchased, author),
-            has_reviewed=partial(_has_another, item, frozenset(held_by)),
+            has_purchased=index in proofs or author in bought,
+            has_reviewed=not item.is_edit and bool(ids - {item.id}),
         )
-        held_by.add(item.id)  # the next one in this request is a second review
+        ids.add(item.id)  # the next one in this request is a second review
         if reason:
             reasons[index] = reason
     return reasons
-
-
-def _has_another(item: Wanted, held_by: Collection[str]) -> bool:
-    return not item.is_edit and any(id != item.id for id in held_by)
-
-
-def _store(stores: Mapping[str, Store], author: ReviewIdentity) -> Store:
-    return stores[author.store_id or ""]
 
 
 async def reasons_against(services: Services, author: ReviewIdentity) -> list[Refusal]:
@@ -127,14 +116,9 @@ async def reasons_against(services: Services, author: ReviewIdentity) -> list[Re
     if author.store_id is not None:
         store = await services.stores.get(author.store_id)
         services.lookups.forget()
-        has_purchased = await purchasers(services, [author])
+        bought = await purchasers(services, [author])
         written = await services.reviews.written_by([author] if author.user_id is not None else [])
-        reasons += refusals(
-            store,
-            user_id=author.user_id,
-            has_purchased=partial(has_purchased, author),
-            has_reviewed=partial(bool, written),
-        )
+        reasons += refusals(store, user_id=author.user_id, has_purchased=author in bought, has_reviewed=bool(written))
     object_key = ObjectKey(author.entity, author.store_id)
     if is_closed(await services.objects.of_keys([object_key]), object_key) and Refusal.REVIEWS_DISABLED not in reasons:
         reasons.insert(0, Refusal.REVIEWS_DISABLED)

@@ -17,7 +17,7 @@ from domain.policy import Check, Decisions, Policy, Proof, Writers, decision_sen
 from domain.ratings import STARS
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
-from domain.stores import Store, store_name
+from domain.stores import Store
 from domain.timestamps import timestamp
 from messaging.schemas import ShownMoment
 
@@ -83,7 +83,7 @@ def shown_policy(store: Store, policy: Policy, decisions: Decisions, at: datetim
     """The policy of a store as the API shows it."""
     return {
         "storeId": store.id,
-        "storeName": store_name(store.id, {store.id: store}),
+        "storeName": store.name or store.id,
         "sentences": [*policy.sentences(), *decision_sentences(decisions)],
         "writers": policy.writers,
         "purchaseRequired": policy.purchase_required,

@@ -40,7 +40,7 @@ def test_refusal_of_a_review(
     settings: StoreSettings | None, user: str | None, bought: bool, reviewed: bool, expected: Refusal | None
 ) -> None:
     store = Store("s", settings=settings) if settings else None
-    found = refusal(store, user_id=user, has_purchased=lambda: bought, has_reviewed=lambda: reviewed)
+    found = refusal(store, user_id=user, has_purchased=bought, has_reviewed=reviewed)
     assert found is expected
 
 
@@ -73,7 +73,7 @@ def test_each_reason_occurs_and_has_a_helpful_message() -> None:
     found = {
         reason
         for store, user in ((strict, "u"), (strict, None), (None, "u"))
-        for reason in refusals(store, user_id=user, has_purchased=lambda: False, has_reviewed=lambda: True)
+        for reason in refusals(store, user_id=user, has_purchased=False, has_reviewed=True)
     }
     of_tokens = {reason for reason in Refusal if reason.value.startswith("token-")}
     of_images = {reason for reason in Refusal if "image" in reason.value}
@@ -97,8 +97,8 @@ def test_imports_need_only_registration_and_uniqueness(has_reviewed: bool) -> No
         found = refusal(
             store,
             user_id=user_id,
-            has_purchased=lambda: False,
-            has_reviewed=lambda: has_reviewed,
+            has_purchased=False,
+            has_reviewed=has_reviewed,
             is_import=True,
         )
         assert found is reason
@@ -107,5 +107,5 @@ def test_imports_need_only_registration_and_uniqueness(has_reviewed: bool) -> No
 @pytest.mark.parametrize("switches", [*product((False, True), repeat=4)])
 def test_store_open_to_customers_refuses_none_of_them(switches: tuple[bool, bool, bool, bool]) -> None:
     store = Store("s", settings=StoreSettings(*switches))
-    found = refusal(store, user_id="u", has_purchased=lambda: False, has_reviewed=lambda: True)
+    found = refusal(store, user_id="u", has_purchased=False, has_reviewed=True)
     assert is_open_to_customers(store) is (found is None)
