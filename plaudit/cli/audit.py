@@ -5,15 +5,10 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AsJson, Moment, run_tool
+from plaudit.cli.command_line import AsJson, Moment, command_group, run_tool
 from plaudit.terminal import errors
 
-app = typer.Typer(help="Archive the audit log.", no_args_is_help=True)
-
-
-@app.callback()
-def audit() -> None:
-    """Archive the audit log."""
+app = command_group("Archive the audit log.")
 
 
 @app.command()

@@ -41,6 +41,18 @@ T = TypeVar("T")
 out = Terminal()
 
 
+def command_group(help: str) -> typer.Typer:
+    """A group of commands, like `plaudit keys`."""
+    group = typer.Typer(help=help, no_args_is_help=True)
+    # Without a callback, a group of one command would be that command.
+    group.callback()(_no_options)
+    return group
+
+
+def _no_options() -> None:
+    """A group has no options of its own."""
+
+
 def show_version(is_wanted: bool) -> None:
     """Print the version of the installed package, and exit."""
     if is_wanted:

@@ -7,12 +7,12 @@ import typer
 
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import LetterPlace, LetterState, place_in
-from plaudit.cli.command_line import AsJson, Moment, fail, run_tool
+from plaudit.cli.command_line import AsJson, Moment, command_group, fail, run_tool
 from plaudit.config import Settings
 from plaudit.errors import UsageError
 from plaudit.terminal import Terminal, errors
 
-app = typer.Typer(help="List, replay or discard dead letters.", no_args_is_help=True)
+app = command_group("List, replay or discard dead letters.")
 
 
 def _parse_place(text: str) -> LetterPlace:

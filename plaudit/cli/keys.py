@@ -7,11 +7,11 @@ import typer
 from domain.permissions import Permission
 from domain.reviews_facts import BY_RULE, BY_VERDICT
 from messaging.schemas import ID_LENGTH
-from plaudit.cli.command_line import AsJson, run_tool
+from plaudit.cli.command_line import AsJson, command_group, run_tool
 
 DEFAULT_DAYS: Final = 365
 
-app = typer.Typer(help="Create, list and revoke API keys.", no_args_is_help=True)
+app = command_group("Create, list and revoke API keys.")
 
 
 def _parse_name(text: str) -> str:

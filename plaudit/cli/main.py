@@ -17,6 +17,7 @@ from plaudit.cli.command_line import (
     AsJson,
     Now,
     check_arguments,
+    command_group,
     fail,
     fail_of_configuration,
     in_words,
@@ -43,9 +44,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-ratings = typer.Typer(help="Check and repair ratings.", no_args_is_help=True)
+ratings = command_group("Check and repair ratings.")
 app.add_typer(ratings, name="ratings")
-reminders = typer.Typer(help="Preview and send review reminders.", no_args_is_help=True)
+reminders = command_group("Preview and send review reminders.")
 app.add_typer(reminders, name="reminders")
 app.add_typer(audit.app, name="audit")
 app.add_typer(dead_letters.app, name="dlq")

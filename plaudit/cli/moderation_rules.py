@@ -5,17 +5,12 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AsJson, run_tool
+from plaudit.cli.command_line import AsJson, command_group, run_tool
 from plaudit.config import Settings
 from plaudit.terminal import Terminal, errors
 from plaudit.tools.file_format import FileFormat
 
-app = typer.Typer(help="Try out moderation rules.", no_args_is_help=True)
-
-
-@app.callback()
-def _rules() -> None:
-    """Try out moderation rules."""
+app = command_group("Try out moderation rules.")
 
 
 @app.command("try")

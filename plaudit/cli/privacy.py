@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AlwaysJson, AsJson, run, run_tool
+from plaudit.cli.command_line import AlwaysJson, AsJson, command_group, run, run_tool
 from plaudit.terminal import errors, shown
 
-app = typer.Typer(help="Export or erase the data of a person.", no_args_is_help=True)
+app = command_group("Export or erase the data of a person.")
 
 
 def _parse_id(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from domain.reviews import ReviewStatus
-from plaudit.cli.command_line import AsJson, fail, read_moment, read_name, run, run_tool
+from plaudit.cli.command_line import AsJson, command_group, fail, read_moment, read_name, run, run_tool
 from plaudit.config import Settings
 from plaudit.errors import UsageError
 from plaudit.terminal import Terminal, errors, output
@@ -23,7 +23,7 @@ class StatusName(StrEnum):
     REJECTED = "Rejected"
 
 
-app = typer.Typer(help="Report on reviews; republish their topic or compare with it.", no_args_is_help=True)
+app = command_group("Report on reviews; republish their topic or compare with it.")
 
 
 @app.command("republish")

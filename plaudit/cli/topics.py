@@ -4,15 +4,10 @@ from typing import Annotated
 
 import typer
 
-from plaudit.cli.command_line import AsJson, run_tool
+from plaudit.cli.command_line import AsJson, command_group, run_tool
 from plaudit.terminal import errors
 
-app = typer.Typer(help="Add partitions to the topics.", no_args_is_help=True)
-
-
-@app.callback()
-def _topics() -> None:
-    """Add partitions to the topics."""
+app = command_group("Add partitions to the topics.")
 
 
 @app.command("grow")
