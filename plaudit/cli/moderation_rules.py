@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from plaudit.cli.command_line import AsJson, command_group, run_tool
+from plaudit.cli.reviews import MappedColumns, ReviewFile, ReviewFileFormat
 from plaudit.config import Settings
 from plaudit.terminal import Terminal, errors
 from plaudit.tools.file_format import FileFormat
@@ -15,16 +16,14 @@ app = command_group("Try out moderation rules.")
 
 @app.command("try")
 def try_rules(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
+    file: ReviewFile,
     store: Annotated[str | None, typer.Option(help="Use the rules of this store.")] = None,
     rules: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, readable=True, help="Use the rules in this file: a JSON array."),
     ] = None,
-    format: Annotated[FileFormat | None, typer.Option(help="Default: by the file name.")] = None,
-    map: Annotated[
-        list[str] | None, typer.Option(help="Map a column to a field: column=field; can be repeated.")
-    ] = None,
+    format: ReviewFileFormat = None,
+    map: MappedColumns = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the effect of rules on the reviews in a CSV or JSON Lines file, read like that of `plaudit import`.

@@ -14,6 +14,12 @@ from plaudit.errors import UsageError
 from plaudit.terminal import Terminal, errors, output
 from plaudit.tools.file_format import FileFormat
 
+ReviewFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
+ReviewFileFormat = Annotated[FileFormat | None, typer.Option(help="Default: by the file name.")]
+MappedColumns = Annotated[
+    list[str] | None, typer.Option(help="Map a column to a field: column=field; can be repeated.")
+]
+
 
 class StatusName(StrEnum):
     """Names of review statuses on the command line."""
@@ -73,11 +79,9 @@ def report_reviews(
 
 
 def import_reviews(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
-    format: Annotated[FileFormat | None, typer.Option(help="Default: by the file name.")] = None,
-    map: Annotated[
-        list[str] | None, typer.Option(help="Map a column to a field: column=field; can be repeated.")
-    ] = None,
+    file: ReviewFile,
+    format: ReviewFileFormat = None,
+    map: MappedColumns = None,
     store: Annotated[
         str | None, typer.Option(parser=read_name, metavar="TEXT", help="The store for rows without one.")
     ] = None,
