@@ -27,6 +27,9 @@ from storage.policy import DecisionCounts, DecisionReport
 NO_REASON: Final = "none"
 """Replaces the reason code of rejections that have none."""
 
+_FIGURES: Final = ("submitted", "approved", "rejected", "waiting")
+"""The numbers of reviews, in the order of the tables."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
@@ -126,7 +129,7 @@ def write_csv(report: Report, file: TextIO) -> None:
     rows.writerow(["figure", "of", "value"])
     for name in ("storeId", "since", "until"):
         rows.writerow([name, "", cell_of(report[name] or "")])
-    for figure in ("submitted", "approved", "rejected", "waiting"):
+    for figure in _FIGURES:
         rows.writerow([figure, "", report[figure]])
         rows.writerows([figure, f"{each['stars']} stars", each[figure]] for each in report["byStars"])
     rows.writerows(["rejectedShare", f"{each['stars']} stars", each["rejectedShare"]] for each in report["byStars"])
@@ -141,10 +144,9 @@ def write_csv(report: Report, file: TextIO) -> None:
 def _print_tables(out: Terminal, report: Report) -> None:
     table = Table("Stars", "Submitted", "Approved", "Rejected", "Waiting", "Rejected, of those decided")
     for each in reversed(report["byStars"]):
-        numbers = (each["submitted"], each["approved"], each["rejected"], each["waiting"])
-        table.add_row(str(each["stars"]), *map(str, numbers), _percent(each["rejectedShare"]))
-    numbers = (report["submitted"], report["approved"], report["rejected"], report["waiting"])
-    table.add_row("all", *map(str, numbers), "")
+        numbers = [str(each[figure]) for figure in _FIGURES]
+        table.add_row(str(each["stars"]), *numbers, _percent(each["rejectedShare"]))
+    table.add_row("all", *(str(report[figure]) for figure in _FIGURES), "")
     out.print(table)
     for reason, count in report["rejectedByReason"].items():
         out.print(f"Rejected as {reason}: {count}")

@@ -151,12 +151,11 @@ async def _differences(states: Mapping[str, bytes | None], reviews: ReviewReposi
             now = None if review is None else orjson.loads(orjson.dumps(review_state(review)))
             if fields := _differing_fields(before, now):
                 known: Mapping[str, Any] = now or before or {}
-                statuses = [each and each[_STATUS] for each in (before, now)]
                 yield {
                     "id": id,
                     "storeId": known["storeId"],
-                    "before": statuses[0],
-                    "now": statuses[1],
+                    "before": before and before[_STATUS],
+                    "now": now and now[_STATUS],
                     "fields": fields,
                 }
 

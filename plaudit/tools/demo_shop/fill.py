@@ -1,6 +1,7 @@
 """`plaudit demo --fill`: creates a demo shop with reviews through the public interface of a running service."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -161,11 +162,11 @@ class _Fill:
         return answer.json()
 
     def _print_summary(self, reviews: Sequence[DemoReview]) -> None:
-        counts = {status: sum(review.status is status for review in reviews) for status in ReviewStatus}
+        counts = Counter(review.status for review in reviews)
         languages = len({review.language for review in reviews})
         photos = sum(review.photos for review in reviews)
-        approved, new, rejected = (counts[ReviewStatus[name]] for name in ("APPROVED", "NEW", "REJECTED"))
         self.out.print(
             f"The store {STORE_ID} has {quantity(len(reviews), 'review')} in {quantity(languages, 'language')}, with "
-            f"{quantity(photos, 'photo')}: {approved} approved, {new} waiting for a moderator, {rejected} rejected."
+            f"{quantity(photos, 'photo')}: {counts[ReviewStatus.APPROVED]} approved, "
+            f"{counts[ReviewStatus.NEW]} waiting for a moderator, {counts[ReviewStatus.REJECTED]} rejected."
         )
