@@ -39,6 +39,6 @@ def naming(file: Path) -> Iterator[None]:
 
 
 def short(error: BaseException) -> str:
-    """The error as one short line, without credentials and without PyMongo's details of timeouts and servers."""
-    text = str(error).partition(" (configured timeouts")[0]
+    """The first line of an error, cut, without credentials and without PyMongo's details of timeouts and servers."""
+    text = str(error).strip().partition("\n")[0].partition(" (configured timeouts")[0]
     return without_credentials(text)[:_LONGEST_ERROR].rstrip(".") or type(error).__name__

@@ -57,11 +57,7 @@ def _types_of(point: EntryPoint) -> list[EntityType]:
         raise ConfigurationError(f"{_source(point)}: can't be loaded: {type(error).__name__}: {error}") from error
     if not all(isinstance(type, EntityType) for type in types):
         raise ConfigurationError(f"{_source(point)}: must be an EntityType, or several")
-    return [replace(type, get_entity=_function_resolver(type)) for type in types]
-
-
-def _function_resolver(type: EntityType) -> FunctionResolver | None:
-    return FunctionResolver(type.get_entity) if type.get_entity else None
+    return [replace(type, get_entity=type.get_entity and FunctionResolver(type.get_entity)) for type in types]
 
 
 def _source(point: EntryPoint) -> str:

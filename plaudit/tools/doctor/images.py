@@ -9,6 +9,7 @@ from obstore.exceptions import BaseError
 from domain.findings import Finding, Level, failed, ok
 from plaudit.config import Settings
 from plaudit.credentials import without_credentials
+from plaudit.errors import short
 from plaudit.tools.servers import answer_of
 from storage.images_files import ImageFiles, files_in_memory
 from storage.images_mark import ADVICE, WHY_ANOTHER, ImageStoreMark
@@ -31,7 +32,7 @@ async def check_images(settings: Settings) -> AsyncIterator[Finding]:
         if finding is None or finding.level is Level.OK:
             finding = await _lost_mark(settings, files) or finding
     except (BaseError, OSError, ValueError) as error:
-        finding = failed(_CHECK, f"{without_credentials(address)} can't be used: {_first_line(error)}", _ADVICE)
+        finding = failed(_CHECK, f"{without_credentials(address)} can't be used: {short(error)}", _ADVICE)
     yield finding or ok(_CHECK, f"{without_credentials(address)} is writable")
 
 
@@ -57,8 +58,3 @@ async def _lost_mark(settings: Settings, files: ImageFiles) -> Finding | None:
 def _is_there(folder: Path) -> bool:
     # False below a folder that this user may not enter, where `Path.exists` raises.
     return os.access(folder, os.F_OK)
-
-
-def _first_line(error: BaseException) -> str:
-    text = without_credentials(str(error)).strip().partition("\n")[0]
-    return text[:200] or type(error).__name__
