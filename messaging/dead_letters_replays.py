@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
 from uuid import UUID, uuid5
@@ -12,8 +13,16 @@ from pydantic import Field, TypeAdapter
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.privacy import people_in
+from domain.timestamps import from_milliseconds
 from messaging.dead_letters_codes import DeadLetterCode
-from messaging.decoding import FIRST_PUBLISHED, MAX_MESSAGE_BYTES, RawRecord, first_published, position_of
+from messaging.decoding import (
+    FIRST_PUBLISHED,
+    LATEST_MS,
+    MAX_MESSAGE_BYTES,
+    RawRecord,
+    first_published,
+    position_of,
+)
 from messaging.reading_shapes import folded_name
 from messaging.schemas import MOST_OFFSET, MOST_PARTITION, ClosedMessage, Name, OptionalId, usable
 from messaging.topics import CONSUMED, DEAD_LETTER_SUFFIX, Topic
@@ -207,6 +216,12 @@ def _with_command_id(value: bytes, command_id: str, *, is_answered: bool) -> byt
 def letter_id(letter: RawRecord) -> str:
     """The id of a dead letter: `<topic>/<partition>-<offset>-<timestamp>`."""
     return f"{letter.topic}/{position_of(letter)}"
+
+
+def moment_of(letter: RawRecord) -> datetime:
+    """The time of a dead letter. Producers can give records any: one before 1970, or after 9999, counts as the nearest
+    within."""
+    return from_milliseconds(min(max(letter.timestamp, 0), LATEST_MS))
 
 
 def first_letter_id(letter: RawRecord) -> str:

@@ -11,8 +11,7 @@ from domain.privacy import (
     erasure_mark,
     unkeyed_erasure_mark,
 )
-from domain.timestamps import from_milliseconds
-from messaging.dead_letters_replays import letter_id, people_of
+from messaging.dead_letters_replays import letter_id, moment_of, people_of
 from messaging.decoding import RawRecord
 from storage.database import Database, expiry_index, write_all
 from storage.generated_keys import GeneratedKey
@@ -93,7 +92,7 @@ class Erasures:
         return [
             letter
             for letter, about in zip(letters, people, strict=True)
-            if not any(person in erased and from_milliseconds(letter.timestamp) <= erased[person] for person in about)
+            if not any(person in erased and moment_of(letter) <= erased[person] for person in about)
         ]
 
     async def _keys(self) -> list[bytes]:

@@ -6,9 +6,9 @@ from datetime import datetime
 
 from aiokafka import TopicPartition
 
-from domain.timestamps import from_milliseconds, timestamp
+from domain.timestamps import timestamp
 from messaging.dead_letters_codes import DeadLetterCode
-from messaging.dead_letters_replays import LetterPlace, header, optional_text_of, text_of
+from messaging.dead_letters_replays import LetterPlace, header, moment_of, optional_text_of, text_of
 from messaging.decoding import RawRecord
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.topic_reader import TopicReader
@@ -75,7 +75,7 @@ async def show_dead_letter(settings: Settings, out: Terminal, topic: str, partit
         out.set_result(_shown_letter(letter))
         out.print(f"topic      {letter.topic}")
         out.print(f"partition  {letter.partition}\noffset     {letter.offset}")
-        out.print(f"time       {timestamp(from_milliseconds(letter.timestamp))}")
+        out.print(f"time       {timestamp(moment_of(letter))}")
         out.print(f"key        {shown_text(letter.key)}")
         for name, value in letter.headers:
             out.print(f"header     {shown(name)}: {shown_text(value)}")
@@ -158,7 +158,7 @@ def _shown_letter(letter: RawRecord) -> dict[str, object]:
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,
-        "at": timestamp(from_milliseconds(letter.timestamp)),
+        "at": timestamp(moment_of(letter)),
         "key": optional_text_of(letter.key),
         "headers": [(name, optional_text_of(value)) for name, value in letter.headers],
         "value": optional_text_of(letter.value),

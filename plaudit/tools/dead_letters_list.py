@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from domain.quantities import quantity
-from domain.timestamps import from_milliseconds, timestamp
-from messaging.dead_letters_replays import LetterState, header, optional_text_of
+from domain.timestamps import timestamp
+from messaging.dead_letters_replays import LetterState, header, moment_of, optional_text_of
 from plaudit.config import Settings
 from plaudit.terminal import Terminal, shown
 from plaudit.tools.dead_letters import Filter, shown_text
@@ -47,7 +47,7 @@ class _Group:
         if each.state is not LetterState.OPEN:
             return
         self.failed_again += each.failed_again
-        at = from_milliseconds(each.letter.timestamp)
+        at = moment_of(each.letter)
         self.ages[next((name for name, age in _AGES.items() if now - at <= age), "older")] += 1
         self.oldest = min(at, self.oldest or at)
         self.newest = max(at, self.newest or at)
@@ -102,7 +102,7 @@ def _row(each: LetterWithState) -> dict[str, Any]:
         "topic": each.place.topic.value,
         "partition": letter.partition,
         "offset": letter.offset,
-        "at": timestamp(from_milliseconds(letter.timestamp)),
+        "at": timestamp(moment_of(letter)),
         "state": each.state.value,
         "replayed": each.times,
         "failedAgain": each.failed_again,
@@ -118,7 +118,7 @@ def _line(each: LetterWithState) -> str:
         letter.topic,
         f"{letter.partition}",
         f"{letter.offset}",
-        timestamp(from_milliseconds(letter.timestamp)),
+        timestamp(moment_of(letter)),
         shown(header(letter, "x-error-code")) or "-",
         shown(header(letter, "x-error-message")) or "-",
         shown_text(letter.key),
