@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 import httpx
 from starlette.requests import Request
@@ -69,6 +70,11 @@ async def if_in_time(answer: Awaitable[T], otherwise: T) -> T:
         if refused.kind not in _OVERLOADED:
             raise
         return otherwise
+
+
+def segment(text: str) -> str:
+    """A text as one segment of a path."""
+    return quote(text, safe="")
 
 
 def refusal_by(problem: ProblemError) -> Refused:

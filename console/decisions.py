@@ -7,12 +7,11 @@ and `expectedStatus`.
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote
 
 from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, Response
 
-from console.api_client import WAIT_S, Refused
+from console.api_client import WAIT_S, Refused, segment
 from console.content_hashes import CHANGED, KEPT, staleness, texts_seen
 from console.screens import Screens
 from console.undo import PATH, offer
@@ -221,7 +220,7 @@ def _in_words(refused: Refused, caller: str | None) -> Refused:
 def _way_back(given: str, id: str) -> str:
     """The page to go back to: always one of the console, whatever the form says."""
     own = given.startswith("/console/") and "\\" not in given
-    return given if own else (f"/console/reviews/{quote(id, safe='')}" if id else PATH)
+    return given if own else (f"/console/reviews/{segment(id)}" if id else PATH)
 
 
 def outcomes(results: Iterable[Mapping[str, Any]], caller: str | None) -> Counter[str]:

@@ -1,11 +1,10 @@
 """The registered object types, and a lookup of objects by their resolvers."""
 
 from typing import Any
-from urllib.parse import quote
 
 from starlette.responses import Response
 
-from console.api_client import Refused
+from console.api_client import Refused, segment
 from console.screens import Screens
 from console.visits import Visit
 from domain.permissions import Permission
@@ -34,7 +33,7 @@ async def _look_up(visit: Visit) -> tuple[dict[str, Any] | None, Refused | None]
     if not type or not id:
         return None, None
     try:
-        path = f"/api/entityTypes/{quote(type, safe='')}/{quote(id, safe='')}"
+        path = f"/api/entityTypes/{segment(type)}/{segment(id)}"
         return await visit.facade.ask("GET", path), None
     except Refused as refused:
         if refused.status not in (404, 422, 503):

@@ -4,14 +4,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
 
 import orjson
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from console.api_client import Refused
+from console.api_client import Refused, segment
 from console.fields import number, place_in_words
 from console.screens import Screens
 from console.stores import PATH, store_path
@@ -76,7 +75,7 @@ async def change_rules(visit: Visit) -> Response:
     form, store = await visit.form(), await _store(visit)
     wanted, loaded = _submitted_rules(form), _list_in(form, "loaded")
     current = store["settings"]["moderationRules"]
-    here = f"{PATH}/{quote(store['id'], safe='')}/rules"
+    here = f"{PATH}/{segment(store['id'])}/rules"
     if form.get("step") == "edit":
         return _form_page(visit, store, wanted, loaded=loaded)
     try:

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from time import monotonic
 from typing import Final
-from urllib.parse import quote
 
 import orjson
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -11,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.auth.permissions import client_name
 from api.web.budgets import NoRoomError
-from console.api_client import Refused, refusal_by
+from console.api_client import Refused, refusal_by, segment
 from console.queue_news import News, QueueNews
 from console.screens import Screens
 from console.visits import Visit
@@ -35,7 +34,7 @@ async def news(visit: Visit) -> Response:
 async def claim(visit: Visit) -> Response:
     """Announce to others that the visitor is looking at a review."""
     form = await visit.form()
-    id = quote(str(form.get("id")), safe="")
+    id = segment(str(form.get("id")))
     await visit.facade.ask("POST", f"/api/customerReviews/{id}/claim", {"desk": form.get("desk") or None})
     return JSONResponse({})
 

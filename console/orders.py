@@ -4,11 +4,10 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote
 
 from starlette.responses import Response
 
-from console.api_client import Refused
+from console.api_client import Refused, segment
 from console.screens import ROWS, Screens
 from console.visits import Visit
 from domain.permissions import Permission
@@ -66,7 +65,7 @@ async def returns_of(visit: Visit, id: str) -> dict[str, Any]:
 async def order_or_none(visit: Visit, id: str) -> dict[str, Any] | None:
     """An order; None if it is unknown, or the visitor may not see it. Raises Refused."""
     try:
-        found: dict[str, Any] = await visit.facade.ask("GET", f"/api/orders/{quote(id, safe='')}")
+        found: dict[str, Any] = await visit.facade.ask("GET", f"/api/orders/{segment(id)}")
     except Refused as refused:
         if refused.status == 404:
             return None

@@ -3,11 +3,10 @@
 import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final
-from urllib.parse import quote
 
 from starlette.responses import JSONResponse, Response
 
-from console.api_client import Refused, if_in_time
+from console.api_client import Refused, if_in_time, segment
 from console.content_hashes import staleness
 from console.queue import REPORTED, criteria
 from console.screens import Screens
@@ -54,7 +53,7 @@ async def _changed(visit: Visit, body: Mapping[str, Any], since: str, known: Col
 async def last_reported(visit: Visit, id: str) -> str:
     """Timestamp of the newest report about a review; empty if there is no report or review. Raises Refused."""
     try:
-        found = await visit.facade.ask("GET", f"/api/customerReviews/{quote(id, safe='')}/reports", query={"take": 1})
+        found = await visit.facade.ask("GET", f"/api/customerReviews/{segment(id)}/reports", query={"take": 1})
     except Refused as refused:
         if refused.kind != "not-found":
             raise

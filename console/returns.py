@@ -5,12 +5,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from secrets import token_urlsafe
 from typing import Any, Final
-from urllib.parse import quote
 
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from console.api_client import Refused, if_in_time
+from console.api_client import Refused, if_in_time, segment
 from console.content_hashes import check_seen, hash_of_return
 from console.fields import in_one_line, loaded_in, shown_again
 from console.orders import currency_of, order_or_none, returns_of
@@ -85,7 +84,7 @@ async def waiting(visit: Visit) -> Response:
 async def new_return(visit: Visit) -> Response:
     """The form to create a return of an order; without an order, a search for one."""
     id = visit.query.get("orderId")
-    order = await visit.facade.ask("GET", f"/api/orders/{quote(id, safe='')}") if id else None
+    order = await visit.facade.ask("GET", f"/api/orders/{segment(id)}") if id else None
     return _new_page(visit, order, lines_of_order(order) if order else [])
 
 
@@ -103,11 +102,11 @@ async def create(visit: Visit) -> Response:
     except Refused as refused:
         if refused.status in _STATUSES_WITH_OWN_PAGE:
             raise
-        order = await visit.facade.ask("GET", f"/api/orders/{quote(str(wanted['orderId']), safe='')}")
+        order = await visit.facade.ask("GET", f"/api/orders/{segment(str(wanted['orderId']))}")
         return _new_page(visit, order, typed(lines_of_order(order), form, refused), form, refused)
     if answer["outcome"] == "accepted":
         return visit.back(f"{PATH}?status={ALL}", "accepted")
-    return visit.back(f"{PATH}/{quote(answer['id'], safe='')}", "created")
+    return visit.back(f"{PATH}/{segment(answer['id'])}", "created")
 
 
 @screens.get("/returns/{id}", Permission.READ_RETURNS)
@@ -178,7 +177,7 @@ async def _change(visit: Visit, form: FormData, changes_of: Callable[[Mapping[st
     """Apply a form's changes, which `changes_of` computes from the stored return."""
     id = visit.path["id"]
     try:
-        row = await visit.facade.ask("GET", f"/api/return/{quote(id, safe='')}")
+        row = await visit.facade.ask("GET", f"/api/return/{segment(id)}")
         changes = changes_of(row)
         check_seen(form, hash_of_return(row), "this return", is_done=_is_done(row, changes))
         answer = await visit.facade.command("PUT", "/api/return", {"id": id, **changes}, key=key_of(form))
@@ -188,7 +187,7 @@ async def _change(visit: Visit, form: FormData, changes_of: Callable[[Mapping[st
         row, order = await _load(visit)
         lines = typed(lines_of_return(row, order), form, refused, is_late=refused.status == 409)
         return await _page(visit, row, order, lines, form, refused)
-    return visit.after(answer, f"{PATH}/{quote(id, safe='')}", "saved")
+    return visit.after(answer, f"{PATH}/{segment(id)}", "saved")
 
 
 def _is_done(row: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:

@@ -4,11 +4,10 @@ import asyncio
 import json
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final
-from urllib.parse import quote
 
 from starlette.responses import Response
 
-from console.api_client import Refused
+from console.api_client import Refused, segment
 from console.content_hashes import check_seen, hash_of_reply, hash_of_review
 from console.fields import in_one_line, number, shown_again
 from console.parameters import choice
@@ -173,7 +172,7 @@ def _edit_fields(row: Mapping[str, Any]) -> dict[str, str]:
 async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
     """The context of a review: None for parts that the visitor may not see or that don't exist. `away` names the parts
     that are unavailable at the moment."""
-    facade, id = visit.facade, quote(row["id"], safe="")
+    facade, id = visit.facade, segment(row["id"])
     user = row["userId"]
     bought = {"customerId": user, "entityType": row["entityType"], "entityId": row["entityId"], "take": _OTHERS}
     others = {"userId": user, "take": _OTHERS + 1, "withTotal": False}

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote
 
 from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from api.stores.routes import STORE_FIELDS
-from console.api_client import Refused
+from console.api_client import Refused, segment
 from console.fields import Field, Kind, value_at
 from console.screens import Screens
 from console.settings import METHODS, Configured, change, form_page
@@ -99,7 +98,7 @@ async def register(visit: Visit) -> Response:
             # A form that is sent twice finds the store that it registered.
             if not _is_as_registered(found, name):
                 raise Refused(409, {"detail": "A store with this id already exists. Choose another id."})
-            return visit.back(f"{PATH}/{quote(id, safe='')}", "created")
+            return visit.back(f"{PATH}/{segment(id)}", "created")
         answer = await visit.facade.command("PUT", store_path(id), {"name": name or None}, key=key_of(form))
     except Refused as refused:
         if refused.status == 401:
@@ -107,7 +106,7 @@ async def register(visit: Visit) -> Response:
         return await _list_page(visit, form, refused)
     if answer["outcome"] == "accepted":
         return visit.back(PATH, "accepted")
-    return visit.back(f"{PATH}/{quote(id, safe='')}", "created")
+    return visit.back(f"{PATH}/{segment(id)}", "created")
 
 
 @screens.get("/stores/{id}", Permission.READ_SETTINGS)
@@ -163,13 +162,13 @@ def _is_as_registered(store: Mapping[str, Any], name: str) -> bool:
 
 def store_path(store_id: str) -> str:
     """The path of a store in the API."""
-    return f"/api/stores/{quote(store_id, safe='')}"
+    return f"/api/stores/{segment(store_id)}"
 
 
 async def _store(visit: Visit) -> Configured:
     id = visit.path["id"]
     document = await visit.facade.ask("GET", store_path(id))
-    path = f"{PATH}/{quote(id, safe='')}"
+    path = f"{PATH}/{segment(id)}"
     title = document["name"] or id
     general = await _general(visit)
     return Configured(title, _FIELDS, store_path(id), STORE_FIELDS, path, "this store", document, general)

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from console import static_files
+from console.api_client import segment
 from console.content_hashes import hash_for_decision, hash_of_reply, hash_of_return, hash_of_review
 from console.fields import in_words, is_about, place_in_words
 from domain.reviews import unless_blank
@@ -121,7 +122,7 @@ def _pages() -> Environment:
         is_before=is_before,
         stars=stars,
         money=money,
-        segment=lambda text: quote(str(text), safe=""),
+        segment=segment,
     )
     environment.globals.update(address=address, scripts=static_files.SCRIPTS, static=static_files.PREFIX)
     return environment

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from secrets import token_urlsafe
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from api.web.encoded_slashes import path_in_addresses
 from api.web.forms import MAX_FORM_BYTES, read_form
 from api.web.problems import ProblemError
-from console.api_client import ApiClient, Refused, refusal_by
+from console.api_client import ApiClient, Refused, refusal_by, segment
 from console.navigation import is_service_well, visible
 from console.queue_news import QueueNews
 from console.templating import PAGES
@@ -92,7 +92,7 @@ class Visit:
 
     def segment(self, name: str) -> str:
         """A path parameter, quoted as a segment of another path."""
-        return quote(self.path[name], safe="")
+        return segment(self.path[name])
 
     @property
     def is_fragment(self) -> bool:
