@@ -6,7 +6,6 @@ from typing import Final
 from urllib.parse import urlencode
 
 from fastapi import FastAPI
-from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -43,6 +42,7 @@ from console import (
 )
 from console.access import SIGN_IN, ConsoleAccess, OpenAccess
 from console.api_client import ApiClient, Refused, refusal_by
+from console.fields import Form
 from console.navigation import start_page
 from console.queue_news import QueueNews
 from console.screens import Screen
@@ -156,7 +156,7 @@ class _Console:
         most_bytes = _KEPT_FORM_BYTES if refused.status == 429 else MAX_FORM_BYTES
         return visit.problem(refused, kept=await self._form_to_keep(visit, most_bytes) if is_temporary else None)
 
-    async def _form_to_keep(self, visit: Visit, most_bytes: int) -> FormData | None:
+    async def _form_to_keep(self, visit: Visit, most_bytes: int) -> Form | None:
         """The form sent by one of our pages; None if there is none, it has too many bytes, or a script sent it."""
         request = visit.request
         site = request.headers.get("sec-fetch-site")

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
@@ -40,15 +40,15 @@ screens = Screens()
 async def decide(visit: Visit) -> Response:
     """Decide about the selected reviews that are still as shown, or go on to all results."""
     form = await visit.form()
-    filters = {name: str(form[name]) for name in _FILTERS if form.get(name)}
+    filters = {name: form[name] for name in _FILTERS if form.get(name)}
     if form.get("action") == "all":
         return RedirectResponse(address(_ALL, filters, until=timestamp(datetime.now(UTC))), 303)
-    ids = [str(id) for id in form.getlist("ids")]
+    ids = form.getlist("ids")
     if not ids:
         raise Refused(422, {"detail": "No review is selected. Select at least one, and try again."})
     seen = hashes_in(form, ids)
-    other = await stale(visit, seen, str(form.get("action", "")))
-    shown = {id: str(form.get(f"status-{id}", "New")) for id in ids if id not in other}
+    other = await stale(visit, seen, form.get("action", ""))
+    shown = {id: form.get(f"status-{id}", "New") for id in ids if id not in other}
     results = [*await decide_by_status(visit, form, shown, texts_seen(seen), wait=_WAIT_S), *other.values()]
     counts = {f"n-{word}": number for word, number in outcomes(results, visit.caller.subject).items()}
     left = [("left", each["id"]) for each in results if each["outcome"] == "refused"]
@@ -82,7 +82,7 @@ async def decide_some(visit: Visit) -> Response:
     form = await visit.form()
     shown, texts, left = await _next_batch(visit)
     counts, now = +Counter({**_counts_in(form), CHANGED: left}), Counter[str]()
-    sent = {name: str(form.get(name, "")) for name in ("action", "reasonCode")}
+    sent = {name: form.get(name, "") for name in ("action", "reasonCode")}
     if shown:
         try:
             results = await decide_by_status(visit, form, shown, texts, wait=_WAIT_S)
@@ -141,7 +141,6 @@ async def _progress_page(
     )
 
 
-def _counts_in(form: Mapping[str, Any]) -> dict[str, int]:
+def _counts_in(form: Mapping[str, str]) -> dict[str, int]:
     """The counts by outcome of earlier steps, as pages carry them in a form or an address."""
-    fields = ((name, str(value)) for name, value in form.items())
-    return {name[2:]: int(text) for name, text in fields if name[:2] == "n-" and _NUMBER.fullmatch(text)}
+    return {name[2:]: int(text) for name, text in form.items() if name[:2] == "n-" and _NUMBER.fullmatch(text)}

@@ -76,7 +76,7 @@ async def dead_letter(visit: Visit) -> Response:
 async def mend(visit: Visit) -> Response:
     """Try or replay a letter, as it is or mended. One that would be refused again is replayed only by `anyway`."""
     form, letter = await visit.form(), await _letter(visit)
-    typed = str(form.get("value") or "").replace("\r\n", "\n")
+    typed = form.get("value", "")
     editable = letter["editable"]
     if "value" in form and not typed.strip() and (editable or "").strip():
         return _page(visit, letter, status=422, typed=typed, obstacle=_EMPTIED)
@@ -105,7 +105,7 @@ async def mend(visit: Visit) -> Response:
 async def replay(visit: Visit) -> Response:
     """Try or replay the selected letters as they are, and show the outcome of each."""
     form = await visit.form()
-    places = [str(place) for place in form.getlist("places")]
+    places = form.getlist("places")
     if not places:
         raise Refused(422, {"detail": "No letter is selected. Select at least one, and try again."})
     if form.get("action") == "try":

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from starlette.datastructures import FormData
 from starlette.responses import JSONResponse, Response
 
 from console.api_client import WAIT_S, Refused, segment
 from console.content_hashes import CHANGED, KEPT, staleness, texts_seen
+from console.fields import Form
 from console.screens import Screens
 from console.undo import PATH, offer
 from console.visits import Visit, key_of
@@ -39,10 +39,10 @@ screens = Screens()
 async def decide(visit: Visit) -> Response:
     """Decide about a review if its status and content are still as the page showed them."""
     form, id = await visit.form(), visit.path["id"]
-    action, expected = str(form.get("action", "")), str(form.get("expected", ""))
-    back = _way_back(str(form.get("back", "")), id)
+    action, expected = form.get("action", ""), form.get("expected", "")
+    back = _way_back(form.get("back", ""), id)
     try:
-        seen = {id: str(form.get("seen", ""))}
+        seen = {id: form.get("seen", "")}
         await _check_seen(visit, seen, action, _undone_status(form))
         answer = await command(visit, form, [id], expected, texts_seen(seen), wait=WAIT_S)
     except Refused as refused:
@@ -53,7 +53,7 @@ async def decide(visit: Visit) -> Response:
     can_undo = expected in _RESTORING and expected != _STATUS_AFTER[action] and "undoing" not in form
     if can_undo and back.partition("?")[0] == PATH:
         undo = {"id": id, "action": _RESTORING[expected], "expected": _STATUS_AFTER[action]}
-        offer(response, {**undo, "seen": str(form.get("seen", ""))})
+        offer(response, {**undo, "seen": form.get("seen", "")})
     return response
 
 
@@ -62,9 +62,9 @@ async def decide_together(visit: Visit) -> Response:
     """Take one decision about several reviews, except those whose status or content isn't as the page showed it. The
     answer is for its script: the outcome of each, none for decisions that have yet to take effect."""
     form = await visit.form()
-    given, expected = [str(id) for id in form.getlist("ids")], str(form.get("expected", ""))
+    given, expected = form.getlist("ids"), form.get("expected", "")
     seen = hashes_in(form, given)
-    other = await stale(visit, seen, str(form.get("action", "")), _undone_status(form))
+    other = await stale(visit, seen, form.get("action", ""), _undone_status(form))
     results = [*other.values()]
     if not other or len(other) < len(given):
         ids = [id for id in given if id not in other]
@@ -77,7 +77,7 @@ async def decide_together(visit: Visit) -> Response:
 async def delete(visit: Visit) -> Response:
     """Delete a review for good if its status and content are still as the page showed them."""
     form, id = await visit.form(), visit.path["id"]
-    seen = {id: str(form.get("seen", ""))}
+    seen = {id: form.get("seen", "")}
     query = {"reason": form.get("reason"), "expectedStatus": form.get("expected")}
     try:
         await _check_seen(visit, seen, "delete")
@@ -85,12 +85,12 @@ async def delete(visit: Visit) -> Response:
         answer = await visit.facade.command("DELETE", "/api/customerReviews", body, query, key=key_of(form))
     except Refused as refused:
         return _explain(visit, refused, _way_back("", id))
-    return visit.after(answer, _way_back(str(form.get("back", "")), ""), "deleted")
+    return visit.after(answer, _way_back(form.get("back", ""), ""), "deleted")
 
 
-def hashes_in(form: FormData, ids: Iterable[str]) -> dict[str, str]:
+def hashes_in(form: Form, ids: Iterable[str]) -> dict[str, str]:
     """The hashes of reviews in a form, by id."""
-    return {id: str(form.get(f"seen-{id}", "")) for id in ids}
+    return {id: form.get(f"seen-{id}", "") for id in ids}
 
 
 async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str = "") -> dict[str, dict[str, Any]]:
@@ -121,7 +121,7 @@ async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str 
 
 
 async def decide_by_status(
-    visit: Visit, form: FormData, statuses: Mapping[str, str], texts: Mapping[str, str], *, wait: int
+    visit: Visit, form: Form, statuses: Mapping[str, str], texts: Mapping[str, str], *, wait: int
 ) -> list[dict[str, Any]]:
     """Take a form's decision about the reviews that still have the status with which they were shown (`statuses`, by
     id) and the same text (hashes in `texts`), and return the result of each. Raises Refused."""
@@ -136,7 +136,7 @@ async def decide_by_status(
 
 async def command(
     visit: Visit,
-    form: FormData,
+    form: Form,
     ids: list[str],
     expected: str,
     texts: Mapping[str, str],
@@ -146,7 +146,7 @@ async def command(
 ) -> dict[str, Any]:
     """Take a form's decision about those of these reviews that have the expected status and, if `texts` has its hash,
     that text. The answer comes after `wait` seconds at most. Raises Refused, also if none took effect."""
-    action = str(form.get("action", ""))
+    action = form.get("action", "")
     if action not in DECISIONS:
         raise Refused(422, {"detail": f"Choose one of {', '.join(DECISIONS)}."})
     query = {"expectedStatus": expected, "reason": form.get("reason")}
@@ -176,9 +176,9 @@ async def settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
         return dict(refused.problem)
 
 
-def _undone_status(form: FormData) -> str:
+def _undone_status(form: Form) -> str:
     """The status set by the decision that a form undoes; empty if it is no undo."""
-    return str(form.get("expected", "")) if "undoing" in form else ""
+    return form.get("expected", "") if "undoing" in form else ""
 
 
 def _is_of_others(visit: Visit, row: Mapping[str, Any]) -> bool:

@@ -7,9 +7,12 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 import orjson
-from starlette.datastructures import FormData
+from starlette.datastructures import ImmutableMultiDict
 
 from console.api_client import Refused
+
+Form = ImmutableMultiDict[str, str]
+"""A submitted form, with the line breaks of its texts as `\n`."""
 
 
 class Kind(StrEnum):
@@ -84,13 +87,13 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     return body
 
 
-def typed(form: FormData, fields: Sequence[Field]) -> dict[str, Any]:
+def typed(form: Form, fields: Sequence[Field]) -> dict[str, Any]:
     """The submitted values by name. An invalid number stays text, which the API refuses with a reason."""
     return {field.name: _typed(form, field) for field in fields}
 
 
-def _typed(form: FormData, field: Field) -> Any:
-    text = str(form.get(field.name) or "").replace("\r\n", "\n")
+def _typed(form: Form, field: Field) -> Any:
+    text = form.get(field.name, "")
     match field.kind:
         case Kind.CHECK:
             return field.name in form
@@ -118,10 +121,10 @@ def in_one_line(text: str | None) -> str:
     return _LINE_BREAK.sub("", text or "")
 
 
-def loaded_in(form: Mapping[str, Any]) -> dict[str, Any]:
+def loaded_in(form: Mapping[str, str]) -> dict[str, Any]:
     """The values that a form was rendered with, from its field `loaded`. Raises Refused: that isn't JSON."""
     try:
-        loaded = orjson.loads(str(form.get("loaded") or "{}"))
+        loaded = orjson.loads(form.get("loaded") or "{}")
     except ValueError as error:
         raise Refused(422, {"detail": "The form is incomplete. Reload the page."}) from error
     return loaded if isinstance(loaded, dict) else {}
@@ -134,13 +137,13 @@ class ShownAgain(NamedTuple):
     now: str | None = None
 
 
-def shown_again(form: Mapping[str, Any] | None, stored: Mapping[str, str]) -> dict[str, ShownAgain]:
+def shown_again(form: Mapping[str, str] | None, stored: Mapping[str, str]) -> dict[str, ShownAgain]:
     """The fields of a refused form, by name: the submitted text, but the stored one in fields that the visitor left
     unchanged. `stored` has the current texts; without a form all fields have these. Raises Refused."""
     loaded = loaded_in(form or {})
     fields = {}
     for name, now in stored.items():
-        typed = str((form or {}).get(name, now)).replace("\r\n", "\n")  # browsers send CRLF
+        typed = form.get(name, now) if form else now
         before = loaded.get(name, now)
         is_untouched = name in loaded and typed == before
         is_theirs = now not in (before, typed)

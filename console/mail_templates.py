@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from starlette.datastructures import FormData
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from console.api_client import Refused
 from console.content_hashes import check_seen, content_hash
+from console.fields import Form
 from console.screens import Screens
 from console.templating import address
 from console.visits import FRAME_POLICY, Visit, key_of
@@ -46,7 +46,7 @@ async def change_template(visit: Visit) -> Response:
     here = address(f"{PATH}/{visit.segment('name')}", visit.query)
     if form.get("step") == "delete":
         return await _remove(visit, form, here)
-    given = {part: _text(form.get(part)) for part in PARTS}
+    given = {part: form.get(part, "") for part in PARTS}
     try:
         # Nobody overwrites a version that their form didn't show.
         now = await visit.facade.ask("GET", api, query=_scope(visit))
@@ -64,7 +64,7 @@ async def change_template(visit: Visit) -> Response:
     return visit.after(answer, here, "saved")
 
 
-async def _remove(visit: Visit, form: FormData, here: str) -> Response:
+async def _remove(visit: Visit, form: Form, here: str) -> Response:
     """Delete the template saved here if it is still as the page showed it; the next best one then applies."""
     api = _api(visit)
     try:
@@ -88,7 +88,7 @@ async def preview(visit: Visit) -> Response:
 async def preview_typed(visit: Visit) -> Response:
     """The mail rendered from the submitted template with sample data. Nothing is saved."""
     form = await visit.form()
-    return await _rendered(visit, {part: _text(form.get(part)) for part in PARTS}, str(form.get("step")))
+    return await _rendered(visit, {part: form.get(part, "") for part in PARTS}, form.get("step", ""))
 
 
 async def _rendered(visit: Visit, given: Mapping[str, str] | None, shown: str) -> Response:
@@ -154,8 +154,3 @@ def _errors(refused: Refused, given: Mapping[str, str]) -> dict[str, dict[str, A
         source = lines[number - 1] if number and number <= len(lines) else None
         errors.setdefault(part, {"message": message, "line": number, "source": source})
     return errors
-
-
-def _text(value: object) -> str:
-    # Browsers send line breaks as CRLF.
-    return str(value or "").replace("\r\n", "\n")

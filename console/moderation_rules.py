@@ -7,11 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 from pydantic import ValidationError
-from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from console.api_client import Refused, segment
-from console.fields import number, place_in_words
+from console.fields import Form, number, place_in_words
 from console.screens import Screens
 from console.stores import PATH, store_path
 from console.visits import Visit, key_of
@@ -204,31 +203,31 @@ def _differences(before: Sequence[Rule], after: Sequence[Rule]) -> list[Differen
     return [Difference(id, old.get(id), new.get(id)) for id in {**old, **new} if old.get(id) != new.get(id)]
 
 
-def _submitted_rules(form: FormData) -> list[dict[str, Any]]:
+def _submitted_rules(form: Form) -> list[dict[str, Any]]:
     """The rules of a form: as JSON in `rules`, or field by field. Removed rules are left out, and so is the empty one
     that the form offers, if it is untouched; other rules without a name stay, and the API refuses them."""
     if "rules" in form:
         return _list_in(form, "rules")
     found = []
     for index in range(MOST_RULES + 1):
-        of_rule = {name: str(form.get(f"{index}.{name}") or "").strip() for name in ("id", "kind", "outcome")}
+        of_rule = {name: form.get(f"{index}.{name}", "").strip() for name in ("id", "kind", "outcome")}
         rule = {**of_rule, **_details(form, index)}
         if rule not in _UNTOUCHED and f"{index}.remove" not in form:
             found.append(rule)
     return found
 
 
-def _details(form: FormData, index: int) -> dict[str, Any]:
-    words = [line.strip() for line in str(form.get(f"{index}.words") or "").splitlines() if line.strip()]
-    languages = re.findall(r"[^\s,]+", str(form.get(f"{index}.languages") or ""))
-    numbers = {name: number(str(form.get(f"{index}.{name}") or "")) for name in _NUMBERS}
+def _details(form: Form, index: int) -> dict[str, Any]:
+    words = [line.strip() for line in form.get(f"{index}.words", "").splitlines() if line.strip()]
+    languages = re.findall(r"[^\s,]+", form.get(f"{index}.languages", ""))
+    numbers = {name: number(form.get(f"{index}.{name}", "")) for name in _NUMBERS}
     given = {"words": words, "languages": languages, **numbers}
     return {name: value for name, value in given.items() if value not in (None, [])}
 
 
-def _list_in(form: FormData, name: str) -> list[dict[str, Any]]:
+def _list_in(form: Form, name: str) -> list[dict[str, Any]]:
     try:
-        rules = orjson.loads(str(form.get(name) or ""))
+        rules = orjson.loads(form.get(name, ""))
     except ValueError:
         rules = None
     if not isinstance(rules, list) or not all(_can_be_shown(rule) for rule in rules):

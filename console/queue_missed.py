@@ -25,13 +25,13 @@ async def since(visit: Visit) -> Response:
     """Ids of reviews that a filter finds and an open page doesn't show yet, for its script: those submitted since,
     those of `ids` (named in news) and, if it `missed` news, those changed since, except its own `rows`."""
     form, body = await visit.form(), {**criteria(visit.query), "take": _MOST_MISSED, "withTotal": False}
-    since, heard = str(form.get("since", "")), [str(id) for id in form.getlist("ids")][-_MOST_MISSED:]
+    since, heard = form.get("since", ""), form.getlist("ids")[-_MOST_MISSED:]
     wanted = [{**body, "startDate": since}, *([{**body, "ids": heard}] if heard else [])]
     lists = [visit.facade.ask("POST", "/api/customerReviews/search", each) for each in wanted]
     found = [row for each in await asyncio.gather(*lists) for row in each["results"]]
     new_ids = [row["id"] for row in found if row["id"] in heard or row["modifiedDate"] >= since]
     if "missed" in form:
-        known = {*heard, *(str(id) for id in form.getlist("rows"))}
+        known = {*heard, *form.getlist("rows")}
         new_ids += await _changed(visit, body, since, known)
     return JSONResponse({"ids": [*dict.fromkeys(new_ids)]})
 
@@ -65,11 +65,11 @@ async def last_reported(visit: Visit, id: str) -> str:
 async def rows_now(visit: Visit) -> Response:
     """Current state of an open page's reviews, for its script, which may have missed news. Status None: deleted."""
     form = await visit.form()
-    ids = [str(id) for id in form.getlist("ids")]
+    ids = form.getlist("ids")
     search = {"ids": ids, "take": len(ids), "withTotal": False}
     found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
     by_id = {row["id"]: row for row in found["results"]}
-    return JSONResponse({"results": [_current_state(id, by_id.get(id), str(form.get(f"seen-{id}", ""))) for id in ids]})
+    return JSONResponse({"results": [_current_state(id, by_id.get(id), form.get(f"seen-{id}", "")) for id in ids]})
 
 
 def _current_state(id: str, row: Mapping[str, Any] | None, seen: str) -> dict[str, Any]:

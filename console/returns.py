@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from secrets import token_urlsafe
 from typing import Any, Final
 
-from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from console.api_client import Refused, if_in_time, segment
 from console.content_hashes import check_seen, hash_of_return
-from console.fields import in_one_line, loaded_in, shown_again
+from console.fields import Form, in_one_line, loaded_in, shown_again
 from console.orders import currency_of, order_or_none, returns_of
 from console.parameters import choice
 from console.returns_lines import (
@@ -158,7 +157,7 @@ async def delete(visit: Visit) -> Response:
     return visit.after(answer, PATH, "deleted")
 
 
-async def _check_deletion(visit: Visit, form: FormData) -> None:
+async def _check_deletion(visit: Visit, form: Form) -> None:
     """Raises Refused if the return isn't as the form showed it. Not for visitors who may not read returns, nor if it is
     gone: this form has deleted it before."""
     if "seen" not in form or not visit.may("return:read"):
@@ -173,7 +172,7 @@ async def _check_deletion(visit: Visit, form: FormData) -> None:
     check_seen(form, "" if is_decided else hash_of_return(row), "this return")
 
 
-async def _change(visit: Visit, form: FormData, changes_of: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Response:
+async def _change(visit: Visit, form: Form, changes_of: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Response:
     """Apply a form's changes, which `changes_of` computes from the stored return."""
     id = visit.path["id"]
     try:
@@ -213,7 +212,7 @@ async def _page(
     row: Mapping[str, Any],
     order: Mapping[str, Any] | None,
     lines: Sequence[LineField],
-    form: FormData | None = None,
+    form: Form | None = None,
     refused: Refused | None = None,
 ) -> Response:
     stored = {"status": row["status"], "resolution": in_one_line(row["resolution"])}
@@ -242,7 +241,7 @@ def _new_page(
     visit: Visit,
     order: Mapping[str, Any] | None,
     lines: Sequence[LineField],
-    form: FormData | None = None,
+    form: Form | None = None,
     refused: Refused | None = None,
 ) -> Response:
     return visit.page(
@@ -256,7 +255,7 @@ def _new_page(
     )
 
 
-def _refused_form(form: FormData | None, refused: Refused | None) -> dict[str, Any]:
+def _refused_form(form: Form | None, refused: Refused | None) -> dict[str, Any]:
     """The template values of a refused form. After a server error it keeps its key, as the same is to be sent again."""
     key = key_of(form) if form and refused and refused.status >= 500 else None
     return {"typed": form or {}, "refused": refused, "form_key": (lambda: key) if key else token_urlsafe}

@@ -6,10 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final
 
-from starlette.datastructures import FormData
-
 from console.api_client import Refused
-from console.fields import in_one_line, number
+from console.fields import Form, in_one_line, number
 
 MOST_LINES: Final = 300
 """Maximum number of lines in a form: an order can have 10,000, and the fields of a form are limited."""
@@ -61,7 +59,7 @@ def lines_of_return(stored: Mapping[str, Any], order: Mapping[str, Any] | None) 
     return [*own, *(line for id, line in others.items() if id not in taken)]
 
 
-def line_items(form: FormData) -> list[dict[str, Any]]:
+def line_items(form: Form) -> list[dict[str, Any]]:
     """The lines of a form that have a quantity. The API refuses quantities that aren't numbers."""
     return [
         {"orderLineItemId": id, "quantity": number(quantity), "reason": reason or None}
@@ -70,7 +68,7 @@ def line_items(form: FormData) -> list[dict[str, Any]]:
     ]
 
 
-def changed_lines(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
+def changed_lines(form: Form, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The lines of a return after a form's changes, then those that the form doesn't have, unchanged: the API removes
     lines that a request leaves out, and keeps a reason that is None. It takes a line without an id for the next unnamed
     one of its order line, and else adds it: a form that is sent twice adds it once."""
@@ -91,7 +89,7 @@ def changed_lines(form: FormData, stored: Mapping[str, Any]) -> list[dict[str, A
     return [*asked, *({name: line[name] for name in fields} for line in left.values())]
 
 
-def typed(lines: Sequence[LineField], form: FormData, refused: Refused, *, is_late: bool = False) -> list[LineField]:
+def typed(lines: Sequence[LineField], form: Form, refused: Refused, *, is_late: bool = False) -> list[LineField]:
     """The fields with their submitted values and the API's errors; `is_late`: with the stored values, too. Values for a
     new line go into the line that somebody else has added since; a reason without a quantity is put beside their
     quantity."""
@@ -127,9 +125,9 @@ def _stored_values(line: LineField) -> str:
     return f"Now {line.quantity}{f': {line.reason}' if line.reason else ''}"
 
 
-def _rows(form: FormData) -> list[tuple[str, str, str, str]]:
+def _rows(form: Form) -> list[tuple[str, str, str, str]]:
     if len(form.getlist("own")) != len(form.getlist("line")):
         raise Refused(422, {"detail": "This form is from another version of the console. Reload the page."})
-    ids = ([str(each) for each in form.getlist(name)] for name in ("line", "own"))
-    typed = ([str(each).strip() for each in form.getlist(name)] for name in ("quantity", "reason"))
+    ids = (form.getlist(name) for name in ("line", "own"))
+    typed = ([each.strip() for each in form.getlist(name)] for name in ("quantity", "reason"))
     return list(zip(*ids, *typed, strict=False))

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from console.api_client import Refused, segment
 from console.content_hashes import check_seen, hash_of_reply, hash_of_review
-from console.fields import in_one_line, number, shown_again
+from console.fields import Form, in_one_line, number, shown_again
 from console.parameters import choice
 from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
@@ -71,7 +71,7 @@ async def reply(visit: Visit) -> Response:
     form, id = await visit.form(), visit.segment("id")
     path, key = f"/api/customerReviews/{id}/reply", key_of(form)
     is_removal = form.get("action") == "remove"
-    text = str(form.get("text") or "").replace("\r\n", "\n")  # browsers send CRLF, and count it as one character
+    text = form.get("text", "")
     body = None if is_removal else {"text": text, "author": form.get("author") or None}
     try:
         await _check_reply(visit, form, body)
@@ -125,7 +125,7 @@ async def image(visit: Visit) -> Response:
     return Response(content, media_type=kind)
 
 
-async def _check_reply(visit: Visit, form: Mapping[str, Any], body: Mapping[str, Any] | None) -> None:
+async def _check_reply(visit: Visit, form: Form, body: Mapping[str, Any] | None) -> None:
     """Raises Refused if the reply isn't as the form showed it. Not for visitors who may not read reviews."""
     if "seen" not in form or not visit.may("customerReviews:read"):
         return
@@ -135,9 +135,7 @@ async def _check_reply(visit: Visit, form: Mapping[str, Any], body: Mapping[str,
     check_seen(form, hash_of_reply(row), "the reply", is_done=is_done)
 
 
-async def _page(
-    visit: Visit, sent: str = "", form: Mapping[str, Any] | None = None, refused: Refused | None = None
-) -> Response:
+async def _page(visit: Visit, sent: str = "", form: Form | None = None, refused: Refused | None = None) -> Response:
     """A review with its forms. A refused one, named by `sent`, keeps its input. Raises Refused."""
     if refused and (refused.status == 401 or visit.wants_json or not visit.may("customerReviews:read")):
         raise refused
@@ -161,7 +159,7 @@ async def _page(
 
 def _reply_fields(row: Mapping[str, Any]) -> dict[str, str]:
     reply = row["reply"] or {}
-    return {"text": reply.get("text") or "", "author": reply.get("author") or ""}
+    return {"text": (reply.get("text") or "").replace("\r\n", "\n"), "author": reply.get("author") or ""}
 
 
 def _edit_fields(row: Mapping[str, Any]) -> dict[str, str]:
@@ -199,18 +197,18 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
     return {**found, "away": [_PARTS[name] for name in away]}
 
 
-def _new_text(form: Mapping[str, Any], name: str, row: Mapping[str, Any]) -> str | None:
+def _new_text(form: Form, name: str, row: Mapping[str, Any]) -> str | None:
     """The text in a field, empty to remove the stored one; None if it is unchanged."""
     if name not in form:
         return None
-    text, before = (each.replace("\r\n", "\n") for each in (form[name], row[name] or ""))  # browsers send CRLF
+    text, before = form[name], (row[name] or "").replace("\r\n", "\n")
     return None if text == (before if name == "review" else in_one_line(before)) else text
 
 
-def _new_rating(form: Mapping[str, Any], row: Mapping[str, Any]) -> float | str | None:
+def _new_rating(form: Form, row: Mapping[str, Any]) -> float | str | None:
     """The rating in its field; None if it is unchanged. A blank one is sent as it is, and refused: omitted, it would
     stay."""
-    typed = str(form.get("rating", ""))
+    typed = form.get("rating", "")
     rating = typed if (value := number(typed)) is None else value
     return None if rating == row["rating"] else rating
 

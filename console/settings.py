@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from api.stores.routes import SETTINGS_FIELDS
 from api.web.bodies import JsonBody
 from api.web.problems import ProblemError
 from console.api_client import Refused, refusal_by
-from console.fields import GENERAL, Field, Kind, changes, loaded_in, nested, shown, typed, value_at
+from console.fields import GENERAL, Field, Form, Kind, changes, loaded_in, nested, shown, typed, value_at
 from console.screens import Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
@@ -115,7 +114,7 @@ def form_page(
     visit: Visit,
     configured: Configured,
     *,
-    form: FormData | None = None,
+    form: Form | None = None,
     refused: Refused | None = None,
     **values: Any,
 ) -> Response:
@@ -146,7 +145,7 @@ def form_page(
 async def change(visit: Visit, configured: Configured) -> Response:
     """The response to a submitted form: the page of its changes, the form again, or a redirect once they are saved."""
     form = await visit.form()
-    step, given, loaded = str(form.get("step")), typed(form, configured.fields), loaded_in(form)
+    step, given, loaded = form.get("step", ""), typed(form, configured.fields), loaded_in(form)
     if step == "edit":
         return form_page(visit, configured, form=form)
     changed = changes(configured.fields, loaded, given, configured.document)

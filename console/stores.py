@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from api.stores.routes import STORE_FIELDS
 from console.api_client import Refused, segment
-from console.fields import Field, Kind, value_at
+from console.fields import Field, Form, Kind, value_at
 from console.screens import Screens
 from console.settings import METHODS, Configured, change, form_page
 from console.visits import Visit, key_of
@@ -91,9 +90,9 @@ async def stores(visit: Visit) -> Response:
 async def register(visit: Visit) -> Response:
     """Register a store, which takes no reviews yet. A refused form keeps its input."""
     form = await visit.form()
-    id = str(form.get("id") or "").strip()
+    id = form.get("id", "").strip()
     try:
-        name = str(form.get("name") or "").strip()
+        name = form.get("name", "").strip()
         if found := await _store_with(visit, id):
             # A form that is sent twice finds the store that it registered.
             if not _is_as_registered(found, name):
@@ -122,11 +121,11 @@ async def change_store(visit: Visit) -> Response:
     return await change(visit, await _store(visit))
 
 
-async def _list_page(visit: Visit, form: FormData | None = None, refused: Refused | None = None) -> Response:
+async def _list_page(visit: Visit, form: Form | None = None, refused: Refused | None = None) -> Response:
     """The list, with the form to register a store as it was submitted. Raises Refused."""
     found = await visit.facade.ask("GET", "/api/stores")
     status = refused.status if refused else 200
-    typed = {name: str((form or FormData()).get(name, "")) for name in ("id", "name")}
+    typed = {name: (form or Form()).get(name, "") for name in ("id", "name")}
     own, known = visit.caller.stores, {store["id"] for store in found}
     return visit.page(
         "stores.html",

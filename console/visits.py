@@ -7,7 +7,6 @@ from secrets import token_urlsafe
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
@@ -15,6 +14,7 @@ from api.web.encoded_slashes import path_in_addresses
 from api.web.forms import MAX_FORM_BYTES, read_form
 from api.web.problems import ProblemError
 from console.api_client import ApiClient, Refused, refusal_by, segment
+from console.fields import Form
 from console.navigation import is_service_well, visible
 from console.queue_news import QueueNews
 from console.templating import PAGES
@@ -72,7 +72,7 @@ class Visit:
     queue_news: QueueNews | None = None
     is_still_in: Callable[[], Awaitable[bool]] | None = None
     nonce: str = field(default_factory=lambda: token_urlsafe(16))
-    _form: FormData | Refused | None = None
+    _form: Form | Refused | None = None
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -104,11 +104,13 @@ class Visit:
         """True if the console's script sent the request: it needs the outcome as JSON, and renders it itself."""
         return "application/json" in self.request.headers.get("accept", "")
 
-    async def form(self, most_bytes: int = MAX_FORM_BYTES) -> FormData:
-        """The fields of the submitted form. Raises Refused: it is too large, can't be read, or has no room now."""
+    async def form(self, most_bytes: int = MAX_FORM_BYTES) -> Form:
+        """The submitted form. Raises Refused: it is too large, can't be read, or has no room now."""
         if self._form is None:
             try:
-                self._form = await read_form(self.request, most_bytes, _MAX_FIELDS)
+                fields = (await read_form(self.request, most_bytes, _MAX_FIELDS)).multi_items()
+                # Browsers send line breaks as CRLF.
+                self._form = Form([(name, str(value).replace("\r\n", "\n")) for name, value in fields])
             except ProblemError as problem:
                 # Kept: nobody may wait for a body that has been read.
                 self._form = refusal_by(problem)
@@ -145,7 +147,7 @@ class Visit:
         """The response to a command with this answer: confirms `done` if it took effect, else that it was accepted."""
         return self.back(path, "accepted" if answer["outcome"] == "accepted" else done)
 
-    def problem(self, refused: Refused, back: str | None = None, kept: FormData | None = None) -> Response:
+    def problem(self, refused: Refused, back: str | None = None, kept: Form | None = None) -> Response:
         """The response to a refusal: a page with a link `back`, or with the form `kept` to be sent again; a fragment or
         JSON if one was requested."""
         if self.wants_json:
@@ -160,7 +162,7 @@ class Visit:
             refused=refused,
             back=back,
             kept=[each for each in kept.multi_items() if each[0] != "key"] if kept else [],
-            form_key=lambda: key_of(kept or FormData()),
+            form_key=lambda: key_of(kept or Form()),
             here=self.address,
         )
         page.headers.update(headers)
@@ -173,9 +175,9 @@ class Visit:
         return page
 
 
-def key_of(form: FormData) -> str:
+def key_of(form: Form) -> str:
     """The idempotency key of a form. Without one of printable ASCII characters, each submission gets a new key."""
-    key = str(form.get("key", ""))
+    key = form.get("key", "")
     return key if key.isascii() and key.isprintable() and key else token_urlsafe()
 
 

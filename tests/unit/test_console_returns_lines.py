@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from starlette.datastructures import FormData
-
 from console.api_client import Refused
+from console.fields import Form
 from console.returns_lines import changed_lines, lines_of_return, typed
 
 
@@ -13,9 +12,9 @@ def line(id: str, of: str, quantity: int, reason: str | None = None) -> dict[str
     return {"id": id, "orderLineItemId": of, "quantity": quantity, "reason": reason, **fields}
 
 
-def form(*rows: tuple[str, str, str, str]) -> FormData:
+def form(*rows: tuple[str, str, str, str]) -> Form:
     names = ("line", "own", "quantity", "reason")
-    return FormData([pair for row in rows for pair in zip(names, row, strict=True)])
+    return Form([pair for row in rows for pair in zip(names, row, strict=True)])
 
 
 def test_typed_reason_keeps_the_stored_quantity() -> None:
