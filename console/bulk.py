@@ -63,7 +63,7 @@ async def done(visit: Visit) -> Response:
     filters = {name: visit.query[name] for name in (*_FILTERS, "after") if name in visit.query}
     left = visit.request.query_params.getlist("left")[:_MOST_NAMED]
     rows = []
-    if left and visit.may("customerReviews:read"):
+    if left and visit.may(Permission.READ_REVIEWS):
         search = {"ids": left, "take": _MOST_NAMED, "withTotal": False}
         rows = (await visit.facade.ask("POST", "/api/customerReviews/search", search))["results"]
     counts = _counts_in(visit.query)

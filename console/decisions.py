@@ -99,7 +99,7 @@ async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str 
     Empty while the database is unavailable: decisions are accepted then, and take effect later on reviews that still
     have the expected status. Raises Refused."""
     shown = {id: seen_hash for id, seen_hash in seen.items() if seen_hash}
-    if not shown or not visit.may("customerReviews:read"):
+    if not shown or not visit.may(Permission.READ_REVIEWS):
         return {}
     search = {"ids": [*shown], "take": len(shown), "withTotal": False}
     try:

@@ -146,7 +146,7 @@ async def _trial_page(
         store=store,
         count=len(reviews),
         latest=len(latest),
-        may_read=visit.may("customerReviews:read"),
+        may_read=visit.may(Permission.READ_REVIEWS),
         now=now["summary"],
         then=then["summary"],
         rows=rows[:_SHOWN],
@@ -190,7 +190,7 @@ def _can_be_tried(review: Mapping[str, Any]) -> bool:
 
 async def _latest_reviews(visit: Visit, store_id: str) -> list[dict[str, Any]]:
     """The store's latest reviews in the form of a trial; none for visitors who may not read reviews."""
-    if not visit.may("customerReviews:read"):
+    if not visit.may(Permission.READ_REVIEWS):
         return []
     search = {"storeId": store_id, "take": TRIED, "withTotal": False}
     found = await visit.facade.ask("POST", "/api/customerReviews/search", search)

@@ -150,7 +150,7 @@ async def delete(visit: Visit) -> Response:
         await _check_deletion(visit, form)
         answer = await visit.facade.command("DELETE", "/api/return", None, {"ids": visit.path["id"]}, key=key_of(form))
     except Refused as refused:
-        if refused.status != 409 or not visit.may("return:read"):
+        if refused.status != 409 or not visit.may(Permission.READ_RETURNS):
             raise
         row, order = await _load(visit)
         return await _page(visit, row, order, lines_of_return(row, order), refused=refused)
@@ -160,7 +160,7 @@ async def delete(visit: Visit) -> Response:
 async def _check_deletion(visit: Visit, form: Form) -> None:
     """Raises Refused if the return isn't as the form showed it. Not for visitors who may not read returns, nor if it is
     gone: this form has deleted it before."""
-    if "seen" not in form or not visit.may("return:read"):
+    if "seen" not in form or not visit.may(Permission.READ_RETURNS):
         return
     try:
         row = await visit.facade.ask("GET", f"/api/return/{visit.segment('id')}")

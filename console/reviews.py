@@ -127,7 +127,7 @@ async def image(visit: Visit) -> Response:
 
 async def _check_reply(visit: Visit, form: Form, body: Mapping[str, Any] | None) -> None:
     """Raises Refused if the reply isn't as the form showed it. Not for visitors who may not read reviews."""
-    if "seen" not in form or not visit.may("customerReviews:read"):
+    if "seen" not in form or not visit.may(Permission.READ_REVIEWS):
         return
     row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
     reply = row["reply"]
@@ -137,7 +137,7 @@ async def _check_reply(visit: Visit, form: Form, body: Mapping[str, Any] | None)
 
 async def _page(visit: Visit, sent: str = "", form: Form | None = None, refused: Refused | None = None) -> Response:
     """A review with its forms. A refused one, named by `sent`, keeps its input. Raises Refused."""
-    if refused and (refused.status == 401 or visit.wants_json or not visit.may("customerReviews:read")):
+    if refused and (refused.status == 401 or visit.wants_json or not visit.may(Permission.READ_REVIEWS)):
         raise refused
     row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
     forms: dict[str, dict[str, str]] = {"reply": _reply_fields(row), "edit": _edit_fields(row)}
@@ -174,21 +174,19 @@ async def _context(visit: Visit, row: dict[str, Any]) -> dict[str, Any]:
     user = row["userId"]
     bought = {"customerId": user, "entityType": row["entityType"], "entityId": row["entityId"], "take": _OTHERS}
     others = {"userId": user, "take": _OTHERS + 1, "withTotal": False}
-    requests: dict[str, Awaitable[Any] | None] = {
-        "impact": facade.ask("GET", f"/api/customerReviews/{id}/impact") if visit.may("customerReviews:read") else None,
-        "flags": facade.ask("GET", f"/api/customerReviews/{id}/flags") if row["flags"] else None,
-        "history": facade.ask("GET", "/api/audit", query={"reviewId": row["id"], "take": _HISTORY})
-        if visit.may("audit:read")
-        else None,
-        "orders": facade.ask("POST", "/api/orders/search", bought) if user and visit.may("return:read") else None,
-        "others": facade.ask("POST", "/api/customerReviews/reviewList", others) if user else None,
-        "reports": facade.ask("GET", f"/api/customerReviews/{id}/reports", query={"take": _REPORTS})
-        if row["reports"] and visit.may("customerReviews:update")
-        else None,
-    }
-    wanted = {name: each for name, each in requests.items() if each is not None}
-    answers = dict(zip(wanted, await asyncio.gather(*map(_or_refusal, wanted.values())), strict=True))
-    found = {name: None if isinstance(answers.get(name), Refused) else answers.get(name) for name in requests}
+    asked: dict[str, Awaitable[Any]] = {"impact": facade.ask("GET", f"/api/customerReviews/{id}/impact")}
+    if row["flags"]:
+        asked["flags"] = facade.ask("GET", f"/api/customerReviews/{id}/flags")
+    if visit.may(Permission.READ_AUDIT):
+        asked["history"] = facade.ask("GET", "/api/audit", query={"reviewId": row["id"], "take": _HISTORY})
+    if user and visit.may(Permission.READ_RETURNS):
+        asked["orders"] = facade.ask("POST", "/api/orders/search", bought)
+    if user:
+        asked["others"] = facade.ask("POST", "/api/customerReviews/reviewList", others)
+    if row["reports"] and visit.may(Permission.MODERATE_REVIEWS):
+        asked["reports"] = facade.ask("GET", f"/api/customerReviews/{id}/reports", query={"take": _REPORTS})
+    answers = dict(zip(asked, await asyncio.gather(*map(_or_refusal, asked.values())), strict=True))
+    found = {name: None if isinstance(answers.get(name), Refused) else answers.get(name) for name in _PARTS}
     away = [name for name, each in answers.items() if isinstance(each, Refused) and each.status == 503]
     if found["others"] is not None:
         found["others"] = [each for each in found["others"]["results"] if each["id"] != row["id"]][:_OTHERS]
