@@ -95,7 +95,7 @@ async def mend(visit: Visit) -> Response:
     except Refused as refused:
         if refused.status not in (413, 422):
             raise
-        return _page(visit, letter, status=refused.status, typed=typed, refused=refused)
+        return _page(visit, letter, typed=typed, refused=refused)
     if results is not None and results[0]["outcome"] != "applied":
         return _page(visit, letter, status=409, typed=typed, obstacle=_message(results[0]))
     return visit.back(f"{PATH}/{letter['place']}", "accepted" if results is None else "replayed")

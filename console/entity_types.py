@@ -22,7 +22,7 @@ async def entity_types(visit: Visit) -> Response:
         "entity_types.html",
         types=types,
         found=found,
-        refused=refused,
+        refusal=refused,
         # The page's content security policy blocks images of other origins.
         is_shown=any(picture.startswith(f"{origin}/") for origin in visit.options.images.split()),
     )

@@ -106,7 +106,6 @@ async def _editor(visit: Visit, given: Mapping[str, str] | None = None, refused:
     found = await visit.facade.ask("GET", _api(visit), query=_scope(visit))
     return visit.page(
         "mail_template.html",
-        status=refused.status if refused else 200,
         found=found,
         given=given or found,
         seen=_seen(found),

@@ -113,7 +113,6 @@ def _form_page(
             together.append(message)
     return visit.page(
         "moderation_rules.html",
-        status=refused.status if refused else 200,
         store=store,
         rules=rules,
         loaded=json.dumps(loaded),

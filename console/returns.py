@@ -222,7 +222,6 @@ async def _page(
     )
     return visit.page(
         "return.html",
-        status=refused.status if refused else 200,
         row={**row, **_sums(row["lineItems"])},
         order=order,
         currency=currency_of(order),
@@ -246,7 +245,6 @@ def _new_page(
 ) -> Response:
     return visit.page(
         "return_new.html",
-        status=refused.status if refused else 200,
         order=order,
         currency=currency_of(order),
         lines=lines[:MOST_LINES],

@@ -141,9 +141,8 @@ async def _page(visit: Visit, sent: str = "", form: Form | None = None, refused:
         raise refused
     row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
     forms: dict[str, dict[str, str]] = {"reply": _reply_fields(row), "edit": _edit_fields(row)}
-    page = visit.page(
+    return visit.page(
         "review.html",
-        status=refused.status if refused else 200,
         row=row,
         reasons=list(ReasonCode),
         sent=sent,
@@ -152,9 +151,6 @@ async def _page(visit: Visit, sent: str = "", form: Form | None = None, refused:
         refused=refused,
         **await _context(visit, row),
     )
-    if refused and refused.retry_after:
-        page.headers["Retry-After"] = refused.retry_after
-    return page
 
 
 def _reply_fields(row: Mapping[str, Any]) -> dict[str, str]:

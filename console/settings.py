@@ -132,7 +132,6 @@ def form_page(
     now = {each.name: value_at(configured.document, each.name) for each in configured.fields}
     return visit.page(
         "settings.html",
-        status=refused.status if refused else 200,
         configured=configured,
         rows=rows,
         loaded=json.dumps({**now, **loaded}),

@@ -124,12 +124,10 @@ async def change_store(visit: Visit) -> Response:
 async def _list_page(visit: Visit, form: Form | None = None, refused: Refused | None = None) -> Response:
     """The list, with the form to register a store as it was submitted. Raises Refused."""
     found = await visit.facade.ask("GET", "/api/stores")
-    status = refused.status if refused else 200
     typed = {name: (form or Form()).get(name, "") for name in ("id", "name")}
     own, known = visit.caller.stores, {store["id"] for store in found}
     return visit.page(
         "stores.html",
-        status=status,
         stores=found,
         # Visitors bound to stores can register only these.
         may_register=visit.may(Permission.UPDATE_SETTINGS) and (own is None or not own <= known),

@@ -122,8 +122,8 @@ class Visit:
         """True if the visitor has the permission of this name."""
         return self.caller.may(Permission(permission))
 
-    def page(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-        """A page, or a part of one."""
+    def page(self, template: str, *, status: int = 200, refused: Refused | None = None, **values: Any) -> HTMLResponse:
+        """A page, or a part of one. One that shows a refusal has its status, and says when to try again."""
         text = PAGES.get_template(template).render(
             visit=self,
             nonce=self.nonce,
@@ -132,9 +132,13 @@ class Visit:
             new_key=token_urlsafe,
             target=f"{self.options.target / timedelta(hours=1):g} h",
             late=datetime.now(UTC) - self.options.target,
+            refused=refused,
             **values,
         )
-        return HTMLResponse(text, status, headers={"Content-Security-Policy": policy(self.nonce, self.options.images)})
+        headers = {"Content-Security-Policy": policy(self.nonce, self.options.images)}
+        if refused and refused.retry_after:
+            headers["Retry-After"] = refused.retry_after
+        return HTMLResponse(text, refused.status if refused else status, headers)
 
     def back(self, path: str, done: str) -> Response:
         """The redirect to the next page after an action, or JSON for the script; `done` is a key of DONE."""
@@ -155,22 +159,18 @@ class Visit:
             return JSONResponse(content, refused.status)
         if self.request.headers.get("sec-fetch-dest") == "iframe":
             return self.problem_in_frame(refused)
-        headers = {"Retry-After": refused.retry_after} if refused.retry_after else {}
-        page = self.page(
+        return self.page(
             "problem_part.html" if self.is_fragment else "problem.html",
-            status=refused.status,
             refused=refused,
             back=back,
             kept=[each for each in kept.multi_items() if each[0] != "key"] if kept else [],
             form_key=lambda: key_of(kept or Form()),
             here=self.address,
         )
-        page.headers.update(headers)
-        return page
 
     def problem_in_frame(self, refused: Refused, errors: Mapping[str, Mapping[str, Any]] | None = None) -> Response:
         """A refusal in the frame of a preview. `errors`: the error of each part, with its line."""
-        page = self.page("problem_framed.html", status=refused.status, refused=refused, errors=errors)
+        page = self.page("problem_framed.html", refused=refused, errors=errors)
         page.headers["Content-Security-Policy"] = FRAME_POLICY
         return page
 

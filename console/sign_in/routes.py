@@ -224,9 +224,8 @@ class SignIn(ConsoleAccess):
 
     async def _let_in(self, request: Request, credential: str, back: str) -> Response:
         """Issue a session for a credential that the API accepts. Raises ProblemError."""
-        request.app.state.rate_limit.give_back(
-            client_address(request)
-        )  # from here on, its credential is counted instead
+        # From here on, its credential is counted instead.
+        request.app.state.rate_limit.give_back(client_address(request))
         caller = await identified(request, credential)
         session = Session(token_urlsafe(_ID_BYTES), credential, caller.subject, datetime.now(UTC))
         response = RedirectResponse(back, 303)
@@ -243,15 +242,12 @@ class SignIn(ConsoleAccess):
         """The sign-in page; `back` is the page to return to. A problem sets the status and the error message. `offers`
         is False if trying again is of no use."""
         visit = Visit(request, ApiClient(request, None, ("", 0)), STRANGER, is_open=False)
-        status, error, headers = 200, "", {}
-        if problem is not None:
-            is_token = self._mode == "jwt" and problem.kind is ProblemKind.UNAUTHENTICATED
-            status, error = problem.kind.status, f"{_OPENS_NOTHING} {problem.detail}" if is_token else problem.detail
-            headers = {name: value for name, value in problem.headers.items() if name == "Retry-After"}
+        error = problem.detail if problem else ""
+        if problem and problem.kind is ProblemKind.UNAUTHENTICATED and self._mode == "jwt":
+            error = f"{_OPENS_NOTHING} {error}"
+        refused = refusal_by(problem) if problem else None
         to = way_back(back)
-        page = visit.page("sign_in.html", status=status, mode=self._mode, to=to, error=error, offers=offers)
-        page.headers.update(headers)
-        return page
+        return visit.page("sign_in.html", refused=refused, mode=self._mode, to=to, error=error, offers=offers)
 
     def _check(self, request: Request) -> None:
         """Raises ProblemError if this request comes from elsewhere, or over a network that others can read."""

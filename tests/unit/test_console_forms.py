@@ -145,6 +145,7 @@ async def test_refused_preview_is_shown_in_its_frame(http: httpx.AsyncClient, gu
     answers.append((503, "The database can't be reached", await http.get(PREVIEW)))
     for status, expected, page in answers:
         assert (page.status_code, expected in text_of(page.text)) == (status, True), page.text
+        assert ("retry-after" in page.headers) is (status == 503)
         policy = page.headers["content-security-policy"].split("; ")
         assert {"frame-ancestors 'self'", "sandbox", "default-src 'none'"} <= {*policy}
         assert not re.search("<form|<nav|<script", page.text)
