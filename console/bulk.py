@@ -15,6 +15,7 @@ from console.content_hashes import CHANGED, text_of_row, texts_seen
 from console.decisions import decide_by_status, hashes_in, outcomes, stale
 from console.queue import CHIPS, REPORTED, criteria
 from console.queue_missed import last_reported
+from console.reviews import reviews_of
 from console.screens import Screens
 from console.templating import address
 from console.undo import PATH
@@ -62,12 +63,8 @@ async def done(visit: Visit) -> Response:
     """The number of selected reviews by outcome, and the skipped ones in their current state."""
     filters = {name: visit.query[name] for name in (*_FILTERS, "after") if name in visit.query}
     left = visit.request.query_params.getlist("left")[:_MOST_NAMED]
-    rows = []
-    if left and visit.may(Permission.READ_REVIEWS):
-        search = {"ids": left, "take": _MOST_NAMED, "withTotal": False}
-        rows = (await visit.facade.ask("POST", "/api/customerReviews/search", search))["results"]
-    counts = _counts_in(visit.query)
-    return visit.page("bulk_done.html", counts=counts, rows=rows, back=address(PATH, filters))
+    rows = await reviews_of(visit, left) if left and visit.may(Permission.READ_REVIEWS) else []
+    return visit.page("bulk_done.html", counts=_counts_in(visit.query), rows=rows, back=address(PATH, filters))
 
 
 @screens.get("/queue/all", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from console.api_client import WAIT_S, Refused, segment
 from console.content_hashes import CHANGED, KEPT, staleness, texts_seen
 from console.fields import Form
+from console.reviews import reviews_of
 from console.screens import Screens
 from console.undo import PATH, offer
 from console.visits import Visit, key_of
@@ -47,8 +48,7 @@ async def decide(visit: Visit) -> Response:
         answer = await command(visit, form, [id], expected, texts_seen(seen), wait=WAIT_S)
     except Refused as refused:
         return _explain(visit, refused, back)
-    done = "accepted" if answer["outcome"] == "accepted" else DECISIONS[action]
-    response = visit.back(back, done)
+    response = visit.after(answer, back, DECISIONS[action])
     # A decision that only settles reports can't be undone, as the status is the same. Nor can an undo.
     can_undo = expected in _RESTORING and expected != _STATUS_AFTER[action] and "undoing" not in form
     if can_undo and back.partition("?")[0] == PATH:
@@ -101,15 +101,14 @@ async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str 
     shown = {id: seen_hash for id, seen_hash in seen.items() if seen_hash}
     if not shown or not visit.may(Permission.READ_REVIEWS):
         return {}
-    search = {"ids": [*shown], "take": len(shown), "withTotal": False}
     try:
-        found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
+        rows = await reviews_of(visit, [*shown])
     except Refused as refused:
         if refused.status != 503:
             raise
         return {}
     results: dict[str, dict[str, Any]] = {}
-    for row in found["results"]:
+    for row in rows:
         result = {"id": row["id"], "outcome": "refused"}
         if reason := staleness(shown[row["id"]], row, action):
             results[row["id"]] = {**result, "reason": reason}

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from console.api_client import if_in_time
 from console.parameters import choice
+from console.reviews import reviews_of
 from console.screens import ROWS, Screens
 from console.undo import offered, withdraw
 from console.visits import Visit
@@ -84,9 +85,7 @@ async def _review_to_undo(visit: Visit, undo: Mapping[str, str] | None) -> Mappi
     """The review whose decision can be undone; None without one, or if it can't be looked up in time."""
     if undo is None:
         return None
-    about = {"ids": [undo["id"]], "take": 1, "withTotal": False}
-    found = await if_in_time(visit.facade.ask("POST", "/api/customerReviews/search", about), {"results": []})
-    return next(iter(found["results"]), None)
+    return next(iter(await if_in_time(reviews_of(visit, [undo["id"]]), [])), None)
 
 
 @screens.get("/queue/state", Permission.READ_REVIEWS)

@@ -1,4 +1,4 @@
-"""The state of its reviews, and the other reviews, that an open page of the queue may have missed, for its script."""
+"""What an open page of the queue may have missed: other reviews, and the current state of its own. For its script."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 from console.api_client import Refused, if_in_time, segment
 from console.content_hashes import staleness
 from console.queue import REPORTED, criteria
+from console.reviews import reviews_of
 from console.screens import Screens
 from console.visits import Visit
 from domain.permissions import Permission
@@ -66,9 +67,7 @@ async def rows_now(visit: Visit) -> Response:
     """Current state of an open page's reviews, for its script, which may have missed news. Status None: deleted."""
     form = await visit.form()
     ids = form.getlist("ids")
-    search = {"ids": ids, "take": len(ids), "withTotal": False}
-    found = await visit.facade.ask("POST", "/api/customerReviews/search", search)
-    by_id = {row["id"]: row for row in found["results"]}
+    by_id = {row["id"]: row for row in await reviews_of(visit, ids)}
     return JSONResponse({"results": [_current_state(id, by_id.get(id), form.get(f"seen-{id}", "")) for id in ids]})
 
 
