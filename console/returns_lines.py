@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from console.api_client import Refused
 from console.fields import Form, in_one_line, number
@@ -13,6 +13,21 @@ MOST_LINES: Final = 300
 """Maximum number of lines in a form: an order can have 10,000, and the fields of a form are limited."""
 
 _LINE: Final = re.compile(r"/lineItems/(\d+)\b")
+
+
+class _Row(NamedTuple):
+    """A submitted line: the id of the order's line, and that of the return's line, empty for a new one."""
+
+    id: str
+    own: str
+    quantity: str
+    reason: str
+    error: str = ""
+
+    @property
+    def has_items(self) -> bool:
+        """False if nothing of it is returned."""
+        return self.quantity not in ("", "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +77,9 @@ def lines_of_return(stored: Mapping[str, Any], order: Mapping[str, Any] | None) 
 def line_items(form: Form) -> list[dict[str, Any]]:
     """The lines of a form that have a quantity. The API refuses quantities that aren't numbers."""
     return [
-        {"orderLineItemId": id, "quantity": number(quantity), "reason": reason or None}
-        for id, _, quantity, reason in _rows(form)
-        if quantity not in ("", "0")
+        {"orderLineItemId": row.id, "quantity": number(row.quantity), "reason": row.reason or None}
+        for row in _rows(form)
+        if row.has_items
     ]
 
 
@@ -74,60 +89,62 @@ def changed_lines(form: Form, stored: Mapping[str, Any]) -> list[dict[str, Any]]
     one of its order line, and else adds it: a form that is sent twice adds it once."""
     rows = _rows(form)
     left = {line["id"]: line for line in stored["lineItems"]}
-    named = {own for _, own, _, _ in rows}
+    named = {row.own for row in rows}
     next_of = {line["orderLineItemId"]: id for id, line in reversed(left.items()) if id not in named}
     asked = []
-    for id, own, quantity, reason in rows:
+    for row in rows:
         # The API reports a line that has been removed since.
-        before = left.pop(own, {"id": own or None, "reason": None})
-        if quantity not in ("", "0"):
-            if not own:
-                left.pop(next_of.pop(id, ""), None)
-            now = before["reason"] if reason == in_one_line(before["reason"]).strip() else reason
-            asked.append({"id": before["id"], "orderLineItemId": id, "quantity": number(quantity), "reason": now})
+        before = left.pop(row.own, {"id": row.own or None, "reason": None})
+        if not row.has_items:
+            continue
+        if not row.own:
+            left.pop(next_of.pop(row.id, ""), None)
+        is_same_reason = row.reason == in_one_line(before["reason"]).strip()
+        asked.append(
+            {
+                "id": before["id"],
+                "orderLineItemId": row.id,
+                "quantity": number(row.quantity),
+                "reason": before["reason"] if is_same_reason else row.reason,
+            }
+        )
     fields = ("id", "orderLineItemId", "quantity", "reason")
     return [*asked, *({name: line[name] for name in fields} for line in left.values())]
 
 
 def typed(lines: Sequence[LineField], form: Form, refused: Refused, *, is_late: bool = False) -> list[LineField]:
     """The fields with their submitted values and the API's errors; `is_late`: with the stored values, too. Values for a
-    new line go into the line that somebody else has added since; a reason without a quantity is put beside their
-    quantity."""
-    messages: dict[int, str] = {}
+    new line go into the line that somebody else has added since."""
+    errors: dict[int, str] = {}
     for each in refused.errors:
-        if line := _LINE.match(each["pointer"]):
-            messages.setdefault(int(line[1]), each["message"])
+        if line_at := _LINE.match(each["pointer"]):
+            errors.setdefault(int(line_at[1]), each["message"])
     sent, known = count(), {line.own for line in lines}
-    rows: dict[tuple[str, str], tuple[str, str, str]] = {}
-    for id, own, quantity, reason in _rows(form):
-        error = "" if quantity in ("", "0") else messages.get(next(sent), "")
+    rows: dict[tuple[str, str], _Row] = {}
+    for row in _rows(form):
         # A line that has been removed since counts as a new one.
-        rows[id, own if own in known else ""] = (quantity, reason, error)
-    added = {id: row for (id, own), row in rows.items() if not own and (row[0] not in ("", "0") or row[1])}
-    found = (
-        (line, rows.get((line.id, line.own)) or _row_for_added_line(line, added.pop(line.id, None))) for line in lines
-    )
-    return [_with_input(line, *row, is_late=is_late) if row else line for line, row in found]
+        own = row.own if row.own in known else ""
+        rows[row.id, own] = row._replace(own=own, error=errors.get(next(sent), "") if row.has_items else "")
+    new = {row.id: row for row in rows.values() if not row.own and (row.has_items or row.reason)}
+    fields = []
+    for line in lines:
+        found = rows.get((line.id, line.own))
+        if found is None and (found := new.pop(line.id, None)) and not found.has_items:
+            # Only a reason was typed: it is shown beside the quantity of somebody else.
+            found = found._replace(quantity=line.quantity)
+        fields.append(_with_input(line, found, is_late=is_late) if found else line)
+    return fields
 
 
-def _row_for_added_line(line: LineField, row: tuple[str, str, str] | None) -> tuple[str, str, str] | None:
-    """The row submitted for a new line, as it is shown in the line that somebody else has added."""
-    return (line.quantity, *row[1:]) if row and row[0] in ("", "0") else row
+def _with_input(line: LineField, row: _Row, *, is_late: bool) -> LineField:
+    is_other = (row.quantity, row.reason) != (line.quantity, in_one_line(line.reason).strip())
+    now = f"Now {line.quantity}{f': {line.reason}' if line.reason else ''}" if is_late and is_other else ""
+    return replace(line, quantity=row.quantity, reason=row.reason, error=row.error, now=now)
 
 
-def _with_input(line: LineField, quantity: str, reason: str, error: str, *, is_late: bool) -> LineField:
-    is_other = (quantity, reason) != (line.quantity, in_one_line(line.reason).strip())
-    now = _stored_values(line) if is_late and is_other else ""
-    return replace(line, quantity=quantity, reason=reason, error=error, now=now)
-
-
-def _stored_values(line: LineField) -> str:
-    return f"Now {line.quantity}{f': {line.reason}' if line.reason else ''}"
-
-
-def _rows(form: Form) -> list[tuple[str, str, str, str]]:
-    if len(form.getlist("own")) != len(form.getlist("line")):
+def _rows(form: Form) -> list[_Row]:
+    ids, own, quantities, reasons = (form.getlist(name) for name in ("line", "own", "quantity", "reason"))
+    if len(own) != len(ids):
         raise Refused(422, {"detail": "This form is from another version of the console. Reload the page."})
-    ids = (form.getlist(name) for name in ("line", "own"))
-    typed = ([each.strip() for each in form.getlist(name)] for name in ("quantity", "reason"))
-    return list(zip(*ids, *typed, strict=False))
+    rows = zip(ids, own, quantities, reasons, strict=False)
+    return [_Row(id, own, quantity.strip(), reason.strip()) for id, own, quantity, reason in rows]
