@@ -31,8 +31,15 @@ MOST_STREAMS: Final = 500
 
 MOST_STREAMS_PER_CLIENT: Final = 20
 _MOST_WAITING: Final = 1_000
-_DECISIONS: Final = frozenset({"ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"})
-_KINDS: Final = {"ReviewSubmitted": "new", "ReviewEdited": "edited", "ReviewReported": "reported"}
+_KINDS: Final = {
+    "ReviewSubmitted": "new",
+    "ReviewEdited": "edited",
+    "ReviewReported": "reported",
+    "ReviewClaimed": "claimed",
+    **dict.fromkeys(("ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"), "decided"),
+}
+"""The kind of news by the type of a record."""
+
 _TYPE: Final = "ce_type"
 
 
@@ -57,7 +64,7 @@ class News:
     """The reason code of a rejection."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Listener:
     """An open page. The stream of one that reads too slowly ends, and the page reconnects."""
 
@@ -109,10 +116,9 @@ class QueueNews:
     def __init__(self, tail: Tail) -> None:
         self.slots = Slots(most=MOST_STREAMS, most_per_client=MOST_STREAMS_PER_CLIENT)
         self._tail = tail
-        self._listeners: dict[int, _Listener] = {}
+        self._listeners: set[_Listener] = set()
         self._claims = _Claims()
         self._reading: asyncio.Task[None] | None = None
-        self._next = 0
 
     async def stop(self) -> None:
         """Stop reading from Kafka."""
@@ -141,13 +147,12 @@ class QueueNews:
 
     @contextmanager
     def _listening(self) -> Iterator[_Listener]:
-        self._next += 1
-        number, listener = self._next, _Listener()
-        self._listeners[number] = listener
+        listener = _Listener()
+        self._listeners.add(listener)
         try:
             yield listener
         finally:
-            del self._listeners[number]
+            self._listeners.remove(listener)
 
     async def _read(self) -> None:
         try:
@@ -155,7 +160,7 @@ class QueueNews:
         except Exception:
             log.exception("reading news of the queue failed; open pages will reload")
         finally:
-            for listener in self._listeners.values():
+            for listener in self._listeners:
                 listener.is_behind = True
 
     async def _pass_on(self) -> None:
@@ -175,7 +180,7 @@ class QueueNews:
             self._claims.take(news)
         elif news.kind == "decided":
             self._claims.drop(news.review_id)
-        for listener in self._listeners.values():
+        for listener in self._listeners:
             if listener.news.full():
                 listener.is_behind = True
             else:
@@ -184,18 +189,17 @@ class QueueNews:
 
 def _news_in(record: Any) -> News | None:
     """The news in a record; None if it doesn't concern queues. Raises ValueError, KeyError or TypeError."""
-    kind = (dict(record.headers).get(_TYPE) or b"").decode().removeprefix("plaudit.")
-    if record.value is None or kind not in {*_DECISIONS, *_KINDS, "ReviewClaimed"}:
+    type = (dict(record.headers).get(_TYPE) or b"").decode().removeprefix("plaudit.")
+    if record.value is None or type not in _KINDS:
         return None
     content = orjson.loads(record.value)
-    id, store_id = str(content["reviewId"]), content["storeId"]
-    news = News(_KINDS.get(kind, "decided"), id, store_id, record.timestamp)
-    if kind == "ReviewClaimed":
-        return replace(news, kind="claimed", by=content["subject"], desk=content["desk"])
-    if kind == "ReviewEdited":
-        return (
-            replace(news, status=content["statusAfter"]) if content["statusAfter"] != content["statusBefore"] else news
-        )
-    if kind in _KINDS:
-        return news
-    return replace(news, by=content.get("moderator"), status=content["status"], reason_code=content.get("reasonCode"))
+    news = News(_KINDS[type], str(content["reviewId"]), content["storeId"], record.timestamp)
+    match news.kind:
+        case "claimed":
+            return replace(news, by=content["subject"], desk=content["desk"])
+        case "decided":
+            reason_code = content.get("reasonCode")
+            return replace(news, by=content.get("moderator"), status=content["status"], reason_code=reason_code)
+        case "edited" if content["statusAfter"] != content["statusBefore"]:
+            return replace(news, status=content["statusAfter"])
+    return news
