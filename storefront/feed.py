@@ -20,6 +20,7 @@ from domain.reviews import Review, ReviewStatus
 from domain.stores import Store
 from storage.reviews_search import ReviewSearch
 from storefront.feed_files import Elements, one_file, zipped
+from storefront.middleware import OF_STORE
 from storefront.reviews import whole
 from storefront.shoppers import Visited
 
@@ -30,7 +31,7 @@ _ZIP: Final = "product-reviews.zip"
 
 FeedFiles = Callable[[str, AsyncIterator[Elements]], AsyncIterator[bytes]]
 
-router: Final = routes("/storefront/v1/{storeId}", "Storefront", ProblemKind.NOT_FOUND)
+router: Final = routes(OF_STORE, "Storefront", ProblemKind.NOT_FOUND)
 
 
 def _response_schema(media_type: str) -> dict[int | str, dict[str, Any]]:

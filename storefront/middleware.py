@@ -21,7 +21,8 @@ from storefront.answers import Answers
 from storefront.responses import CachedResponse, request_target
 
 PREFIX: Final = "/storefront/v1/"
-OF_OBJECT: Final = PREFIX + "{storeId}/{entityType}/{entityId}"
+OF_STORE: Final = PREFIX + "{storeId}"
+OF_OBJECT: Final = OF_STORE + "/{entityType}/{entityId}"
 _ORIGINS: Final = "plaudit.storefront_origins"
 _HITS: Final = {status: HTTP_REQUESTS.labels("GET", "storefront-cache", f"{status // 100}xx") for status in (200, 304)}
 _PREFLIGHT_S: Final = "600"

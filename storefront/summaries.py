@@ -17,6 +17,7 @@ from domain.ratings import NO_RATINGS, RatingMethod, RatingTally, histogram_by_s
 from domain.stores import rating_method
 from messaging.schemas import ID_LENGTH, Id
 from storefront.answers import Answer
+from storefront.middleware import OF_STORE
 from storefront.responses import cached
 from storefront.shoppers import Reading, Visited, store_of
 
@@ -37,7 +38,7 @@ class Summary(TypedDict):
     histogram: dict[str, int] | None
 
 
-router: Final = routes("/storefront/v1/{storeId}", "Storefront", ProblemKind.NOT_FOUND, also={304: {}})
+router: Final = routes(OF_STORE, "Storefront", ProblemKind.NOT_FOUND, also={304: {}})
 
 
 @router.get("/summaries", response_model=dict[str, Summary], openapi_extra=OPEN_TO_ALL)
