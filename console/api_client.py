@@ -138,8 +138,6 @@ class ApiClient:
         parameters = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         # An id of dots is escaped, or it would be resolved as a relative path.
         path = _DOTS.sub(lambda dots: dots[0].replace(".", "%2E"), path)
-        if body is None:
-            return await self._http.request(method, path, params=parameters, headers=headers)
         return await self._http.request(method, path, json=body, params=parameters, headers=headers)
 
 
