@@ -45,6 +45,12 @@ def at(text: str) -> Markup:
     return Markup('<time class="at" datetime="{}">{}</time>').format(text, moment(text))
 
 
+def ago(text: str, late: datetime | None = None) -> Markup:
+    """The time since a moment as a `time` element, with the moment as its tooltip; marked if it is before `late`."""
+    mark = Markup(' class="late"') if late and is_before(text, late) else ""
+    return Markup('<time datetime="{}" title="{} UTC"{}>{}</time>').format(text, moment(text), mark, age(text))
+
+
 def legible(text: str | None) -> str:
     """The text, empty if it has no visible characters: a link needs a visible label."""
     return unless_blank(text) or ""
@@ -116,8 +122,8 @@ def _pages() -> Environment:
         hash_of_return=hash_of_return,
         hash_of_review=hash_of_review,
         age=age,
-        moment=moment,
         at=at,
+        ago=ago,
         day=day,
         is_before=is_before,
         stars=stars,
