@@ -1,8 +1,7 @@
-"""Settings as form fields: submitted values, changes, and the sources of values."""
+"""Submitted forms: their numbers and texts, fields that are shown again, and values and pointers in words."""
 
 import re
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
@@ -14,94 +13,11 @@ from console.api_client import Refused
 Form = ImmutableMultiDict[str, str]
 """A submitted form, with the line breaks of its texts as `\n`."""
 
-
-class Kind(StrEnum):
-    """The input control of a field."""
-
-    TEXT = "text"
-    CHECK = "check"
-    CHOICE = "choice"
-    LINES = "lines"
-    NUMBER = "number"
-
-
-class Field(NamedTuple):
-    """A setting, by its dotted name in the API. `general`: name of the general setting that applies if this one is
-    null."""
-
-    name: str
-    label: str
-    kind: Kind = Kind.TEXT
-    hint: str = ""
-    choices: Sequence[tuple[str, str]] = ()
-    default: Any = None
-    general: str | None = None
-
-
-class Shown(NamedTuple):
-    """A field with its own value, the effective one and its source; `error`: why the submitted value was refused."""
-
-    field: Field
-    own: Any
-    effective: Any
-    source: str
-    error: str = ""
-
-
-class Change(NamedTuple):
-    """A changed field; `is_conflict`: somebody else has changed it since the form was rendered."""
-
-    field: Field
-    before: Any
-    after: Any
-    is_conflict: bool
-
-
-DEFAULT: Final = "default"
-GENERAL: Final = "general settings"
-_UNKNOWN: Final = "what they say"
 _LINE_BREAK: Final = re.compile(r"[\r\n]")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """Of ASCII: Python itself also reads digits of other scripts, and `4_8` as 48."""
 
 _NEW_WORD: Final = re.compile("(?<=[a-z])(?=[A-Z])")
-
-
-def value_at(document: Mapping[str, Any], name: str) -> Any:
-    """The value under a dotted name; None if there is none."""
-    value: Any = document
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by dotted name as the nested body of a request."""
-    body: dict[str, Any] = {}
-    for name, value in values.items():
-        inner = body
-        *parents, last = name.split(".")
-        for part in parents:
-            inner = inner.setdefault(part, {})
-        inner[last] = value
-    return body
-
-
-def typed(form: Form, fields: Sequence[Field]) -> dict[str, Any]:
-    """The submitted values by name. An invalid number stays text, which the API refuses with a reason."""
-    return {field.name: _typed(form, field) for field in fields}
-
-
-def _typed(form: Form, field: Field) -> Any:
-    text = form.get(field.name, "")
-    match field.kind:
-        case Kind.CHECK:
-            return field.name in form
-        case Kind.LINES:
-            return [line.strip() for line in text.splitlines() if line.strip()]
-        case Kind.NUMBER:
-            return number(text)
-    return text.strip() or None
 
 
 def number(text: str) -> int | float | str | None:
@@ -149,55 +65,6 @@ def shown_again(form: Mapping[str, str] | None, stored: Mapping[str, str]) -> di
         is_theirs = now not in (before, typed)
         fields[name] = ShownAgain(now) if is_untouched else ShownAgain(typed, now if is_theirs else None)
     return fields
-
-
-def changes(
-    fields: Sequence[Field], loaded: Mapping[str, Any], typed: Mapping[str, Any], current: Mapping[str, Any]
-) -> list[Change]:
-    """The fields changed by a form: `loaded` has the values that it was rendered with, `current` the stored ones. Not
-    those whose value is stored already, as after the same change by somebody else, or when a form is sent twice."""
-    return [
-        Change(each, now, typed[each.name], is_conflict=now != loaded.get(each.name, now))
-        for each in fields
-        if typed[each.name] not in (now := value_at(current, each.name), loaded.get(each.name, now))
-    ]
-
-
-def shown(
-    fields: Sequence[Field],
-    document: Mapping[str, Any],
-    own_source: str,
-    *,
-    general: Mapping[str, Any] | None = None,
-    values: Mapping[str, Any] | None = None,
-    refused: Refused | None = None,
-) -> list[Shown]:
-    """Fields with their stored values, or the submitted ones (`values`), and the errors beside them."""
-    return [_shown(each, document, own_source, general, values, refused) for each in fields]
-
-
-def _shown(
-    field: Field,
-    document: Mapping[str, Any],
-    own_source: str,
-    general: Mapping[str, Any] | None,
-    values: Mapping[str, Any] | None,
-    refused: Refused | None,
-) -> Shown:
-    own = value_at(document, field.name)
-    effective, source = own, DEFAULT if own == field.default else own_source
-    if own is None and field.general:
-        effective = value_at(general, field.general) if general is not None else _UNKNOWN
-        source = DEFAULT if general is not None and effective == field.default else GENERAL
-    return Shown(field, values[field.name] if values else own, effective, source, _error(field, refused))
-
-
-def _error(field: Field, refused: Refused | None) -> str:
-    for error in refused.errors if refused else ():
-        name = error.get("pointer", "").strip("/").replace("/", ".")
-        if name == field.name or name.startswith(f"{field.name}."):
-            return error.get("message", "")
-    return ""
 
 
 def in_words(value: Any) -> str:

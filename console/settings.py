@@ -1,18 +1,17 @@
 """The general settings, and the steps of any change of settings: a form, a page of the changes, a command."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from starlette.responses import Response
 
 from api.stores.routes import SETTINGS_FIELDS
-from api.web.bodies import JsonBody
 from api.web.problems import ProblemError
 from console.api_client import Refused, refusal_by
-from console.fields import GENERAL, Field, Form, Kind, changes, loaded_in, nested, shown, typed, value_at
+from console.fields import Form, loaded_in
 from console.screens import Screens
+from console.settings_fields import GENERAL, Change, Configured, Field, Kind, changes, nested, shown, typed, value_at
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 from domain.ratings import RatingMethod
@@ -70,29 +69,6 @@ _FIELDS: Final = (
 screens = Screens()
 
 
-@dataclass(frozen=True, slots=True)
-class Configured:
-    """The settings of a store, or the general ones."""
-
-    title: str
-    fields: Sequence[Field]
-    api: str
-    """Path in the API."""
-
-    body: JsonBody[Any]
-    """The body that the API accepts at that path."""
-
-    path: str
-    """Path in the console."""
-
-    source: str
-    """Name of the source of its own values."""
-
-    document: Mapping[str, Any]
-    general: Mapping[str, Any] | None = None
-    """The general settings, if they apply where its own values are null."""
-
-
 @screens.get("/settings", Permission.READ_SETTINGS)
 async def settings(visit: Visit) -> Response:
     """The settings that apply to all stores."""
@@ -111,45 +87,31 @@ async def _general(visit: Visit) -> Configured:
 
 
 def form_page(
-    visit: Visit,
-    configured: Configured,
-    *,
-    form: Form | None = None,
-    refused: Refused | None = None,
-    **values: Any,
+    visit: Visit, configured: Configured, *, form: Form | None = None, refused: Refused | None = None
 ) -> Response:
     """The form, with the submitted values if there are any."""
     given = typed(form, configured.fields) if form else None
     loaded = loaded_in(form) if form else {}
-    rows = shown(
-        configured.fields,
-        configured.document,
-        configured.source,
-        general=configured.general,
-        values=given,
-        refused=refused,
-    )
     now = {each.name: value_at(configured.document, each.name) for each in configured.fields}
     return visit.page(
         "settings.html",
         configured=configured,
-        rows=rows,
+        rows=shown(configured, given, refused),
         loaded=json.dumps({**now, **loaded}),
         refused=refused,
         labels={each.name: each.label for each in configured.fields},
-        **values,
     )
 
 
 async def change(visit: Visit, configured: Configured) -> Response:
     """The response to a submitted form: the page of its changes, the form again, or a redirect once they are saved."""
     form = await visit.form()
-    step, given, loaded = form.get("step", ""), typed(form, configured.fields), loaded_in(form)
-    if step == "edit":
+    if form.get("step") == "edit":
         return form_page(visit, configured, form=form)
-    changed = changes(configured.fields, loaded, given, configured.document)
+    is_save = form.get("step") == "save"
+    changed = changes(configured, loaded_in(form), typed(form, configured.fields))
     # Also true for a form that is sent twice.
-    if step == "save" and not changed:
+    if is_save and not changed:
         return visit.back(configured.path, "saved")
     body = nested({each.field.name: each.after for each in changed})
     try:
@@ -158,17 +120,8 @@ async def change(visit: Visit, configured: Configured) -> Response:
     except ProblemError as problem:
         return form_page(visit, configured, form=form, refused=refusal_by(problem))
     # Only values that the page of changes has shown are overwritten.
-    if step != "save" or any(each.is_conflict for each in changed):
-        seen = {**loaded, **{each.field.name: each.before for each in changed}}
-        typed_again = [(name, text) for name, text in form.multi_items() if name not in ("key", "step", "loaded")]
-        return visit.page(
-            "settings_changes.html",
-            status=409 if step == "save" else 200,
-            configured=configured,
-            changes=changed,
-            typed=typed_again,
-            loaded=json.dumps(seen),
-        )
+    if not is_save or any(each.is_conflict for each in changed):
+        return _changes_page(visit, configured, form, changed, status=409 if is_save else 200)
     try:
         answer = await visit.facade.command("PUT", configured.api, body, key=key_of(form))
     except Refused as refused:
@@ -176,3 +129,17 @@ async def change(visit: Visit, configured: Configured) -> Response:
             raise
         return form_page(visit, configured, form=form, refused=refused)
     return visit.after(answer, configured.path, "saved")
+
+
+def _changes_page(
+    visit: Visit, configured: Configured, form: Form, changed: Sequence[Change], *, status: int
+) -> Response:
+    """The changes, to be saved by the same form: it then has been rendered with the values that this page shows."""
+    return visit.page(
+        "settings_changes.html",
+        status=status,
+        configured=configured,
+        changes=changed,
+        typed=[(name, text) for name, text in form.multi_items() if name not in ("key", "step", "loaded")],
+        loaded=json.dumps({**loaded_in(form), **{each.field.name: each.before for each in changed}}),
+    )

@@ -7,9 +7,10 @@ from starlette.responses import Response
 
 from api.stores.routes import STORE_FIELDS
 from console.api_client import Refused, segment
-from console.fields import Field, Form, Kind, value_at
+from console.fields import Form
 from console.screens import Screens
-from console.settings import METHODS, Configured, change, form_page
+from console.settings import METHODS, change, form_page
+from console.settings_fields import Configured, Field, Kind, value_at
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 from domain.ratings import RatingMethod
@@ -111,8 +112,7 @@ async def register(visit: Visit) -> Response:
 @screens.get("/stores/{id}", Permission.READ_SETTINGS)
 async def store(visit: Visit) -> Response:
     """One store: each setting and its source."""
-    found = await _store(visit)
-    return form_page(visit, found, rules=found.document["settings"]["moderationRules"])
+    return form_page(visit, await _store(visit))
 
 
 @screens.post("/stores/{id}", Permission.READ_SETTINGS, Permission.UPDATE_SETTINGS)

@@ -12,7 +12,10 @@ from tests.support.console_pages import text_of
 from tests.support.faked_interface import Asked, faked
 
 EVERYTHING = [each.value for each in Permission]
-STORE: dict[str, Any] = {"id": "s", "name": None, "email": None, "languages": [], "settings": {"reviewsEnabled": True}}
+STORE: dict[str, Any] = {
+    **{"id": "s", "name": None, "email": None, "languages": []},
+    "settings": {"reviewsEnabled": True, "moderationRules": []},
+}
 GENERAL: dict[str, Any] = {"returnStatuses": [], "reminder": {}}
 MAIL: dict[str, Any] = {
     **{"name": "Mail", "storeId": None, "languageCode": None, "source": "built-in"},
