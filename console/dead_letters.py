@@ -76,22 +76,22 @@ async def dead_letter(visit: Visit) -> Response:
 async def mend(visit: Visit) -> Response:
     """Try or replay a letter, as it is or mended. One that would be refused again is replayed only by `anyway`."""
     form, letter = await visit.form(), await _letter(visit)
-    typed = form.get("value", "")
-    editable = letter["editable"]
+    action, typed, editable = form.get("action"), form.get("value", ""), letter["editable"]
     if "value" in form and not typed.strip() and (editable or "").strip():
         return _page(visit, letter, status=422, typed=typed, obstacle=_EMPTIED)
-    order: dict[str, Any] = {"places": [letter["place"]]}
+    body: dict[str, Any] = {"places": [letter["place"]]}
     if typed.strip() and typed != editable:
-        order["value"] = typed if editable == letter["value"] else await asyncio.to_thread(_in_one_line, typed)
+        body["value"] = typed if editable == letter["value"] else await asyncio.to_thread(_in_one_line, typed)
     try:
-        tried = (await visit.facade.ask("POST", _REPLAY, {**order, "dryRun": True}))["results"][0]
-        refusal, obstacle = tried.get("refusal"), _message(tried) if tried["outcome"] != "applied" else None
-        is_tried = form.get("action") == "try"
-        if is_tried or obstacle or (refusal and form.get("action") != "anyway"):
-            is_refused = bool(refusal or obstacle)
-            shown = {"typed": typed, "refusal": refusal, "obstacle": obstacle, "is_tried": not is_refused}
-            return _page(visit, letter, status=422 if is_refused and not is_tried else 200, **shown)
-        results = await _replay(visit, order, key_of(form))
+        (tried,) = await _try(visit, body)
+        refusal = tried.get("refusal")
+        obstacle = None if tried["outcome"] == "applied" else _message(tried)
+        shown: dict[str, Any] = {"typed": typed, "refusal": refusal, "obstacle": obstacle}
+        if action == "try":
+            return _page(visit, letter, **shown, is_tried=not refusal and not obstacle)
+        if obstacle or (refusal and action != "anyway"):
+            return _page(visit, letter, status=422, **shown)
+        results = await _replay(visit, body, key_of(form))
     except Refused as refused:
         if refused.status not in (413, 422):
             raise
@@ -109,7 +109,7 @@ async def replay(visit: Visit) -> Response:
     if not places:
         raise Refused(422, {"detail": "No letter is selected. Select at least one, and try again."})
     if form.get("action") == "try":
-        tried = (await visit.facade.ask("POST", _REPLAY, {"places": places, "dryRun": True}))["results"]
+        tried = await _try(visit, {"places": places})
         ready = [each["id"] for each in tried if each["outcome"] == "applied" and not each.get("refusal")]
         return visit.page("dead_letters_replay.html", results=tried, ready=ready, words=_WORDS, is_trial=True)
     results = await _replay(visit, {"places": places}, key_of(form))
@@ -126,10 +126,17 @@ async def _letter(visit: Visit) -> Mapping[str, Any]:
     return {**letter, "editable": await asyncio.to_thread(_editable, letter)}
 
 
-async def _replay(visit: Visit, order: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]] | None:
-    """Replay letters and return the outcome of each; None if these aren't known in time."""
+async def _try(visit: Visit, body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """What a replay of each letter would do, without publishing anything. Raises Refused."""
+    answer = await visit.facade.ask("POST", _REPLAY, {**body, "dryRun": True})
+    results: Sequence[Mapping[str, Any]] = answer["results"]
+    return results
+
+
+async def _replay(visit: Visit, body: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]] | None:
+    """Replay letters and return the outcome of each; None if these aren't known in time. Raises Refused."""
     try:
-        answer: Mapping[str, Any] = await visit.facade.command("POST", _REPLAY, order, key=key, wait=10)
+        answer: Mapping[str, Any] = await visit.facade.command("POST", _REPLAY, body, key=key, wait=10)
     except Refused as refused:
         if not refused.results:
             raise
@@ -139,6 +146,8 @@ async def _replay(visit: Visit, order: Mapping[str, Any], key: str) -> Sequence[
 
 
 def _page(visit: Visit, letter: Mapping[str, Any], *, status: int = 200, **shown: Any) -> Response:
+    """A letter with the outcome of a try or a replay: `refusal` by its consumer, `obstacle` to any replay, `refused` by
+    the API; `is_tried`: a try succeeded."""
     defaults = {"typed": None, "refusal": None, "obstacle": None, "refused": None, "is_tried": False}
     return visit.page("dead_letter.html", status=status, letter=letter, editable=letter["editable"], **defaults | shown)
 

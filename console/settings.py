@@ -134,7 +134,7 @@ async def change(visit: Visit, configured: Configured) -> Response:
 def _changes_page(
     visit: Visit, configured: Configured, form: Form, changed: Sequence[Change], *, status: int
 ) -> Response:
-    """The changes, to be saved by the same form: it then has been rendered with the values that this page shows."""
+    """The changes, and the form that saves them: its `loaded` values are those that this page shows."""
     return visit.page(
         "settings_changes.html",
         status=status,
