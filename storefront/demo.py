@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 from starlette.staticfiles import StaticFiles
 
 from api.auth.permissions import client_address
-from api.services import Services
+from api.services import Services, services_of
 from api.web.middleware import problem_of
 from api.web.problems import ProblemError, not_found, retry_after
 from api.web.routes import FolderRoute, PageRoute
@@ -52,12 +52,11 @@ def demo_routes(services: Services) -> Sequence[BaseRoute]:
     """The routes of the shop; none if authentication is on."""
     if services.authenticator.mode != "none":
         return ()
-    shop = _Shop(services)
     return (
         FolderRoute("/demo/static", StaticFiles(directory=_FOLDER / "demo_static")),
-        PageRoute("/demo", partial(_serve, shop.show_list)),
+        PageRoute("/demo", partial(_serve, _show_list)),
         PageRoute("/demo/", _front_page),
-        PageRoute("/demo/{product}", partial(_serve, shop.show_product)),
+        PageRoute("/demo/{product}", partial(_serve, _show_product)),
         PageRoute("/demo/{rest:path}", partial(_serve, _unknown_page)),
     )
 
@@ -81,49 +80,49 @@ async def _serve(show: Callable[[Request], Awaitable[Response]], request: Reques
         return _problem_page(problem_of(request.scope, error))
 
 
-class _Shop:
-    def __init__(self, services: Services) -> None:
-        self._services = services
+async def _show_list(request: Request) -> Response:
+    """All products, with their stars."""
+    is_filled = await _is_filled(request)
+    return _page("list.html", _status(is_filled), products=PRODUCTS, is_filled=is_filled)
 
-    async def show_list(self, request: Request) -> Response:
-        """All products, with their stars."""
-        is_filled = await self._is_filled()
-        return _page("list.html", _status(is_filled), products=PRODUCTS, is_filled=is_filled)
 
-    async def show_product(self, request: Request) -> Response:
-        """A product with its reviews; `lang` is the language of the widget. Links in reminders have a `token`, which
-        the widget reads, and which stays when the language changes. Raises ProblemError (404)."""
-        found = next((each for each in PRODUCTS if each.id == request.path_params["product"]), None)
-        if found is None:
-            raise not_found("product")
-        language = request.query_params.get("lang", "")
-        is_filled = await self._is_filled()
-        return _page(
-            "product.html",
-            _status(is_filled),
-            product=found,
-            others=[each for each in PRODUCTS if each is not found],
-            language=language if language in LANGUAGES else "en",
-            languages=LANGUAGES,
-            token=request.query_params.get("token"),
-            is_filled=is_filled,
-            structured=await self._structured(request.app.state.storefront_answers, found.id) if is_filled else None,
-        )
+async def _show_product(request: Request) -> Response:
+    """A product with its reviews; `lang` is the language of the widget. Links in reminders have a `token`, which the
+    widget reads, and which stays when the language changes. Raises ProblemError (404)."""
+    found = next((each for each in PRODUCTS if each.id == request.path_params["product"]), None)
+    if found is None:
+        raise not_found("product")
+    language = request.query_params.get("lang", "")
+    is_filled = await _is_filled(request)
+    return _page(
+        "product.html",
+        _status(is_filled),
+        product=found,
+        others=[each for each in PRODUCTS if each is not found],
+        language=language if language in LANGUAGES else "en",
+        languages=LANGUAGES,
+        token=request.query_params.get("token"),
+        is_filled=is_filled,
+        structured=await _structured(request, found.id) if is_filled else None,
+    )
 
-    async def _structured(self, answers: Answers, product_id: str) -> Markup:
-        """The product's structured data for search engines, as its endpoint returns it."""
-        address = f"{PREFIX}{STORE_ID}/{ENTITY_TYPE}/{product_id}/jsonld".encode()
-        load = partial(structured_answer, self._services, STORE_ID, Entity(ENTITY_TYPE, product_id))
-        # Safe here: the answer is escaped for script elements.
-        return Markup((await answers.of(address, load)).body.decode())  # noqa: S704
 
-    async def _is_filled(self) -> bool | None:
-        """True if a product has reviews; None while MongoDB is unavailable."""
-        look = self._services.lookups.tallies(ENTITY_TYPE, [each.id for each in PRODUCTS])
-        tallies = await result_or_default(look, None)
-        if tallies is None:
-            return None
-        return any(stores.get(STORE_ID, RatingTally()).count for stores in tallies.values())
+async def _structured(request: Request, product_id: str) -> Markup:
+    """The product's structured data for search engines, as its endpoint returns it."""
+    answers: Answers = request.app.state.storefront_answers
+    address = f"{PREFIX}{STORE_ID}/{ENTITY_TYPE}/{product_id}/jsonld".encode()
+    load = partial(structured_answer, await services_of(request), STORE_ID, Entity(ENTITY_TYPE, product_id))
+    # Safe here: the answer is escaped for script elements.
+    return Markup((await answers.of(address, load)).body.decode())  # noqa: S704
+
+
+async def _is_filled(request: Request) -> bool | None:
+    """True if a product has reviews; None while MongoDB is unavailable."""
+    services = await services_of(request)
+    tallies = await result_or_default(services.lookups.tallies(ENTITY_TYPE, [each.id for each in PRODUCTS]), None)
+    if tallies is None:
+        return None
+    return any(stores.get(STORE_ID, RatingTally()).count for stores in tallies.values())
 
 
 def _status(is_filled: bool | None) -> int:
