@@ -9,23 +9,26 @@ import io
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import httpx
 from PIL import Image
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 
 from plaudit.config import Settings
 from plaudit.terminal import Terminal
 from plaudit.tools.demo_shop.fill import run_fill
 
-FOLDER: Final = Path(__file__).parent / "console"
-SHOP_FOLDER: Final = Path(__file__).parent / "storefront"
+FOLDER: Final = Path(__file__).parent
 ADDRESS: Final = f"http://127.0.0.1:{os.environ.get('PLAUDIT_HTTP__PORT', '8080')}"
-SIZE: Final = {"width": 1360, "height": 860}
-PHONE: Final = {"width": 390, "height": 844}
-SHOP_SIZES: Final = {"": {"width": 1280, "height": 1000}, "-phone": {"width": 390, "height": 844}}
+SCHEMES: Final[Sequence[Literal["light", "dark"]]] = ("light", "dark")
+SIZE: Final[ViewportSize] = {"width": 1360, "height": 860}
+PHONE: Final[ViewportSize] = {"width": 390, "height": 844}
+SHOP_SIZES: Final[dict[str, ViewportSize]] = {"": {"width": 1280, "height": 1000}, "-phone": PHONE}
+DRAWN_MS: Final = 700
+"""Milliseconds until a page has drawn what it loads late."""
 
 OBJECTS: Final = {"camera-3": "Field Camera 3", "lamp-77": "Trail Lamp", "kettle-17": "Kettle 1.7"}
 REVIEWS: Final = (
@@ -82,49 +85,46 @@ async def fill(http: httpx.AsyncClient) -> str:
          "EntityName": OBJECTS[id], "title": title, "review": text, "rating": rating}
         for n, (id, rating, title, text, name) in enumerate(REVIEWS)
     ]  # fmt: skip
-    asked = {"Prefer": "wait=10", "Idempotency-Key": "screenshots"}
-    await http.put(
-        "/api/stores/Electronics", json={"settings": {"moderationRules": RULES}}, headers={"Prefer": "wait=10"}
-    )
-    answer = (await http.post("/api/customerReviews", json=bodies, headers=asked)).raise_for_status().json()
-    await http.post("/api/customerReviews/approve", json=answer["ids"][4:], headers=asked)
+    waiting = {"Prefer": "wait=10"}
+    once = {**waiting, "Idempotency-Key": "screenshots"}
+    await http.put("/api/stores/Electronics", json={"settings": {"moderationRules": RULES}}, headers=waiting)
+    answer = (await http.post("/api/customerReviews", json=bodies, headers=once)).raise_for_status().json()
+    await http.post("/api/customerReviews/approve", json=answer["ids"][4:], headers=once)
     return str(answer["ids"][0])
 
 
 async def shoot(page: Page, name: str, path: str) -> None:
-    """Write one picture."""
+    """Write one picture of the console."""
     await page.goto(ADDRESS + path)
     await page.get_by_text("without JavaScript").wait_for(state="detached")
-    await page.wait_for_timeout(700)
-    await page.screenshot(path=FOLDER / f"{name}.png")
+    await page.wait_for_timeout(DRAWN_MS)
+    await page.screenshot(path=FOLDER / "console" / f"{name}.png")
 
 
 async def shoot_console(browser: Browser) -> None:
     """All pictures of the console."""
-    FOLDER.mkdir(exist_ok=True)
     async with httpx.AsyncClient(base_url=ADDRESS, timeout=60) as http:
         paths = {**PATHS, "review": f"/console/reviews/{await fill(http)}"}
-    for scheme in ("light", "dark"):
-        page = await alone(await browser.new_page(color_scheme=scheme, viewport=SIZE))  # type: ignore[arg-type]
+    for scheme in SCHEMES:
+        page = await alone(await browser.new_page(color_scheme=scheme, viewport=SIZE))
         for name, path in paths.items():
             await shoot(page, f"{name}-{scheme}", path)
-    page = await alone(await browser.new_page(viewport=PHONE))  # type: ignore[arg-type]
+    page = await alone(await browser.new_page(viewport=PHONE))
     await shoot(page, "queue-phone", "/console/queue")
 
 
 async def alone(page: Page) -> Page:
-    """The page of somebody who tells nobody where he looks, so that no picture shows another's."""
+    """The page, which doesn't say what it looks at: no picture shows the claim of another one."""
     await page.route("**/queue/claims", lambda route: route.abort())
     return page
 
 
 async def shoot_storefront(browser: Browser) -> None:
     """The demo shop: its list, a product, its reviews and the form."""
-    SHOP_FOLDER.mkdir(exist_ok=True)
     await run_fill(Settings(), Terminal(), 500)
-    for scheme in ("light", "dark"):
+    for scheme in SCHEMES:
         for suffix, size in SHOP_SIZES.items():
-            page = await browser.new_page(color_scheme=scheme, viewport=size)  # type: ignore[arg-type]
+            page = await browser.new_page(color_scheme=scheme, viewport=size)
             for name, path in (("list", "/demo"), ("product", "/demo/ridgeline"), ("reviews", "/demo/sora#reviews")):
                 await page.goto(ADDRESS + path, wait_until="networkidle")
                 if name == "reviews":
@@ -141,9 +141,9 @@ async def shoot_storefront(browser: Browser) -> None:
 async def keep(page: Page, name: str) -> None:
     """Write one picture of the shop, in as few colours as it needs."""
     await page.wait_for_load_state("networkidle")
-    await page.wait_for_timeout(700)
+    await page.wait_for_timeout(DRAWN_MS)
     picture = Image.open(io.BytesIO(await page.screenshot())).convert("RGB")
-    picture.quantize(256, kmeans=3).save(SHOP_FOLDER / f"{name}.png", optimize=True)
+    picture.quantize(256, kmeans=3).save(FOLDER / "storefront" / f"{name}.png", optimize=True)
 
 
 async def main() -> None:
