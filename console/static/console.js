@@ -43,7 +43,7 @@ const list = one("#list");
 const queue = list && new Queue(list);
 const deciding = queue && new Deciding(queue);
 const news = one("#news");
-if (news && window.EventSource) new News(news, queue);
+if (news) new News(news, queue);
 if (one("#list, #help, #decide, form.notice")) listenToKeys(queue, deciding);
 
 // A bulk decision continues by itself, but not after a reload or a step back.

@@ -1,4 +1,4 @@
-import { asked, create, one, signIn } from "./page.js";
+import { checkSession, create, one, signIn } from "./page.js";
 
 const LIVE_MS = 400;
 
@@ -34,7 +34,7 @@ export function keep(form) {
     // A double click sends once. A submission doesn't wait for a preview.
     if (asking && (isPreview || !asking.isPreview)) return;
     const own = asking = { isPreview };
-    const response = await asked();
+    const response = await checkSession();
     if (asking !== own) return;
     asking = null;
     if (!response) {

@@ -64,8 +64,8 @@ export function listenToKeys(queue, deciding) {
     if (setting.get() === "off" || help?.open) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
     if (["Shift", "CapsLock", "AltGraph"].includes(event.key)) return;
-    if (rejecting && event.repeat) return;
     if (rejecting) {
+      if (event.repeat) return;
       const row = rejecting;
       rejecting = null;
       const reason = queue.reasons[digitOf(event) - 1];

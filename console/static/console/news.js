@@ -1,6 +1,6 @@
 // Server-sent events about the reviews of the queue: news.
 
-import { asked, create, fromTheTop, one, send, signIn } from "./page.js";
+import { checkSession, create, fromTheTop, one, send, signIn } from "./page.js";
 import { SKEW_MS } from "./row.js";
 
 const AT_ONCE_MS = 1_000;
@@ -165,7 +165,7 @@ export class News {
   async failed(source) {
     if (source.readyState !== EventSource.CLOSED) return;
     setTimeout(() => this.connect(), AGAIN_MS);
-    if ((await asked())?.status !== 401 || one(".signed-out", this.place)) return;
+    if ((await checkSession())?.status !== 401 || one(".signed-out", this.place)) return;
     const told = create("b", { className: "signed-out bad-text" });
     told.append("You are signed out: this page gets no updates. ", signIn());
     this.place.prepend(told);

@@ -23,7 +23,7 @@ export async function send(address, fields) {
 }
 
 /** Is the visitor still signed in? A response of status 401 if not, null if the service is unreachable. */
-export const asked = () => ask("/console", { redirect: "manual" }).catch(() => null);
+export const checkSession = () => ask("/console", { redirect: "manual" }).catch(() => null);
 
 /** A link to sign in that leaves the page open. */
 export const signIn = () =>

@@ -185,7 +185,7 @@ export class Queue {
       // The answer is older than a decision made meanwhile, or one that hasn't taken effect.
       if (!row || row.turn !== turns.get(row) || (row.awaited && row.awaited === each.status)) continue;
       row.awaited = null;
-      if (each.status === row.data.status) row.hasTaken(each.status);
+      if (each.status === row.data.status) row.takeEffect(each.status);
       const isDecided = each.status !== (row.data.status || null);
       // Somebody else has decided the same as this page.
       const isAgain = each.by !== this.decisions.me && this.decisions.of(row).length > 0;

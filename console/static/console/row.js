@@ -183,7 +183,7 @@ export class Row {
     if (this.edit || (this.isSettled && !isBack)) return;
     if (isBack) {
       this.others = null;
-      this.isOfOthers("New");
+      this.setByOthers("New");
     }
     this.isSettled = true;
     this.say(CHANGED);
@@ -204,12 +204,12 @@ export class Row {
     this.others = null;
     // Without sign-in it may be of somebody else: our last decision has the status of the row.
     const isOurs = this.data.status === told.status;
-    if (isOurs) this.hasTaken(told.status);
+    if (isOurs) this.takeEffect(told.status);
     return this.echoes.length > 0 || this.work !== null || isOurs;
   }
 
   /** An accepted decision has taken effect. */
-  hasTaken(status) {
+  takeEffect(status) {
     if (one(".outcome", this.element).textContent === ACCEPTED) this.say(`${status}.`);
   }
 
@@ -232,14 +232,14 @@ export class Row {
       this.say(`${told.status}.`);
       return;
     }
-    this.isOfOthers(told.status ?? "");
+    this.setByOthers(told.status ?? "");
     // Theirs has taken effect; it is unknown if an accepted one of ours will.
     if (isSame && one(".outcome", this.element).textContent !== ACCEPTED) return;
     this.isSettled = told.status !== "New";
     this.say(`${told.by ?? "Somebody else"}: ${told.status ?? "deleted"}.`);
   }
 
-  isOfOthers(status) {
+  setByOthers(status) {
     this.data.status = status;
     this.decisions.overtake(this);
   }
