@@ -20,6 +20,9 @@ Json = Any
 T = TypeVar("T")
 WAIT_S: Final = 5
 """Seconds that a page waits for its command to take effect."""
+
+LONG_WAIT_S: Final = 10
+"""Seconds that it waits if its command is about many things."""
 _TIMEOUT_S: Final = 40
 KEY_REUSED: Final = "idempotency-key-reused"
 _IN_OTHER_WORDS: Final = {
@@ -129,7 +132,7 @@ class ApiClient:
     ) -> Json:
         """Send a command and return its answer, once it has taken effect or after `wait` seconds. `key`: idempotency
         key of 1 to 255 printable characters. Raises Refused."""
-        headers = {"Idempotency-Key": key, **({"Prefer": f"wait={wait}"} if wait else {})}
+        headers = {"Idempotency-Key": key, "Prefer": f"wait={wait}"}
         return _read(await self._send(method, path, body, query, headers))
 
     async def _send(

@@ -26,7 +26,6 @@ from domain.timestamps import timestamp
 
 _AT_A_TIME: Final = 500
 _REPORTED_AT_A_TIME: Final = 50
-_WAIT_S: Final = 10
 _FILTERS: Final = ("only", "store", "q", "order")
 _ALL: Final = f"{PATH}/all"
 _DONE: Final = f"{PATH}/bulk"
@@ -50,7 +49,7 @@ async def decide(visit: Visit) -> Response:
     seen = hashes_in(form, ids)
     other = await stale(visit, seen, form.get("action", ""))
     shown = {id: form.get(f"status-{id}", "New") for id in ids if id not in other}
-    results = [*await decide_by_status(visit, form, shown, texts_seen(seen), wait=_WAIT_S), *other.values()]
+    results = [*await decide_by_status(visit, form, shown, texts_seen(seen)), *other.values()]
     counts = {f"n-{word}": number for word, number in outcomes(results, visit.caller.subject).items()}
     left = [("left", each["id"]) for each in results if each["outcome"] == "refused"]
     # A redirect, so that reloading the page decides nothing again, and going back resends no form.
@@ -78,11 +77,12 @@ async def decide_some(visit: Visit) -> Response:
     """Decide about a batch of the results. The page goes on with the next by itself while decisions take effect."""
     form = await visit.form()
     shown, texts, left = await _next_batch(visit)
-    counts, now = +Counter({**_counts_in(form), CHANGED: left}), Counter[str]()
+    earlier = {**_counts_in(form), CHANGED: left}
+    counts, now = Counter({word: number for word, number in earlier.items() if number}), Counter[str]()
     sent = {name: form.get(name, "") for name in ("action", "reasonCode")}
     if shown:
         try:
-            results = await decide_by_status(visit, form, shown, texts, wait=_WAIT_S)
+            results = await decide_by_status(visit, form, shown, texts)
         except Refused as refused:
             if refused.kind != KEY_REUSED:
                 raise

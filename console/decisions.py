@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from console.api_client import WAIT_S, Refused, segment
+from console.api_client import LONG_WAIT_S, WAIT_S, Refused, segment
 from console.content_hashes import CHANGED, KEPT, staleness, texts_seen
 from console.fields import Form
 from console.reviews import reviews_of
@@ -45,7 +45,7 @@ async def decide(visit: Visit) -> Response:
     try:
         seen = {id: form.get("seen", "")}
         await _check_seen(visit, seen, action, _undone_status(form))
-        answer = await command(visit, form, [id], expected, texts_seen(seen), wait=WAIT_S)
+        answer = await _command(visit, form, [id], expected, texts_seen(seen))
     except Refused as refused:
         return _explain(visit, refused, back)
     response = visit.after(answer, back, DECISIONS[action])
@@ -68,7 +68,7 @@ async def decide_together(visit: Visit) -> Response:
     results = [*other.values()]
     if not other or len(other) < len(given):
         ids = [id for id in given if id not in other]
-        answer = await settled(command(visit, form, ids, expected, texts_seen(seen), wait=WAIT_S))
+        answer = await _settled(_command(visit, form, ids, expected, texts_seen(seen)))
         results += answer.get("results", [])
     return JSONResponse({"results": results})
 
@@ -120,7 +120,7 @@ async def stale(visit: Visit, seen: Mapping[str, str], action: str, undone: str 
 
 
 async def decide_by_status(
-    visit: Visit, form: Form, statuses: Mapping[str, str], texts: Mapping[str, str], *, wait: int
+    visit: Visit, form: Form, statuses: Mapping[str, str], texts: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Take a form's decision about the reviews that still have the status with which they were shown (`statuses`, by
     id) and the same text (hashes in `texts`), and return the result of each. Raises Refused."""
@@ -128,19 +128,19 @@ async def decide_by_status(
     for expected in sorted(set(statuses.values())):
         ids = [id for id, status in statuses.items() if status == expected]
         key = f"{key_of(form)}-{expected}"
-        answer = await settled(command(visit, form, ids, expected, texts, wait=wait, key=key))
+        answer = await _settled(_command(visit, form, ids, expected, texts, wait=LONG_WAIT_S, key=key))
         results += answer.get("results") or [{"id": id, "outcome": answer["outcome"]} for id in ids]
     return results
 
 
-async def command(
+async def _command(
     visit: Visit,
     form: Form,
     ids: list[str],
     expected: str,
     texts: Mapping[str, str],
     *,
-    wait: int,
+    wait: int = WAIT_S,
     key: str | None = None,
 ) -> dict[str, Any]:
     """Take a form's decision about those of these reviews that have the expected status and, if `texts` has its hash,
@@ -165,7 +165,7 @@ def _body(ids: Sequence[str], texts: Mapping[str, str]) -> dict[str, Any]:
     return {"ids": ids, "textHashes": {id: texts[id] for id in ids if id in texts}}
 
 
-async def settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+async def _settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
     """The answer to a decision about several reviews, also if none took effect. Raises Refused."""
     try:
         return await answer

@@ -13,7 +13,7 @@ from console.visits import Visit
 from domain.permissions import Permission
 from messaging.reading_shapes import folded_name
 
-MOST_LINES: Final = 300
+_MOST_LINES: Final = 300
 _MAX_EVENT_CHARACTERS: Final = 20_000
 """Maximum characters of an order's last event on its page."""
 
@@ -47,7 +47,7 @@ async def order(visit: Visit) -> Response:
         "order.html",
         row=row,
         currency=currency_of(row),
-        lines=row["lineItems"][:MOST_LINES],
+        lines=row["lineItems"][:_MOST_LINES],
         returned=returned,
         is_returnable=any(line["availableQuantity"] for line in row["lineItems"]),
         told=event[:_MAX_EVENT_CHARACTERS],

@@ -20,10 +20,10 @@ from messaging.reading_errors import input_error
 from messaging.schemas import Id
 from storefront.middleware import allow
 
-_WRITES = frozenset(
+_WRITES: Final = frozenset(
     {Permission.CREATE_REVIEWS, Permission.VOTE_ON_REVIEWS, Permission.REPORT_REVIEWS, Permission.READ_REVIEWS}
 )
-_FOREIGN = "Pages of this origin may not write to the store: add it to the store's `storefrontOrigins`."
+_FOREIGN: Final = "Pages of this origin may not write to the store: add it to the store's `storefrontOrigins`."
 
 StorePath = Annotated[Id, Path(alias="storeId")]
 TypePath = Annotated[Id, Path(alias="entityType")]
