@@ -29,8 +29,10 @@ async def audit(visit: Visit) -> Response:
     if not position:
         raise Refused(422, {"detail": f"{after[:40]} is not a number of entries. Start with the newest ones."})
     skip, until = int(position[1]), position[2]
-    page = {"take": ROWS + 1, "skip": skip, "withTotal": "false", **({"until": until} if until else {})}
-    found = await visit.facade.ask("GET", "/api/audit", query={**_criteria(visit.query), **page})
+    query = {**_criteria(visit.query), "take": ROWS + 1, "skip": skip, "withTotal": "false"}
+    if until:
+        query["until"] = until
+    found = await visit.facade.ask("GET", "/api/audit", query=query)
     rows = found["results"][:ROWS]
     return visit.page(
         "audit.html",

@@ -25,22 +25,24 @@ screens = Screens()
 async def since(visit: Visit) -> Response:
     """Ids of reviews that a filter finds and an open page doesn't show yet, for its script: those submitted since,
     those of `ids` (named in news) and, if it `missed` news, those changed since, except its own `rows`."""
-    form, body = await visit.form(), {**criteria(visit.query), "take": _MOST_MISSED, "withTotal": False}
+    form = await visit.form()
     since, heard = form.get("since", ""), form.getlist("ids")[-_MOST_MISSED:]
-    wanted = [{**body, "startDate": since}, *([{**body, "ids": heard}] if heard else [])]
-    lists = [visit.facade.ask("POST", "/api/customerReviews/search", each) for each in wanted]
-    found = [row for each in await asyncio.gather(*lists) for row in each["results"]]
-    new_ids = [row["id"] for row in found if row["id"] in heard or row["modifiedDate"] >= since]
+    search = {**criteria(visit.query), "take": _MOST_MISSED, "withTotal": False}
+    searches = [{**search, "startDate": since}]
+    if heard:
+        searches.append({**search, "ids": heard})
+    found = await asyncio.gather(*(visit.facade.ask("POST", "/api/customerReviews/search", each) for each in searches))
+    rows = [row for each in found for row in each["results"]]
+    new_ids = [row["id"] for row in rows if row["id"] in heard or row["modifiedDate"] >= since]
     if "missed" in form:
-        known = {*heard, *form.getlist("rows")}
-        new_ids += await _changed(visit, body, since, known)
+        new_ids += await _changed(visit, search, since, {*heard, *form.getlist("rows")})
     return JSONResponse({"ids": [*dict.fromkeys(new_ids)]})
 
 
-async def _changed(visit: Visit, body: Mapping[str, Any], since: str, known: Collection[str]) -> list[str]:
+async def _changed(visit: Visit, search: Mapping[str, Any], since: str, known: Collection[str]) -> list[str]:
     """Ids of reviews that a filter finds and that were changed since or, with the filter REPORTED, reported since;
     without the `known` ones, and those that can't be looked up in time. Raises Refused."""
-    latest = {**body, "sort": "modifiedDate:desc", "take": _MOST_CHANGED}
+    latest = {**search, "sort": "modifiedDate:desc", "take": _MOST_CHANGED}
     answer = visit.facade.ask("POST", "/api/customerReviews/search", latest)
     rows = [row for row in (await if_in_time(answer, {"results": []}))["results"] if row["id"] not in known]
     changed = [row["id"] for row in rows if row["modifiedDate"] >= since]

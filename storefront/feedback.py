@@ -125,6 +125,10 @@ async def _send(
 async def _check_shown(services: Services, shopper: Shopper, id: str) -> None:
     """Raises ProblemError (404) unless this is the id of an approved review of the object in the store."""
     brief = await services.feedback.brief(id)
-    is_here = brief is not None and (brief.entity, brief.store_id) == (shopper.entity, shopper.store.id)
-    if brief is None or not is_here or brief.status is not ReviewStatus.APPROVED:
+    is_shown = (
+        brief is not None
+        and (brief.entity, brief.store_id) == (shopper.entity, shopper.store.id)
+        and brief.status is ReviewStatus.APPROVED
+    )
+    if not is_shown:
         raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id here.")

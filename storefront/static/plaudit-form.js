@@ -146,8 +146,8 @@ function photosOf(shop, current, changed, isSending) {
     return [...uploads.keys()].map(({ id }) => id);
   };
   /** The uploaded photos, for the draft. */
-  const kept = () => [...uploads].map(([{ id }, { name }]) => ({ id, name })).filter(({ id }) => id);
-  return { part: most > 0 && h('div', { class: 'stack' }, field, list), ids, add, kept, limit };
+  const uploaded = () => [...uploads].map(([{ id }, { name }]) => ({ id, name })).filter(({ id }) => id);
+  return { part: most > 0 && h('div', { class: 'stack' }, field, list), ids, add, uploaded, limit };
 }
 
 /**
@@ -228,7 +228,7 @@ export async function open(shop, place, failures) {
 
   /** Store the draft. A form that was replaced by another one doesn't overwrite its draft. */
   function save() {
-    if (isOurs()) keep(shop, { ...written(), attempt, photos: photos.kept() });
+    if (isOurs()) keep(shop, { ...written(), attempt, photos: photos.uploaded() });
   }
   const isOurs = () => fields.isConnected || latest[shop.place] == fields;
   const written = () => Object.fromEntries([...new FormData(fields)].filter(([, value]) => value));
