@@ -156,7 +156,7 @@ export class Deciding {
   async takeBack(last, making) {
     const { row, back, status, reasonBefore, wasSettled } = last;
     await making;
-    row.tellOthers();
+    row.showOthers();
     if (!this.decisions.made.includes(last)) return;
     if (last.isOvertaken) {
       row.notUndone();

@@ -76,7 +76,7 @@ export class Row {
     work.finally(() => {
       if (this.work !== work) return;
       this.work = null;
-      this.tellOthers();
+      this.showOthers();
       if (this.edit) this.hearEdit(this.edit);
     });
   }
@@ -215,10 +215,10 @@ export class Row {
 
   hearOthers(told) {
     this.others = told;
-    if (!this.work) this.tellOthers();
+    if (!this.work) this.showOthers();
   }
 
-  tellOthers() {
+  showOthers() {
     const told = this.others;
     if (!told) return;
     this.data.reason = told.reason ?? "";
