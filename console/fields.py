@@ -89,11 +89,12 @@ def is_about(refused: Refused | None, name: str) -> bool:
 def place_in_words(pointer: str, labels: Mapping[str, str] | None = None) -> str:
     """A JSON pointer (RFC 6901) into a request as readable text: the label of the field, whose name may have dots, else
     the name split into words. List items are counted from 1; empty for the request itself."""
+    labels = labels or {}
     parts = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
     # A leading index says nothing: the console sends one item at a time, also where the API takes a list.
     parts = parts[1:] if parts and parts[0].isdecimal() else parts
-    labelled = next((at for at in range(len(parts), 0, -1) if ".".join(parts[:at]) in (labels or {})), 0)
-    names = [(labels or {})[".".join(parts[:labelled])]] if labelled else []
+    labelled = next((at for at in range(len(parts), 0, -1) if ".".join(parts[:at]) in labels), 0)
+    names = [labels[".".join(parts[:labelled])]] if labelled else []
     for part in parts[labelled:]:
         if part.isdecimal() and names:
             names[-1] += f" {int(part[:9]) + 1}"

@@ -146,7 +146,7 @@ def _errors(refused: Refused, given: Mapping[str, str]) -> dict[str, dict[str, A
     """The first error of each part, with the number and text of its line."""
     errors: dict[str, dict[str, Any]] = {}
     for error in refused.errors:
-        part, message = error.get("pointer", "").strip("/"), error.get("message", "")
+        part, message = error["pointer"].strip("/"), error["message"]
         line = _LINE.match(message)
         lines = given.get(part, "").splitlines()
         number = int(line[1]) if line else None

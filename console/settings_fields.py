@@ -144,7 +144,7 @@ def _shown(configured: Configured, field: Field, values: Mapping[str, Any] | Non
 
 def _error(field: Field, refused: Refused | None) -> str:
     for error in refused.errors if refused else ():
-        name = error.get("pointer", "").strip("/").replace("/", ".")
+        name = error["pointer"].strip("/").replace("/", ".")
         if name == field.name or name.startswith(f"{field.name}."):
-            return error.get("message", "")
+            return error["message"]
     return ""
