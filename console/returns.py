@@ -82,9 +82,7 @@ async def waiting(visit: Visit) -> Response:
 @screens.get("/returns/new", Permission.READ_RETURNS, Permission.CREATE_RETURNS)
 async def new_return(visit: Visit) -> Response:
     """The form to create a return of an order; without an order, a search for one."""
-    id = visit.query.get("orderId")
-    order = await visit.facade.ask("GET", f"/api/orders/{segment(id)}") if id else None
-    return _new_page(visit, order, lines_of_order(order) if order else [])
+    return await _new_page(visit, visit.query.get("orderId"))
 
 
 @screens.post("/returns/new", Permission.READ_RETURNS, Permission.CREATE_RETURNS)
@@ -101,8 +99,7 @@ async def create(visit: Visit) -> Response:
     except Refused as refused:
         if refused.status in _STATUSES_WITH_OWN_PAGE:
             raise
-        order = await visit.facade.ask("GET", f"/api/orders/{segment(str(wanted['orderId']))}")
-        return _new_page(visit, order, typed(lines_of_order(order), form, refused), form, refused)
+        return await _new_page(visit, str(wanted["orderId"]), form, refused)
     if answer["outcome"] == "accepted":
         return visit.back(f"{PATH}?status={ALL}", "accepted")
     return visit.back(f"{PATH}/{segment(answer['id'])}", "created")
@@ -111,8 +108,7 @@ async def create(visit: Visit) -> Response:
 @screens.get("/returns/{id}", Permission.READ_RETURNS)
 async def one_return(visit: Visit) -> Response:
     """One return with the forms that change it."""
-    row, order = await _load(visit)
-    return await _page(visit, row, order, lines_of_return(row, order))
+    return await _page(visit)
 
 
 @screens.post("/returns/{id}/status", Permission.READ_RETURNS, Permission.UPDATE_RETURNS)
@@ -152,8 +148,7 @@ async def delete(visit: Visit) -> Response:
     except Refused as refused:
         if refused.status != 409 or not visit.may(Permission.READ_RETURNS):
             raise
-        row, order = await _load(visit)
-        return await _page(visit, row, order, lines_of_return(row, order), refused=refused)
+        return await _page(visit, refused=refused)
     return visit.after(answer, PATH, "deleted")
 
 
@@ -183,9 +178,7 @@ async def _change(visit: Visit, form: Form, changes_of: Callable[[Mapping[str, A
     except Refused as refused:
         if refused.status in _STATUSES_WITH_OWN_PAGE:
             raise
-        row, order = await _load(visit)
-        lines = typed(lines_of_return(row, order), form, refused, is_late=refused.status == 409)
-        return await _page(visit, row, order, lines, form, refused)
+        return await _page(visit, form, refused)
     return visit.after(answer, f"{PATH}/{segment(id)}", "saved")
 
 
@@ -201,20 +194,13 @@ def _line_values(lines: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
     return [(line["orderLineItemId"], line["quantity"], line["reason"]) for line in lines]
 
 
-async def _load(visit: Visit) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The return and its order. Raises Refused."""
+async def _page(visit: Visit, form: Form | None = None, refused: Refused | None = None) -> Response:
+    """A return with the forms that change it; a refused one keeps its input. Raises Refused."""
     row = await visit.facade.ask("GET", f"/api/return/{visit.segment('id')}")
-    return row, await order_or_none(visit, row["orderId"])
-
-
-async def _page(
-    visit: Visit,
-    row: Mapping[str, Any],
-    order: Mapping[str, Any] | None,
-    lines: Sequence[LineField],
-    form: Form | None = None,
-    refused: Refused | None = None,
-) -> Response:
+    order = await order_or_none(visit, row["orderId"])
+    lines = lines_of_return(row, order)
+    if form and refused:
+        lines = typed(lines, form, refused, is_late=refused.status == 409)
     stored = {"status": row["status"], "resolution": in_one_line(row["resolution"])}
     counts, others = await asyncio.gather(
         visit.facade.ask("POST", "/api/return/counts", {"ids": [row["id"]]}),
@@ -224,39 +210,40 @@ async def _page(
         "return.html",
         row={**row, **_sums(row["lineItems"])},
         order=order,
-        currency=currency_of(order),
-        lines=lines[:MOST_LINES],
-        more_lines=max(0, len(lines) - MOST_LINES),
         fields=shown_again(form, stored),
         loaded=json.dumps(stored),
         statuses=list(dict.fromkeys([*counts, row["status"]])),
         others=[each for each in others["results"] if each["id"] != row["id"]],
         has_more="next" in others,
-        **_refused_form(form, refused),
+        **_form_values(order, lines, form, refused),
     )
 
 
-def _new_page(
-    visit: Visit,
-    order: Mapping[str, Any] | None,
-    lines: Sequence[LineField],
-    form: Form | None = None,
-    refused: Refused | None = None,
+async def _new_page(
+    visit: Visit, order_id: str | None, form: Form | None = None, refused: Refused | None = None
 ) -> Response:
-    return visit.page(
-        "return_new.html",
-        order=order,
-        currency=currency_of(order),
-        lines=lines[:MOST_LINES],
-        more_lines=max(0, len(lines) - MOST_LINES),
-        **_refused_form(form, refused),
-    )
+    """The form to create a return of an order; a refused one keeps its input. Raises Refused."""
+    order = await visit.facade.ask("GET", f"/api/orders/{segment(order_id)}") if order_id else None
+    lines = lines_of_order(order) if order else []
+    if form and refused:
+        lines = typed(lines, form, refused)
+    return visit.page("return_new.html", order=order, **_form_values(order, lines, form, refused))
 
 
-def _refused_form(form: Form | None, refused: Refused | None) -> dict[str, Any]:
-    """The template values of a refused form. After a server error it keeps its key, as the same is to be sent again."""
+def _form_values(
+    order: Mapping[str, Any] | None, lines: Sequence[LineField], form: Form | None, refused: Refused | None
+) -> dict[str, Any]:
+    """The template values of a form with lines. After a server error it keeps its key, as the same is to be sent
+    again."""
     key = key_of(form) if form and refused and refused.status >= 500 else None
-    return {"typed": form or {}, "refused": refused, "form_key": (lambda: key) if key else token_urlsafe}
+    return {
+        "currency": currency_of(order),
+        "lines": lines[:MOST_LINES],
+        "more_lines": max(0, len(lines) - MOST_LINES),
+        "typed": form or {},
+        "refused": refused,
+        "form_key": (lambda: key) if key else token_urlsafe,
+    }
 
 
 async def _orders(visit: Visit, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
