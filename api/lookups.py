@@ -39,7 +39,7 @@ class Lookups:
         self._tallies = SharedQueries(partial(self._tallies_of, with_histogram=True))
         self._holders = SharedQueries(self._holders_soon)
         self._is_any_closed = CachedQueries(self._any_closed, _AGE_S)
-        self._stores = CachedQueries(stores.of_ids, _AGE_S)
+        self._stores = CachedQueries(stores.of_ids_or_errors, _AGE_S)
         self._general = CachedQueries(self._settings, _AGE_S)
 
     async def ratings(
@@ -57,18 +57,25 @@ class Lookups:
         return {id: tallies for (_, id), tallies in found.items()}
 
     async def stores(self, ids: Iterable[str | None]) -> dict[str, Store]:
-        """The registered ones of these stores, by id; None stands for no store."""
-        return await self._stores.of({id for id in ids if id is not None})
+        """The registered ones of these stores, by id, to be shown; damaged ones are left out. None stands for no
+        store."""
+        found = await self._stores.of({id for id in ids if id is not None})
+        return {id: store for id, store in found.items() if isinstance(store, Store)}
 
     async def stores_for_commands(self, ids: Collection[str]) -> dict[str, Store]:
         """The registered ones of these stores, by id; while the database is unavailable, the cached ones, as consumers
-        check again. Raises ProblemError (503) if one of them isn't cached."""
-        found = await result_or_default(self.stores(ids), None)
+        check again. Raises ProblemError (503) if one of them isn't cached, StoredDocumentError if one is damaged."""
+        found = await result_or_default(self._stores.of(set(ids)), None)
         if found is None:
             found = self._stores.remembered(ids)
             if len(found) < len(set(ids)):
                 raise unavailable("MongoDB, which holds the rules of the store,")
-        return found
+        stores: dict[str, Store] = {}
+        for id, store in found.items():
+            if isinstance(store, StoredDocumentError):
+                raise store.with_traceback(None)
+            stores[id] = store
+        return stores
 
     async def holders(self, ids: Collection[str]) -> Mapping[str, IdHolder]:
         """The holders of these ids; free ids are left out. Raises StoredDocumentError or ValueError if one is

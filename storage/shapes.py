@@ -4,13 +4,17 @@ Each collection has its shape beside its documents. A document is read as it is 
 again with stand-ins, so that neither a list nor a command fails because of it. `plaudit migrate` mends it.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
+import structlog
+
 from storage.database import Document
+
+log = structlog.get_logger()
 
 T = TypeVar("T")
 
@@ -166,8 +170,23 @@ def is_whole(shape: Shape, document: Document) -> bool:
 
 def check_whole(shape: Shape, document: Document) -> None:
     """Raise TypeError if a field of the document is damaged."""
-    if wrong := [name for name in shape.fields if is_field_damaged(shape, document, name)]:
+    _check(shape, document, shape.fields)
+
+
+def check_present(shape: Shape, document: Document) -> None:
+    """Raise TypeError if a field that the document has is damaged."""
+    _check(shape, document, [name for name in shape.fields if name in document])
+
+
+def _check(shape: Shape, document: Document, names: Iterable[str]) -> None:
+    if wrong := [name for name in names if is_field_damaged(shape, document, name)]:
         raise TypeError(f"of the wrong type: {', '.join(wrong)}")
+
+
+@lru_cache(10_000)
+def log_damage(message: str, id: str, error: str) -> None:
+    """Log that a stored document is damaged: once in a process, however often it is read."""
+    log.error(message, id=id, error=error[:500])
 
 
 def damaged(shape: Shape) -> Document:

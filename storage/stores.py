@@ -20,10 +20,51 @@ from domain.stores import (
 from storage.database import Database, Document, Session, stored_bytes
 from storage.moderation_rules import rule_from
 from storage.seen import seen_document, seen_from
-from storage.shapes import StoredDocumentError, read_as_stored
+from storage.shapes import (
+    ARRAY,
+    BOOL,
+    OBJECT,
+    STRING,
+    TEXT_OR_NULL,
+    Shape,
+    StoredDocumentError,
+    check_present,
+    default_field,
+    log_damage,
+    read_as_stored,
+)
 
 COLLECTION: Final = "stores"
 SETTINGS: Final = "settings"
+
+_STORE: Final = Shape(
+    COLLECTION,
+    {
+        "_id": default_field(STRING),
+        **dict.fromkeys(("name", "email"), default_field(TEXT_OR_NULL)),
+        "languages": default_field(ARRAY),
+        "settings": default_field(OBJECT),
+    },
+    {},
+)
+_STORE_SETTINGS: Final = Shape(
+    COLLECTION,
+    {
+        **dict.fromkeys(
+            (
+                "reviewsEnabled",
+                "anonymousReviewsAllowed",
+                "purchaseRequired",
+                "oneReviewPerCustomer",
+                "editsKeepStatus",
+            ),
+            default_field(BOOL),
+        ),
+        **dict.fromkeys(("returnNumberTemplate", "reviewUrl"), default_field(TEXT_OR_NULL)),
+        **dict.fromkeys(("moderationRules", "storefrontOrigins"), default_field(ARRAY)),
+    },
+    {},
+)
 
 
 class Merged(NamedTuple):
@@ -44,18 +85,32 @@ class StoreRepository:
         self._settings = database[SETTINGS]
 
     async def all(self) -> list[Store]:
-        """All registered stores, by id."""
-        return [_store(document) async for document in self._stores.find().sort("_id")]
+        """All registered stores, by id; damaged ones are left out, and logged."""
+        return [store for store in (await self._logged({})).values() if isinstance(store, Store)]
 
     async def damaged(self) -> list[str]:
         """The ids of all damaged stores."""
-        damaged = list[str]()
-        async for document in self._stores.find().sort("_id"):
+        return [id for id, store in (await self._read({})).items() if isinstance(store, StoredDocumentError)]
+
+    async def of_ids_or_errors(self, ids: Collection[str]) -> dict[str, Store | StoredDocumentError]:
+        """The registered ones among these stores, by id; in place of a damaged one, which is logged, its error."""
+        return await self._logged({"_id": {"$in": list(ids)}})
+
+    async def _logged(self, condition: Document) -> dict[str, Store | StoredDocumentError]:
+        found = await self._read(condition)
+        for id, store in found.items():
+            if isinstance(store, StoredDocumentError):
+                log_damage("a store can't be read", id=id, error=store.reason)
+        return found
+
+    async def _read(self, condition: Document) -> dict[str, Store | StoredDocumentError]:
+        found: dict[str, Store | StoredDocumentError] = {}
+        async for document in self._stores.find(condition).sort("_id"):
             try:
-                _store(document)
+                found[document["_id"]] = _store(document)
             except StoredDocumentError as error:
-                damaged.append(str(error.id))
-        return damaged
+                found[str(document["_id"])] = error
+        return found
 
     async def size(self) -> int:
         """The stored size of all stores in bytes."""
@@ -137,13 +192,15 @@ def _store(document: Document) -> Store:
 
 def _store_from(document: Document) -> Store:
     settings = document.get("settings", {})
+    check_present(_STORE, document)
+    check_present(_STORE_SETTINGS, settings)
     default = StoreSettings()
     method = settings.get("ratingCalculationMethod")
     return Store(
         id=document["_id"],
         name=document.get("name"),
         email=document.get("email"),
-        languages=tuple(document.get("languages", ())),
+        languages=_texts(document.get("languages", ())),
         settings=StoreSettings(
             reviews_enabled=settings.get("reviewsEnabled", default.reviews_enabled),
             anonymous_reviews_allowed=settings.get("anonymousReviewsAllowed", default.anonymous_reviews_allowed),
@@ -154,6 +211,13 @@ def _store_from(document: Document) -> Store:
             return_number_template=settings.get("returnNumberTemplate"),
             review_url=settings.get("reviewUrl") or None,
             moderation_rules=tuple(map(rule_from, settings.get("moderationRules", ()))),
-            storefront_origins=tuple(settings.get("storefrontOrigins", ())),
+            storefront_origins=_texts(settings.get("storefrontOrigins", ())),
         ),
     )
+
+
+def _texts(values: Collection[object]) -> tuple[str, ...]:
+    texts = tuple(value for value in values if isinstance(value, str))
+    if len(texts) < len(values):
+        raise TypeError("a list has something else than texts")
+    return texts

@@ -10,6 +10,7 @@ from api.web.problems import ProblemError, ProblemKind, problem_response, unavai
 from messaging.kafka.connection import is_broker_away, is_too_large
 from storage.database import is_database_away, is_too_slow
 from storage.images_files import is_image_store_away
+from storage.shapes import StoredDocumentError
 
 log = structlog.get_logger()
 
@@ -87,6 +88,13 @@ def problem_of(scope: Scope, error: Exception) -> ProblemError:
     if is_image_store_away(error):
         log.warning("Image store unavailable", path=scope["path"], error=repr(error)[:300])
         return unavailable("The image store")
+    if isinstance(error, StoredDocumentError):
+        log.error("A stored document is damaged", path=scope["path"], error=str(error))
+        detail = (
+            f"A stored document that this needs is damaged, in the collection {error.collection}. The request is not "
+            "at fault. The log of the service has its id, and `plaudit doctor` lists such documents."
+        )
+        return ProblemError(ProblemKind.INTERNAL, detail)
     log.error("Request failed", method=scope["method"], path=scope["path"], exc_info=error)
     return ProblemError(
         ProblemKind.INTERNAL, "The request failed because of an internal error. The log of the service has the cause."

@@ -7,10 +7,11 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from storage.pymongo_internals import cancel_and_wait
 from tests.support.consumers import Desk
-from tests.support.facade import REVIEWS, Facade, new_id, once, problem_of, submission
+from tests.support.facade import REVIEWS, Facade, body_of, new_id, once, problem_of, submission
 from tests.support.messages import message
 from tests.support.retries import retry_until_decided
 from tests.support.service import Json, Service
@@ -229,3 +230,39 @@ async def test_update_of_damaged_store_becomes_dead_letter(desk: Desk) -> None:
     finally:
         await cancel_and_wait(updating)
     assert [dict(each.headers)["x-error-code"] for each in letters] == [b"processing-failed"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", [{"settings": None}, {"name": 5}, {"languages": [5]}])
+async def test_damaged_store_hides_no_other(
+    service: Service, facade: Facade, http: httpx.AsyncClient, damage: Json
+) -> None:
+    other, id, product = await facade.open_store(), await facade.open_store(), new_id()
+    await facade.submit_approved(*(submission(product, storeId=store, userId=store) for store in (other, id)))
+    wanted = {"entityIds": [product], "entityType": "Product"}
+    async with service.mongo() as database:
+        await database["stores"].update_one({"_id": id}, {"$set": damage})
+        stores = [await http.get("/api/stores"), await http.get(f"/api/stores/{id}")]
+        ratings = await http.post("/api/rating/entityRating", json=wanted)
+        reviews = await http.post(f"{REVIEWS}/search", json={"entityIds": [product]})
+        policy, shop = await http.get(f"/api/stores/{id}/review-policy"), f"/storefront/v1/{id}/Product/{product}/form"
+        form = await http.get(shop)
+        pages = [await http.get(f"/console/stores{path}") for path in ("", f"/{id}")]
+        await database["stores"].delete_one({"_id": id})
+    listed = {store["id"] for store in body_of(stores[0], list)}
+    assert (other in listed, id in listed) == (True, False)
+    for damaged in (stores[1], policy, form):
+        assert "is damaged, in the collection stores" in problem_of(damaged, 500)["detail"]
+    assert {row["storeId"] for row in body_of(ratings, list)} == {other, id}
+    assert {row["storeId"] for row in body_of(reviews, dict)["results"]} == {other, id}
+    assert [page.status_code for page in pages] == [200, 500]
+    assert "is damaged, in the collection stores" in pages[1].text
+
+
+async def test_damaged_store_is_logged_once(desk: Desk) -> None:
+    id = new_id("store")
+    await desk.database["stores"].insert_one({"_id": id, "settings": None})
+    with capture_logs() as lines:
+        for _ in range(2):
+            assert await desk.services.stores.all() == []
+    assert [line["id"] for line in lines] == [id]
