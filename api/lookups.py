@@ -87,10 +87,11 @@ class Lookups:
             return await self._reviews.holders(ids)
 
     async def closed(self, keys: Collection[ObjectKey]) -> set[ObjectKey]:
-        """The closed ones of these objects, which take no reviews. Queried only while some object is closed."""
+        """The closed ones of these objects, which take no reviews. Queried only while some object is closed. Those
+        whose facts are damaged are left out: consumers check again."""
         if not (await self._is_any_closed.of([None]))[None]:
             return set()
-        facts = await self._objects.of_keys(keys)
+        facts = await self._objects.undamaged(keys)
         return {key for key in keys if is_closed(facts, key)}
 
     async def general(self) -> GeneralSettings:

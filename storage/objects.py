@@ -9,7 +9,14 @@ from domain.objects import REVIEWS_ENABLED, Fact, ObjectFacts, ObjectKey
 from domain.ratings import Entity
 from storage.batch_size import ONE_ANSWER
 from storage.database import Database, Document, Session, write_all
-from storage.shapes import OBJECT, Shape, irrecoverable_field, read_as_stored
+from storage.shapes import (
+    OBJECT,
+    Shape,
+    StoredDocumentError,
+    irrecoverable_field,
+    log_damage,
+    read_as_stored,
+)
 
 COLLECTION: Final = "objects"
 
@@ -33,11 +40,25 @@ class ObjectRepository:
     ) -> dict[ObjectKey, ObjectFacts]:
         """The facts of these objects, in their stores and in all stores; unknown ones are left out. Raises
         StoredDocumentError if one is damaged: without its facts, nobody knows whether it takes reviews."""
+        found = await self._found(keys, session)
+        return {_key(document["_id"]): read_as_stored(COLLECTION, _facts, document) for document in found}
+
+    async def undamaged(self, keys: Collection[ObjectKey]) -> dict[ObjectKey, ObjectFacts]:
+        """Like `of_keys`, for pages and early checks: damaged ones are left out, and logged."""
+        objects: dict[ObjectKey, ObjectFacts] = {}
+        for document in await self._found(keys, None):
+            try:
+                objects[_key(document["_id"])] = read_as_stored(COLLECTION, _facts, document)
+            except StoredDocumentError as error:
+                log_damage("the facts of an object can't be read", id=str(error.id), error=error.reason)
+        return objects
+
+    async def _found(self, keys: Collection[ObjectKey], session: Session | None) -> list[Document]:
         if not keys or not await self._has_any_facts(session):
-            return {}
+            return []
         wanted = {each for key in keys for each in (key, ObjectKey(key.entity, None))}
         found = self._objects.find({"_id": {"$in": [*map(_id, wanted)]}}, batch_size=ONE_ANSWER, session=session)
-        return {_key(document["_id"]): read_as_stored(COLLECTION, _facts, document) async for document in found}
+        return await found.to_list()
 
     async def is_any_closed(self) -> bool:
         """True if there is an object that takes no reviews."""
@@ -72,5 +93,8 @@ def _facts(document: Document) -> ObjectFacts:
 
 
 def _fact(value: Any) -> Fact:
-    fact: Fact = tuple(value) if isinstance(value, list) else value
-    return fact
+    if isinstance(value, str | bool):
+        return value
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    raise TypeError("a fact is neither a text nor a list of texts, nor true or false")

@@ -108,7 +108,7 @@ async def _elements(services: Services, reviews: Sequence[Review], image_root: s
     of_products = [
         (review, ObjectKey(review.entity, review.store_id)) for review in reviews if is_in_feed(review.entity.type)
     ]
-    objects = await services.objects.of_keys({object_key for _, object_key in of_products})
+    objects = await services.objects.undamaged({object_key for _, object_key in of_products})
     elements = []
     for review, object_key in of_products:
         about = description(objects, object_key)

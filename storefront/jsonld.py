@@ -48,7 +48,7 @@ async def structured_answer(services: Services, store_id: str, entity: Entity) -
     # A request that waits for room reads afterwards, so that its data is current.
     with await services.pages.rows(MOST_REVIEWS):
         tallies = (await services.lookups.tallies(entity.type, [entity.id])).get(entity.id, {})
-        about = description(await services.objects.of_keys([object_key]), object_key)
+        about = description(await services.objects.undamaged([object_key]), object_key)
         search = ReviewSearch(
             statuses=[ReviewStatus.APPROVED],
             entity_types=[entity.type],

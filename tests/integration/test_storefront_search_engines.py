@@ -220,3 +220,36 @@ def _size_of(file: IO[bytes]) -> tuple[int, int]:
         reviews += sum(1 for _ in reader.reviews(piece))
     reader.close()
     return reviews, size
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", [{"facts": None}, {"facts.gtins": [5]}])
+async def test_damaged_facts_of_an_object_hide_no_review_of_others(
+    service: Service, facade: Facade, store: str, product: str, damage: Json
+) -> None:
+    """The page of the object itself has its rating, but not the lost facts."""
+    damaged, closed = new_id("damaged"), new_id("closed")
+    for each in (product, damaged):
+        await describe(service, each, url=f"https://shop.example/{each}")
+        await facade.submit_approved(submission(each, storeId=store, userId=each))
+    await describe(service, closed, reviewsEnabled=False)
+    await eventually(partial(feed, facade, store), lambda found: len(reviews_in(found.content)) == 2)
+
+    async def is_open(id: str) -> bool:
+        return bool((await facade.get(f"/storefront/v1/{store}/Product/{id}/form"))["open"])
+
+    await eventually(partial(is_open, closed), lambda found: not found)
+    async with service.mongo() as database:
+        wanted = {"_id.entityId": damaged}
+        await database["objects"].update_one(wanted, {"$set": damage})
+        answers = [
+            await facade.http.get(f"/storefront/v1/{store}/{path}")
+            for path in ("product-reviews.xml", f"Product/{damaged}/jsonld", f"Product/{damaged}/form")
+        ]
+        await database["objects"].delete_one(wanted)
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    (review,) = reviews_in(answers[0].content)
+    assert review["review_url"] == f"https://shop.example/{product}"
+    data = answers[1].json()
+    assert (data["aggregateRating"]["reviewCount"], "url" in data) == (1, False)
+    assert answers[2].json()["open"] is True

@@ -43,7 +43,7 @@ async def app() -> AsyncIterator[FastAPI]:
         services = app.state.services
         services.lookups.stores_for_commands = stores_there
         services.lookups.tallies = no_tallies
-        services.objects.of_keys = no_facts
+        services.objects.undamaged = no_facts
         yield app
 
 
