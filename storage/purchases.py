@@ -55,7 +55,11 @@ class PurchaseRepository:
         )
         bought: dict[tuple[str | None, str], set[tuple[str, str | None]]] = {}
         async for order in found:
-            held = bought.setdefault((order.get("storeId"), order["customerId"]), set())
+            owner = (order.get("storeId"), order["customerId"])
+            # A list of customers or stores, as in a damaged order, also matches the condition.
+            if any(isinstance(each, list) for each in owner):
+                continue
+            held = bought.setdefault(owner, set())
             products = _products(order.get("lines"))
             for field in fields:
                 # A damaged order proves what is left of it.

@@ -207,6 +207,21 @@ async def test_line_with_quantity_0_is_no_purchase(service: Service, none: objec
             assert (purchases.proofs([order], camera), purchases.proofs([order], lens)) == (set(), {"o"})
 
 
+@pytest.mark.parametrize("damage", [{"customerId": ["anna"]}, {"storeId": ["shop"]}])
+async def test_order_of_several_customers_or_stores_proves_nothing_and_hides_no_other(
+    service: Service, damage: Json
+) -> None:
+    camera, lens = Entity("Product", "camera"), Entity("Product", "lens")
+    async with own_database(service.servers) as database:
+        for id in ("damaged", "good"):
+            line = OrderLine("1", "lens" if id == "damaged" else "camera", None, 1)
+            await database["orders"].insert_one(document_of(order_of([line], id=id)))
+        await database["orders"].update_one({"_id": "damaged"}, {"$set": damage})
+        purchases = PurchaseRepository(database, {"Product": "productId"})
+        made = await purchases.existing([Purchase("shop", "anna", each) for each in (camera, lens)])
+    assert made == {Purchase("shop", "anna", camera)}
+
+
 async def test_anonymous_author_has_no_purchase(http: httpx.AsyncClient, shop: str) -> None:
     answer = await may_review(http, storeId=shop, entityType="Product", entityId=new_id())
     assert answer == {"canLeaveFeedback": False, "reasons": ["purchase-required"]}
