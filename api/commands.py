@@ -130,14 +130,17 @@ class Earlier:
 
 class _CommandReader:
     """A dependency: the command of a request, from its headers, its query and its body, which must have been read
-    before. Raises ProblemError, also for a body that no dependency has read."""
+    before. Raises ProblemError, also for a body that no dependency has read. `instead`: see `check_unconditional`."""
 
     openapi: Final = {"parameters": _HEADERS}
+
+    def __init__(self, instead: str = "") -> None:
+        self._instead = instead
 
     async def __call__(self, request: Request) -> Command:
         if not hasattr(request.state, "body_digest"):
             await check_no_body(request)
-        check_unconditional(request.scope["headers"])
+        check_unconditional(request.scope["headers"], self._instead)
         command = _command(request)
         # For all log lines of this request.
         structlog.contextvars.bind_contextvars(command_id=command.id)
@@ -176,6 +179,8 @@ def _digest(content: bytes) -> str:
 
 Commanded = Annotated[Command, Depends(_CommandReader())]
 """The command as a parameter of an endpoint."""
+CommandedByStatus = Annotated[Command, Depends(_CommandReader("`expectedStatus` refuses what has another status."))]
+"""The same, of an endpoint that has a field or parameter `expectedStatus`."""
 
 
 def command_answers(*kinds: ProblemKind) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from api.auth.permissions import Moderator, ReviewDeleter
-from api.commands import Command, Commanded, Reason, carry_out, command_answers
+from api.commands import Command, CommandedByStatus, Reason, carry_out, command_answers
 from api.named_reviews import DELETED, DeletedOnes, NamedOnes, NamedReviews
 from api.services import Injected, Services
 from api.stores.bounds import check_reviews, stores_of
@@ -45,7 +45,7 @@ router: Final = routes("/api/customerReviews", "Moderation")
 async def approve(
     caller: Moderator,
     reviews: NamedOnes,
-    command: Commanded,
+    command: CommandedByStatus,
     services: Injected,
     expected: Expected = None,
     reason: Reason = None,
@@ -58,7 +58,7 @@ async def approve(
 async def reject(
     caller: Moderator,
     reviews: NamedOnes,
-    command: Commanded,
+    command: CommandedByStatus,
     services: Injected,
     expected: Expected = None,
     reason: Reason = None,
@@ -72,7 +72,7 @@ async def reject(
 async def reset(
     caller: Moderator,
     reviews: NamedOnes,
-    command: Commanded,
+    command: CommandedByStatus,
     services: Injected,
     expected: Expected = None,
     reason: Reason = None,
@@ -85,7 +85,7 @@ async def reset(
 async def delete(
     caller: ReviewDeleter,
     reviews: DeletedOnes,
-    command: Commanded,
+    command: CommandedByStatus,
     services: Injected,
     expected: Expected = None,
     reason: Reason = None,

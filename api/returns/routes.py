@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from api import examples
 from api.auth.permissions import ReturnAuthor, ReturnDeleter, ReturnEditor, ReturnReader, forbidden
-from api.commands import Command, Commanded, carry_out, command_answers, earlier_attempt
+from api.commands import Command, Commanded, CommandedByStatus, carry_out, command_answers, earlier_attempt
 from api.returns.checks import check_change, check_new, new_return
 from api.returns.rows import ReturnList, ReturnRow, return_row
 from api.returns.search import CUSTOMER_ORDERS, RETURN_SEARCH, ReturnSearchRequest
@@ -162,7 +162,7 @@ async def create(
 
 @router.put("", operation_id="saveReturn", **command_answers(ProblemKind.NOT_FOUND))
 async def save(
-    caller: ReturnEditor, wanted: Annotated[SavedReturn, Depends(SAVED)], command: Commanded, services: Injected
+    caller: ReturnEditor, wanted: Annotated[SavedReturn, Depends(SAVED)], command: CommandedByStatus, services: Injected
 ) -> Response:
     """Change the status, the resolution or the quantities of a return; omitted fields keep their values. Without an id,
     create one. Waits up to five seconds until it has been applied, unless `Prefer` says otherwise."""

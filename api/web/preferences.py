@@ -48,12 +48,11 @@ def idempotency_key(lines: Sequence[str]) -> str | None:
     return key
 
 
-def check_unconditional(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Raise ProblemError for a header that commands don't evaluate: they would take effect whatever it demands."""
+def check_unconditional(headers: Iterable[tuple[bytes, bytes]], instead: str = "") -> None:
+    """Raise ProblemError for a header that commands don't evaluate: they would take effect whatever it demands.
+    `instead`: a sentence about the condition that the command does evaluate."""
     for name, _ in headers:
         if name in _CONDITIONS:
-            detail = (
-                f"{name.decode().title()} isn't evaluated here, so nothing was accepted: send the request without it. "
-                "`expectedStatus` of moderation and of returns refuses items in another status."
-            )
-            raise ProblemError(ProblemKind.INVALID_HEADER, detail)
+            header = name.decode().title()
+            detail = f"{header} isn't evaluated here, so nothing was accepted: send the request without it."
+            raise ProblemError(ProblemKind.INVALID_HEADER, f"{detail} {instead}".rstrip())

@@ -67,6 +67,24 @@ async def test_condition_that_is_not_evaluated_is_refused(header: str) -> None:
             assert header in response.text
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "content", "has_field"),
+    [
+        ("POST", "/api/customerReviews/approve", b'["a"]', True),
+        ("DELETE", "/api/customerReviews?ids=a", b"", True),
+        ("PUT", "/api/return", b'{"id": "a", "status": "New"}', True),
+        ("DELETE", "/api/return?ids=a", b"", False),
+        ("PUT", "/api/stores/a", b"{}", False),
+    ],
+)
+async def test_refused_condition_names_the_status_where_there_is_that_field(
+    method: str, path: str, content: bytes, has_field: bool
+) -> None:
+    async with client_without_servers() as http:
+        response = await http.request(method, path, content=content, headers={"If-Match": "*"})
+    assert ("expectedStatus" in problem_of(response, 400)["detail"]) is has_field
+
+
 def test_document_has_a_schema_for_idempotency_keys() -> None:
     parameters = service_document()["paths"]["/api/customerReviews"]["post"]["parameters"]
     (schema,) = (header["schema"] for header in parameters if header["name"] == "Idempotency-Key")
