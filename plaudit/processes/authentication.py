@@ -34,9 +34,11 @@ def check_authentication(settings: Settings) -> None:
         )
     misspelt = [name for name in unknown_variables(settings) if name.startswith("PLAUDIT_AUTH")]
     if settings.auth.mode is None and misspelt:
+        many = len(misspelt) > 1
         raise ConfigurationError(
-            f"{', '.join(misspelt)} is no setting, and {_MODE} is not set: everyone has access. Correct the name (two "
-            f"underscores follow AUTH), or set {_MODE} to none."
+            f"{', '.join(misspelt)} {'are no settings' if many else 'is no setting'}, and {_MODE} is not set: everyone "
+            f"has access. Correct the {'names' if many else 'name'} (two underscores follow AUTH), or set {_MODE} to "
+            "none."
         )
     if settings.auth.mode == "jwt":
         issuer_keys(jwt)

@@ -50,6 +50,13 @@ def test_misspelt_mode_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     check_authentication(_settings("127.0.0.1", "none"))
 
 
+def test_several_misspelt_variables_are_named_in_the_plural(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PLAUDIT_AUTH_MODE", "PLAUDIT_AUTH__MODUS"):
+        monkeypatch.setenv(name, "api_key")
+    with pytest.raises(ConfigurationError, match=r"_MODE, PLAUDIT_AUTH__MODUS are no settings, .* Correct the names"):
+        check_authentication(_settings("127.0.0.1"))
+
+
 @pytest.mark.parametrize(
     ("given", "names"),
     [
