@@ -19,7 +19,7 @@ from domain.timestamps import moment_in
 from messaging.kafka.connection import UnusableConnectionError
 from plaudit.config import ConfigurationError, LogSettings, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
-from plaudit.effective_configuration import UNREADABLE, loaded_settings, wrong_settings
+from plaudit.effective_configuration import UNREADABLE, loaded_settings, unknown_variables, wrong_settings
 from plaudit.errors import NO_SPACE, CommandError, UsageError, short
 from plaudit.processes.logs import configure_logs, is_json_wanted
 from plaudit.terminal import Terminal, discard_output, errors, output, shown
@@ -64,6 +64,8 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
     """Run a command; on an expected error, print it as one line and exit with its code."""
     settings = read_settings()
     configure_logs(settings.log)
+    if not PROCESSES.isdisjoint(sys.argv[1:2]) and (unknown := unknown_variables(settings)):
+        log.warning("unknown variables, which have no effect: `plaudit config` shows all settings", names=unknown)
     try:
         return uvloop.run(until_terminated(work(settings)))
     except CommandError as error:
@@ -222,7 +224,7 @@ def print_unless_closed(line: str) -> None:
 
 def is_logged() -> bool:
     """True in a process of the service whose log is JSON: it must write nothing else."""
-    return sys.argv[1:2] != [] and sys.argv[1] in PROCESSES and is_json_wanted()
+    return not PROCESSES.isdisjoint(sys.argv[1:2]) and is_json_wanted()
 
 
 def run_logged(command: typer.Typer) -> NoReturn:

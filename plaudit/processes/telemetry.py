@@ -9,7 +9,6 @@ import structlog
 
 from messaging.metrics import TASKS, name_build
 from plaudit.config import ConfigurationError, Settings
-from plaudit.effective_configuration import unknown_variables
 from plaudit.processes.probes import Probes, serve_health
 from plaudit.processes.traces import export_traces
 
@@ -18,13 +17,10 @@ log = structlog.get_logger()
 
 @contextmanager
 def serve_telemetry(settings: Settings, process: str) -> Iterator[Probes]:
-    """Name unknown variables, then serve health and metrics, and export traces, until the block ends; the process sets
-    the probes.
+    """Serve health and metrics, and export traces, until the block ends; the process sets the probes.
 
     Raises ConfigurationError if the port for metrics is taken, or the file for traces can't be written.
     """
-    if unknown := unknown_variables(settings):
-        log.warning("unknown variables, which have no effect: `plaudit config` shows all settings", names=unknown)
     release = version("plaudit")
     name_build(release, process)
     loop = asyncio.get_running_loop()

@@ -102,3 +102,11 @@ def test_misspelt_variable_is_reported(tmp_path: Path) -> None:
     (tmp_path / "shared").chmod(0o1777)  # like /tmp: refused, after the warning under test
     stdout = plaudit(tmp_path, "up", code=1, PLAUDIT_HTTP_PORT="9000", PLAUDIT_DATA="shared").stdout
     assert "Unknown variables: PLAUDIT_HTTP_PORT. They have no effect" in stdout
+
+
+@pytest.mark.parametrize("command", ["api", "worker", "init"])
+def test_process_names_misspelt_variables_before_it_misses_the_setting(tmp_path: Path, command: str) -> None:
+    stderr = plaudit(tmp_path, command, code=1, PLAUDIT_MONGO__URL="mongodb://127.0.0.1:1").stderr
+    before, named, after = stderr.partition("PLAUDIT_MONGO__URL")
+    assert ("unknown variables, which have no effect" in before, "PLAUDIT_MONGO__URI" in after) == (True, True), stderr
+    assert named
