@@ -22,9 +22,8 @@ const FIVE = 'M12 2' + 'l3 6.2 6.8.9-5 4.7 1.3 6.7-6.1-3.3-6.1 3.3 1.3-6.7-5-4.7
  * @param {...(Element | string | null | false | undefined)} children
  */
 export function h(name, attributes = {}, ...children) {
-  const space = /svg|path|rect/.test(name) ? '2000/svg' : '1999/xhtml';
-  const element = /** @type {HTMLElementTagNameMap[K]} */ (
-    document.createElementNS(`http://www.w3.org/${space}`, name));
+  const element = /** @type {HTMLElementTagNameMap[K]} */ (/svg|path|rect/.test(name)
+    ? document.createElementNS('http://www.w3.org/2000/svg', name) : document.createElement(name));
   for (const [key, value] of Object.entries(attributes)) {
     if (typeof value == 'function') element.addEventListener(key, value);
     else if (value) element.setAttribute(key, value);
@@ -52,11 +51,15 @@ export function serviceOf(element) {
 export const closest = (element, selector) =>
   element && (element.closest(selector) ?? closest(/** @type {ShadowRoot} */ (element.getRootNode()).host, selector));
 
-/** The language of the page, like `de-AT`, if there are words in it, else `en`. @param {Element} element */
+/**
+ * The language of the page, like `de-AT`, if there are words in it, else `en`. Arabic is with Latin digits, as some of
+ * its texts contain them.
+ * @param {Element} element
+ */
 export function languageOf(element) {
   let tag = closest(element, '[lang]')?.getAttribute('lang') || navigator.language;
   try {
-    [tag] = Intl.getCanonicalLocales(tag);
+    [tag] = Intl.getCanonicalLocales(tag.replace(/^ar.*/i, '$&-u-nu-latn'));
   } catch {
     tag = tag.slice(0, 2);
   }
@@ -127,8 +130,8 @@ class PlauditStars extends HTMLElement {
 
   /** The address of the request for its rating, without the ids. */
   get address() {
-    const [store, type] = ['store', 'type'].map((name) => encodeURIComponent(this.getAttribute(name) ?? ''));
-    return `${serviceOf(this)}/storefront/v1/${store}/summaries?entityType=${type}&ids=`;
+    const part = /** @param {string} name */ (name) => encodeURIComponent(this.getAttribute(name) ?? '');
+    return `${serviceOf(this)}/storefront/v1/${part('store')}/summaries?entityType=${part('type')}&ids=`;
   }
 
   connectedCallback() {

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Any, Final
 
 import pytest
@@ -50,6 +51,19 @@ async def test_language_tags_are_tolerated(browser: Browser, filled: Filled, htm
     async with shopping(browser, filled.show("/language", html=html)) as page:
         await until_loaded(page, "Kundenbewertungen" if language.startswith("de") else "Customer reviews")
         assert await page.locator("plaudit-reviews section").get_attribute("lang") == language
+
+
+async def test_digits_of_a_page_are_all_latin(browser: Browser, filled: Filled) -> None:
+    """Some texts in Arabic have Latin digits, also where numbers have others, as in Egypt."""
+    stars = f'<plaudit-stars store="{filled.store}" type="Product" entity="{filled.product}"></plaudit-stars>'
+    reviews = stars.replace("plaudit-stars", "plaudit-reviews")
+    address = filled.site.show("/digits", filled.service.address, stars + reviews, html='lang="ar-EG"')
+    async with shopping(browser, address) as page:
+        await until_loaded(page, "مراجعات العملاء")
+        await page.get_by_role("img", name="4.3 من 5، 15 مراجعة").first.wait_for()
+        for element in ("plaudit-stars", "plaudit-reviews"):
+            drawn = await page.locator(element).evaluate("(one) => one.shadowRoot.innerHTML")
+            assert not re.search("[\u0660-\u0669]", drawn), element
 
 
 async def test_invalid_ids_do_not_affect_other_stars(browser: Browser, filled: Filled) -> None:
