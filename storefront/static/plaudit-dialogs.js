@@ -226,6 +226,7 @@ export function formOf(shop, send, fields, ...buttons) {
   /** @param {import('./types').Problem} problem */
   function refuse(problem) {
     const { errors = [], at } = problem;
+    if (at) return isTyping || at.focus();
     /** @type {Record<string, string>} */
     const found = {};
     const others = errors.filter((each) => {
@@ -235,7 +236,6 @@ export function formOf(shop, send, fields, ...buttons) {
     });
     const isElsewhere = others.length > 0 || !errors.length;
     show(found, isElsewhere ? shop.problems({ ...problem, errors: others }) : []);
-    isTyping || at?.focus();
   }
 
   /** @param {Event} event */

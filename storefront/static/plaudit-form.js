@@ -83,7 +83,8 @@ function photosOf(shop, current, changed, isSending) {
   function add(file, id) {
     const { name } = file;
     const canvas = h('canvas', { 'aria-hidden': true });
-    const state = h('span', { role: 'status', class: 'soft' });
+    const key = shop.hex();
+    const state = h('span', { role: 'status', class: 'soft', id: key });
     let stop = new AbortController();
     const remove = () => {
       uploads.delete(row);
@@ -93,8 +94,8 @@ function photosOf(shop, current, changed, isSending) {
       limit();
       input.focus();
     };
-    const button = h('button',
-      { type: 'button', class: 'plain', 'aria-label': say('removeName', { name }), click: remove }, say('remove'));
+    const info = { type: 'button', class: 'plain', 'aria-label': say('removeName', { name }), 'aria-describedby': key };
+    const button = h('button', { ...info, click: remove }, say('remove'));
     const row = h('li', { class: 'row', id }, canvas, h('bdi', { class: 'text' }, name), state, button);
     list.append(row);
     preview(file, canvas);
@@ -104,7 +105,7 @@ function photosOf(shop, current, changed, isSending) {
     };
     if (uploads.size >= most) return tell(say('tooMany', { n: most }), 'wrong');
     const isTooLarge = file.size > mostImageBytes;
-    const headers = { 'Content-Type': 'application/octet-stream', ...WAIT, 'Idempotency-Key': shop.hex() };
+    const headers = { 'Content-Type': 'application/octet-stream', ...WAIT, 'Idempotency-Key': key };
     async function send() {
       if (!uploads.has(row)) return;
       tell(say('uploading'));
@@ -112,17 +113,16 @@ function photosOf(shop, current, changed, isSending) {
       setTimeout(() => now.abort(), UPLOAD_MS);
       const options = { method: 'POST', body: file, headers, signal: now.signal };
       try {
-        if (isTooLarge) throw { status: 413, errors: [{ code: 'image-too-costly' }] };
+        if (isTooLarge) throw { status: 413 };
         row.id ||= (await shop.ask('/images?' + new URLSearchParams({ stamp: current().stamp }), options)).id;
         tell(say('uploaded'));
         changed();
       } catch (error) {
         const { status = 0 } = /** @type {import('./types').Problem} */ (error);
-        /** With these statuses a retry would fail, too: the visitor has to remove the photo. */
-        const isFinal = [409, 413, 415].includes(status);
-        if (!isFinal) sent = undefined;
+        /** With other statuses a retry may succeed; with these the visitor has to remove the photo. */
+        if (![409, 413, 415].includes(status)) sent = undefined;
         tell(isTooLarge ? say('tooLarge', { n: mostImageBytes / 1e6 }) : shop.problems(error).join(' '), 'wrong');
-        throw Object.assign(Error(), error, isFinal && { at: button });
+        throw Object.assign(Error(), error, { at: button });
       }
     }
     /** @type {Promise<void> | undefined} */
@@ -185,6 +185,13 @@ function rating({ say }, noteOf) {
   return group;
 }
 
+/** A token names the second in which it expires; a stamp begins with the time of the service, in milliseconds. */
+function isExpired(/** @type {string} */ token, /** @type {string} */ stamp) {
+  try {
+    return JSON.parse(atob(token.split('.')[0].replace(/-/g, '+').replace(/_/g, '/')))[5] * 1000 <= parseInt(stamp);
+  } catch {}
+}
+
 /**
  * Show the form in this place, with the fields that the service accepts.
  * @param {Shop} shop
@@ -199,10 +206,9 @@ export async function open(shop, place, failures) {
   const known = { cache: /** @type {const} */ ('no-store') };
   /** @type {import('./types').Form} */
   let form = await shop.ask('/form', known);
-  if (!form.open || (!form.anonymous && !shop.token)) {
-    place.replaceChildren(h('p', { role: 'status' }, say(form.open ? 'invited' : 'refused.reviews-disabled')));
-    return;
-  }
+  const refusal = !form.open ? 'refused.reviews-disabled'
+    : shop.token ? isExpired(shop.token, form.stamp) && 'refused.token-expired' : !form.anonymous && 'invited';
+  if (refusal) return place.replaceChildren(h('p', { role: 'status' }, say(refusal)));
   let opened = Date.now();
   /** @type {Promise<string | undefined> | undefined} */
   let solving;

@@ -59,7 +59,7 @@ export interface Problem {
   detail?: string;
   errors?: Wrong[];
   results?: Wrong[];
-  /** The element to correct it with, unless it is a field of the form. */
+  /** What to do about it is said at this element, which is no field of the form. */
   at?: HTMLElement;
 }
 
