@@ -1,5 +1,6 @@
 """Errors in incoming JSON: their places, codes and sentences."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
@@ -17,6 +18,17 @@ LONGEST_NAME: Final = 64
 """Maximum characters of a name that an error repeats."""
 
 _PATTERN_MISMATCH: Final = "string_pattern_mismatch"
+_PLAIN_MESSAGES: Final = {
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "Must be a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "Must be a number"),
+    "string_type": "Must be a text",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "Must be true or false"),
+    **dict.fromkeys(("list_type", "tuple_type"), "Must be a list"),
+    **dict.fromkeys(("dict_type", "model_type"), "Must be an object"),
+}
+"""Messages by the type of the error, where Pydantic's own is about its types."""
+
+_SHOULD: Final = re.compile(r"^(Input|String|List|Tuple) should ")
 
 
 class InputError(NamedTuple):
@@ -54,10 +66,14 @@ def input_error(detail: Mapping[str, Any]) -> InputError:
 
 
 def error_message(detail: Mapping[str, Any]) -> str:
-    """The sentence for an error of Pydantic: for a pattern its requirement, for a rule of ours only the rule's text."""
+    """The sentence for an error of Pydantic: for a pattern its requirement, for a rule of ours only the rule's text,
+    else Pydantic's own, in plain words."""
     if detail["type"] == _PATTERN_MISMATCH:
         return PATTERN_MESSAGES.get(detail["ctx"]["pattern"], "Has characters that aren't allowed here")
-    return str(detail["msg"]).removeprefix("Value error, ")
+    if detail["type"] in _PLAIN_MESSAGES:
+        return _PLAIN_MESSAGES[detail["type"]]
+    message = _SHOULD.sub("Must ", str(detail["msg"]).removeprefix("Value error, "))
+    return message.replace("less than or equal to", "at most").replace("greater than or equal to", "at least")
 
 
 def pointer(location: Sequence[str | int]) -> str:

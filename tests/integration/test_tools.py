@@ -58,7 +58,7 @@ def write_reviews(file: Path, entity_type: str, rows: int) -> list[tuple[int, st
         for n in range(rows):
             stars = "6" if n % 100 == 50 else str(n % 5 + 1)
             if stars == "6":
-                bad.append((2 + 2 * n, "/rating: Input should be less than or equal to 5"))
+                bad.append((2 + 2 * n, "/rating: Must be at most 5"))
             own = f"{entity_type}-{n}" if n % 2 else ""
             out.write(f'p-{n % 500},{entity_type},"Number {n},\nand more",{stars},{own}\n')
     return bad

@@ -2,12 +2,14 @@
 
 import importlib
 import pkgutil
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 import messaging
+from messaging.reading_errors import invalid_content
+from messaging.schemas import Message
 
 PUBLISHED: Final = {"_TOMBSTONE", "REVIEW_CLAIMED"}
 """Adapters of what is only published: no value is read with them."""
@@ -43,3 +45,32 @@ def test_text_of_an_error_does_not_contain_the_value(name: str) -> None:
             texts.append(str(error))
     assert texts
     assert [text for text in texts if "SECRET" in text] == []
+
+
+class _Numbers(Message):
+    whole: Annotated[int, Field(ge=1, le=5)] = 1
+    number: Annotated[float, Field(gt=0)] = 1.0
+    flag: bool = True
+    text: Annotated[str, Field(max_length=3)] = ""
+    words: list[str] | None = None
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"whole": "x"}, "Must be a whole number"),
+        ({"whole": 1.5}, "Must be a whole number"),
+        ({"whole": 0}, "Must be at least 1"),
+        ({"whole": 6}, "Must be at most 5"),
+        ({"number": "x"}, "Must be a number"),
+        ({"number": 0}, "Must be greater than 0"),
+        ({"flag": "x"}, "Must be true or false"),
+        ({"text": 5}, "Must be a text"),
+        ({"text": "four"}, "Must have at most 3 characters"),
+        ({"words": "x"}, "Must be a list"),
+    ],
+)
+def test_texts_of_errors_are_plain(value: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        _Numbers.model_validate(value)
+    assert [error.message for error in invalid_content(refused.value).errors] == [message]

@@ -153,7 +153,7 @@ def test_invalid_quantities_are_refused(quantity: object) -> None:
     assert problem.kind.status == 422
     (error,) = problem.errors
     assert error["pointer"] == "/lineItems/1/quantity"
-    assert error["message"].startswith("Input should be ")
+    assert error["message"].startswith("Must be ")
 
 
 @pytest.mark.parametrize(
