@@ -103,12 +103,13 @@ async def _store(visit: Visit) -> dict[str, Any]:
 def _form_page(
     visit: Visit, store: Rule, rules: Sequence[Rule], *, loaded: Sequence[Rule], refused: Refused | None = None
 ) -> Response:
-    errors, together = dict[int, list[str]](), list[str]()
+    errors, together, wrong = dict[int, list[str]](), list[str](), dict[int, set[str]]()
     for error in refused.errors if refused else ():
         message = _FIELD_NAME.sub(lambda name: f"“{_LABELS.get(name[1], name[1])}”", error["message"])
         if found := _AT_RULE.match(error["pointer"]):
             field = place_in_words(found[2], _LABELS)
             errors.setdefault(int(found[1]), []).append(f"{field}: {message}" if field else message)
+            wrong.setdefault(int(found[1]), set()).update(_wrong_fields(found[2], error["message"]))
         elif error["pointer"] in _TOGETHER:
             together.append(message)
     return visit.page(
@@ -119,10 +120,17 @@ def _form_page(
         kinds=list(RuleKind),
         outcomes=_OUTCOMES,
         errors=errors,
+        wrong=wrong,
         together=together,
         refused=refused,
         rows=[*rules, {}][:MOST_RULES],
     )
+
+
+def _wrong_fields(place: str, message: str) -> set[str]:
+    """The fields of a rule that an error is about: by its place in the rule, else by those that the message names."""
+    named = {place.split("/")[1]} if place else set(_FIELD_NAME.findall(message))
+    return named & _LABELS.keys() or {"id"}
 
 
 async def _trial_page(

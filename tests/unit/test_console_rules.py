@@ -102,6 +102,31 @@ async def test_errors_in_rules_use_the_labels_of_the_form(rules: list[dict[str, 
     assert not re.search("`|moderationRules|publishAfterHours: ", shown), shown
 
 
+@pytest.mark.parametrize(
+    ("rule", "marked"),
+    [
+        ({**RULE, "kind": "stars", "below": 9, "publishAfterHours": 5}, ["1.below"]),
+        ({**RULE, "kind": "stars", "below": 3}, ["1.publishAfterHours"]),
+        ({**RULE, "languages": ["?"]}, ["1.languages"]),
+        ({**RULE, "kind": "stars"}, ["1.below", "1.above"]),
+        ({**RULE, "id": ""}, ["1.id"]),
+    ],
+)
+async def test_wrong_fields_of_a_rule_are_marked(rule: dict[str, Any], marked: list[str]) -> None:
+    """The script focuses the first one that is marked."""
+    rules = [{**RULE, "id": "other"}, rule]
+    answers = {
+        "stores/s": (200, STORE),
+        "customerReviews/search": (200, {"results": []}),
+        "stores/s/moderationRules/try": refusal_of(rules),
+    }
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
+        sent = {"rules": orjson.dumps(rules).decode(), "loaded": "[]", "step": "try"}
+        page = await http.post("/console/stores/s/rules", data=sent)
+    assert re.findall(r'<\w+ name="([^"]*)"[^>]* aria-invalid="true" aria-describedby="e-1"', page.text) == marked
+    assert page.text.count("aria-invalid") == len(marked)
+
+
 async def test_tried_rules_are_described_by_the_labels_of_the_form() -> None:
     rule = {**RULE, "kind": "stars", "below": 3, "publishAfterHours": 24}
     answers = {
