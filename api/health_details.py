@@ -29,6 +29,9 @@ from storage.database import is_database_away, result_or_default
 _FRESH_S: Final = 5.0
 """Seconds for which a result is reused: some checks count documents."""
 
+_LATELY_S: Final = 300.0
+"""Seconds for which a failed check counts, without another look: it may be repaired by then."""
+
 _PATIENCE_S: Final = 8.0
 """Timeout in seconds of the checks of one server."""
 
@@ -91,6 +94,11 @@ class Examination:
                 self.latest = await self._examine()
                 self.asked_at = monotonic()
             return self.latest
+
+    def has_failed_lately(self) -> bool:
+        """True if a check failed when they were last made, at most _LATELY_S seconds ago. Makes none."""
+        is_recent = monotonic() - self.asked_at < _LATELY_S
+        return is_recent and self.latest is not None and self.latest["level"] is Level.FAIL
 
     async def _examine(self) -> Health:
         await self.gauges.refresh()

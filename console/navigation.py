@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from starlette.datastructures import State
 
+from api.health_details import Examination
 from api.metrics import Gauges
 from domain.permissions import Caller, Permission
 
@@ -87,12 +88,16 @@ def visible(caller: Caller, path: str, *, is_well: bool | None = None) -> Sequen
 
 
 def is_service_well(state: State) -> bool | None:
-    """True if MongoDB and Kafka answered when this process last looked, and all consumers progressed; None if it hasn't
-    looked yet. It looks every few seconds in any case: pages cause no query."""
+    """True if MongoDB and Kafka answered when this process last looked, all consumers progressed, and no check failed
+    that the page of the health made lately; None if it hasn't looked yet. It looks every few seconds in any case: pages
+    cause no query."""
     gauges: Gauges | None = getattr(state, "gauges", None)
     if gauges is None or gauges.asked_at < 0:
         return None
-    return gauges.backlog is not None and gauges.lag is not None and not gauges.standstill.describe()
+    examination: Examination | None = getattr(state, "examination", None)
+    has_failed = examination is not None and examination.has_failed_lately()
+    has_answered = gauges.backlog is not None and gauges.lag is not None
+    return has_answered and not has_failed and not gauges.standstill.describe()
 
 
 def start_page(caller: Caller) -> str | None:

@@ -139,6 +139,21 @@ async def test_empty_list_wrong_filters_and_missing_letter(http: httpx.AsyncClie
 
 
 @pytest.mark.long
+async def test_failed_check_marks_the_health_in_the_navigation(service: Service, http: httpx.AsyncClient) -> None:
+    """On every page, until the checks pass when they are made again."""
+    async with service.mongo() as database:
+        templates = database["notificationTemplates"]
+        await templates.drop_index("name")
+        try:
+            await page_with(http, "/console/health", "These checks fail: indexes.")
+            assert 'aria-label="needs attention"' in await page_of(http, "/console/dead-letters")
+        finally:
+            await templates.create_index("name", name="name")
+    await page_with(http, "/console/health", 'aria-label="works"')
+    assert 'aria-label="works"' in await page_of(http, "/console/dead-letters")
+
+
+@pytest.mark.long
 async def test_health_begins_with_its_summary(http: httpx.AsyncClient) -> None:
     # While a server is slow, the values that depend on it are missing.
     page = await page_with(http, "/console/health", f'<th scope="row">{TOPIC} ')
