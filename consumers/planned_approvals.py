@@ -16,8 +16,6 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-import structlog
-
 from consumers.moderation_rules import approval_event
 from consumers.ratings import rating_events
 from consumers.services import Services
@@ -27,10 +25,8 @@ from messaging.kafka.lag import ConsumerLag, Partition, Unread
 from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry
 from storage.outbox import Outbox
-from storage.shapes import StoredDocumentError
+from storage.shapes import StoredDocumentError, log_damage
 from storage.unit_of_work import UnitOfWork
-
-log = structlog.get_logger()
 
 _APPROVED_AT_ONCE: Final = 200
 
@@ -123,7 +119,7 @@ async def _approve_undamaged(
             others = [each for each in due if each.review_id != error.id]
             if len(others) == len(due):
                 raise
-            log.error("a planned approval failed", review=error.id, error=str(error))
+            log_damage("a planned approval failed", id=str(error.id), error=str(error))
             damaged.add(str(error.id))
             due = others
     return 0

@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any, Final
 from uuid import uuid4
 
-import structlog
 from pymongo import ASCENDING, IndexModel, ReturnDocument, UpdateOne
 
 from domain.delivery import RecordPosition
@@ -24,9 +23,8 @@ from storage.shapes import (
     Shape,
     check_whole,
     irrecoverable_field,
+    log_damage,
 )
-
-log = structlog.get_logger()
 
 COLLECTION: Final = "mails"
 _ERASED: Final = "erased"
@@ -150,7 +148,7 @@ class MailRepository:
             try:
                 return _claimed(document)
             except READ_ERRORS as error:
-                log.error("a mail can't be read; it waits for its repair", id=document["_id"], error=repr(error)[:500])
+                log_damage("a mail can't be read; it waits for its repair", id=str(document["_id"]), error=repr(error))
         return None
 
     async def _claim(self, now: datetime, until: datetime, *, again: bool) -> Document | None:
@@ -226,12 +224,15 @@ def _claimed(document: Document) -> ClaimedMail:
     check_whole(_OWED, document)
     record = document["record"]
     check_whole(_RECORD, record)
+    source = RecordPosition(*record["source"])
+    if not all(isinstance(each, int) for each in source):
+        raise TypeError("the place of its record isn't three whole numbers")
     headers = [(name, content) for name, content in record["headers"]]
+    if not all(isinstance(name, str) and isinstance(content, bytes | None) for name, content in headers):
+        raise TypeError("a header of its record isn't a name with binary content")
     return ClaimedMail(
         id=document["_id"],
-        record=StoredRecord(
-            record["topic"], *RecordPosition(*record["source"]), record["key"], record["value"], headers
-        ),
+        record=StoredRecord(record["topic"], *source, record["key"], record["value"], headers),
         accepted_at=document["acceptedAt"],
         first_attempt_at=document["firstAttemptAt"],
         attempts=document["attempts"],

@@ -16,7 +16,7 @@ from pymongo import ASCENDING, IndexModel
 from domain.delivery import OutgoingMessage, in_parts
 from messaging.kafka.connection import is_broker_away, is_too_large
 from storage.database import Database, Document, Session
-from storage.shapes import READ_ERRORS
+from storage.shapes import READ_ERRORS, log_damage
 
 log = structlog.get_logger()
 
@@ -183,7 +183,7 @@ class Outbox:
                 try:
                     owed.append(Owed(document["_id"], [_unpack(*fields) for fields in document["messages"]]))
                 except READ_ERRORS as error:
-                    log.error("owed messages can't be read", id=str(document["_id"]), error=repr(error)[:500])
+                    log_damage("owed messages can't be read", id=str(document["_id"]), error=repr(error))
                     kept.append(document["_id"])
         return owed
 

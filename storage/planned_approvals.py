@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Final
 
-import structlog
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.delivery import Seen
@@ -15,9 +14,7 @@ from domain.planned_approvals import PlannedApproval
 from storage.database import Database, Document, Session, write_all
 from storage.reviews import COLLECTION as REVIEWS
 from storage.seen import seen_document, seen_from
-from storage.shapes import READ_ERRORS
-
-log = structlog.get_logger()
+from storage.shapes import READ_ERRORS, log_damage
 
 COLLECTION: Final = "publications"
 INDEXES: Final = [IndexModel([("at", ASCENDING)], name="due")]
@@ -73,7 +70,7 @@ class PlannedApprovalRepository:
                 try:
                     plans.append(_plan(document))
                 except READ_ERRORS as error:
-                    log.error("a planned approval can't be read", review=document["_id"], error=repr(error)[:500])
+                    log_damage("a planned approval can't be read", id=str(document["_id"]), error=repr(error))
                 if len(plans) == limit:
                     break
         return plans

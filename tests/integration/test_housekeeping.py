@@ -13,6 +13,7 @@ import pytest
 from aiokafka.admin import NewTopic
 from obstore.store import MemoryStore
 from pymongo.errors import AutoReconnect
+from structlog.testing import capture_logs
 
 from consumers import housekeeping, planned_approvals
 from consumers.housekeeping import AWAY_FOR, PARKING_LIMIT, run_housekeeping
@@ -135,10 +136,22 @@ async def test_planned_approvals_beyond_one_batch_are_all_applied(desk: Desk, mo
     for id, damage in zip(ids[3:6], damages, strict=True):
         await plans.update_one({"_id": id}, damage)
     objections = NoObjections(ConsumerLag(KafkaConnection(NOWHERE), TOPICS), desk.services.transactions.outbox)
-    assert await approve_due(desk.services, datetime.now(UTC), objections) == 6
+    with capture_logs() as lines:
+        assert [await approve_due(desk.services, datetime.now(UTC), objections) for _ in range(2)] == [6, 0]
+    # Each once, however often they are due.
+    assert sorted(line["id"] for line in lines) == sorted(ids[:6])
     approved = {each["_id"] async for each in stored.find({"status": int(ReviewStatus.APPROVED)})}
     assert approved == set(ids[6:])
     assert {each["_id"] async for each in plans.find()} == set(ids[:6])
+
+
+async def test_damaged_owed_messages_are_logged_once(desk: Desk) -> None:
+    at = datetime.fromtimestamp(LONG_AGO / 1_000, UTC)
+    added = await desk.database["outbox"].insert_one({"at": at, "messages": [5]})
+    with capture_logs() as lines:
+        for _ in range(2):
+            assert await desk.services.transactions.outbox.settle_overdue() == 0
+    assert [line["id"] for line in lines] == [str(added.inserted_id)]
 
 
 class FailingLag(ConsumerLag):

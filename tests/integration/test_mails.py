@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from pymongo.errors import AutoReconnect
+from structlog.testing import capture_logs
 
 from consumers.mails import sender as sender_module
 from consumers.mails.consumer import MailConsumer
@@ -662,3 +663,19 @@ async def test_damaged_mails_wait_and_stop_no_mailer(
         assert await database["mails"].count_documents({"_id": {"$in": ids}, "state": "sending"}) == len(ids)
         await database["mails"].delete_many({"_id": {"$in": ids}})
     assert [mailers.processes[name].poll() for name in ("mailer-1", "mailer-2")] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "damage", [{"headers": [[5, b""]]}, {"headers": [["name", "?"]]}, {"source": ["0", 1, 2]}, {"source": [0]}]
+)
+async def test_damaged_mail_waits_and_is_logged_once(
+    service: Service, own_mails: tuple[Database, MailRepository], damage: Json
+) -> None:
+    own, mails = own_mails
+    now, hour, id = datetime.now(UTC), timedelta(hours=1), new_id("damaged")
+    await mails.accept({id: stored(service, mail_command(address_of(), id), now)}, now)
+    await own["mails"].update_one({"_id": id}, {"$set": {f"record.{name}": each for name, each in damage.items()}})
+    with capture_logs() as lines:
+        for at in (now, now + hour):
+            assert await mails.claim(at, at + hour) is None
+    assert [line["id"] for line in lines] == [id]
