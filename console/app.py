@@ -74,8 +74,8 @@ SCREENS: Final[Sequence[Screen]] = (
     *keys.screens,
 )
 _KEPT_FORM_BYTES: Final = 256 * 1024
-"""Maximum bytes of a form that is returned to a signed-out visitor, or to one who sends too many requests: more than
-the longest review or reply."""
+"""Maximum bytes of a form that is returned to a visitor who isn't signed in, as far as is known, or who sends too many
+requests: more than the longest review or reply."""
 
 _SIGNED_OUT: Final = {
     "detail": "You are signed out. Sign in in another tab, then send this again: nothing that you typed is lost."
@@ -145,15 +145,16 @@ class _Console:
             visit.request.app.state.rate_limit.take(client_address(visit.request))
         except ProblemError as problem:
             return visit.problem(refusal_by(problem))
-        return await self._refusal(visit, refused)
+        return await self._refusal(visit, refused, _KEPT_FORM_BYTES)
 
-    async def _refusal(self, visit: Visit, refused: Refused) -> Response:
-        """The page for a refused request. A form that can be sent again keeps its content: nothing is typed twice."""
+    async def _refusal(self, visit: Visit, refused: Refused, most_bytes: int = MAX_FORM_BYTES) -> Response:
+        """The page for a refused request. A form of at most this size that can be sent again keeps its content: nothing
+        is typed twice."""
         if refused.status == 401:
             kept = await self._form_to_keep(visit, _KEPT_FORM_BYTES)
             return _to_sign_in(visit) if kept is None else visit.problem(Refused(401, _SIGNED_OUT), kept=kept)
         is_temporary = refused.status == 429 or refused.status >= 500
-        most_bytes = _KEPT_FORM_BYTES if refused.status == 429 else MAX_FORM_BYTES
+        most_bytes = _KEPT_FORM_BYTES if refused.status == 429 else most_bytes
         return visit.problem(refused, kept=await self._form_to_keep(visit, most_bytes) if is_temporary else None)
 
     async def _form_to_keep(self, visit: Visit, most_bytes: int) -> Form | None:

@@ -113,6 +113,23 @@ async def test_signed_out_visitors_reserve_little_memory(
     assert max(reserved, default=0) <= 256 * 1024
 
 
+async def test_visitors_unknown_during_an_outage_reserve_little_memory(
+    guarded: httpx.AsyncClient, reserved: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anybody can send a cookie that can't be opened without MongoDB."""
+
+    async def unknown(_: HeaderDoor, __: Request) -> str | None:
+        raise Refused(503, {"detail": "MongoDB can't be reached"})
+
+    monkeypatch.setattr(HeaderDoor, "credential", unknown)
+    headers = {"content-type": URLENCODED, "sec-fetch-site": "same-origin"}
+    answer = await guarded.post("/console/reviews/1/reply", content=b"text=" + b"x" * 8_000_000, headers=headers)
+    assert answer.status_code == 503
+    assert max(reserved, default=0) <= 256 * 1024
+    small = await guarded.post("/console/reviews/1/reply", content=b"text=word", headers=headers)
+    assert (small.status_code, form_of(small)["text"]) == (503, "word")
+
+
 @pytest.mark.parametrize(
     ("path", "type", "most"),
     [("/api/images", "image/jpeg", MAX_BODY_BYTES), ("/console/templates/a", URLENCODED, MAX_FORM_BYTES)],
