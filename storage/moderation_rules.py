@@ -13,9 +13,9 @@ from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome, text_
 from domain.ratings import hundredths
 from storage.database import Database, Document, Session, is_duplicate, write_all
 from storage.reviews_ids import identity_from, is_gone
+from storage.reviews_shape import REVIEW
 
 TEXTS: Final = "reviewTexts"
-_REVIEWS: Final = "reviews"
 
 TEXT_INDEXES: Final = [IndexModel([("reviewId", ASCENDING)], name="review")]
 
@@ -44,7 +44,7 @@ class TextRepository:
 
     def __init__(self, database: Database) -> None:
         self._texts = database[TEXTS]
-        self._reviews = database[_REVIEWS]
+        self._reviews = database[REVIEW.collection]
 
     async def holders(self, wanted: Iterable[tuple[str, Collection[str]]]) -> dict[str, str]:
         """Note the keys of the texts of reviews, by review id; returns the review that is the first with each key."""

@@ -18,10 +18,10 @@ from storage.id_ranges import TEXTS, found_in_ranges
 from storage.moments import microseconds, moment
 from storage.orders_search import NEWEST, OrderPage, OrderPosition, OrderSearch, criteria
 from storage.orders_shape import BROUGHT_BY_EVENTS, ORDER, returned_by
+from storage.returns_documents import RETURN
 from storage.shapes import is_field_damaged, is_whole, read, read_for_display, require
 
-COLLECTION: Final = "orders"
-_RETURNS: Final = "returns"
+COLLECTION: Final = ORDER.collection
 _CUSTOMER: Final = ("customerId", "customerName", "customerEmail", "languageCode")
 _BEFORE_ALL_EVENTS: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -87,8 +87,8 @@ class OrderRepository:
     async def _add_returned(self, document: Document, session: Session | None) -> None:
         if document.get("returned") is None:
             # Computed from its returns, so that never more is returned than was ordered.
-            returns = await self._database[_RETURNS].find({"orderId": document["_id"]}, session=session).to_list()
-            document["returned"] = returned_by(returns, is_shown=session is None)
+            returns = self._database[RETURN.collection].find({"orderId": document["_id"]}, session=session)
+            document["returned"] = returned_by(await returns.to_list(), is_shown=session is None)
 
     async def sizes(self, ids: Collection[str]) -> dict[str, int]:
         """The stored size in bytes of each of these orders; unknown ones are left out."""

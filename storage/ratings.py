@@ -13,7 +13,7 @@ from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, ids_of_objects, in_stores, one_of, own_values, write_all
 from storage.ratings_slices import slices
 from storage.reviews_search import ReviewSearch, are_tallied, tallied
-from storage.reviews_shape import HAS_TEXT_ID
+from storage.reviews_shape import HAS_TEXT_ID, REVIEW
 from storage.reviews_types import with_types
 from storage.shapes import STRING, TEXT_OR_NULL, WHOLE, Shape, default_field, irrecoverable_field, is_whole, read
 
@@ -30,7 +30,6 @@ TALLY: Final = Shape(
 # Names and search keys of objects are most of a document.
 _KEYED: Final = {"_id": 0, "entityId": 1, "storeId": 1, "count": 1, "sumHundredths": 1}
 _WHOLE: Final = dict.fromkeys((*TALLY.fields, "histogram", "revision"), 1)
-_REVIEWS: Final = "reviews"
 _AT_ONCE: Final = 1_000
 """Tallies in one answer of the database; it would give 101."""
 
@@ -62,7 +61,7 @@ class RatingRepository:
 
     def __init__(self, database: Database) -> None:
         self._ratings = database[COLLECTION]
-        self._reviews = database[_REVIEWS]
+        self._reviews = database[REVIEW.collection]
 
     async def add(
         self, changes: Mapping[TallyKey, RatingTally], session: Session, uncertain: Collection[Entity] = ()

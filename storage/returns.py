@@ -17,6 +17,7 @@ from storage.id_ranges import TEXTS, found_in_ranges
 from storage.keyset import position_of
 from storage.returns_documents import (
     IS_RETURN,
+    RETURN,
     StoredReturn,
     document_of,
     removal_of_person,
@@ -26,7 +27,7 @@ from storage.returns_documents import (
 from storage.returns_search import FoundReturn, ReturnPage, ReturnSearch, criteria, order, with_keyword
 from storage.shapes import StoredDocumentError
 
-COLLECTION: Final = "returns"
+COLLECTION: Final = RETURN.collection
 
 SUPERSEDED: Final = ("number", "store")
 """Indexes of earlier versions: one had numbers unique over all stores, the other is a part of `store_numbered`."""

@@ -46,7 +46,7 @@ from storage.seen import seen_document
 from storage.shapes import is_field_damaged
 from storage.unique_keys import UniqueKeyRepository
 
-COLLECTION: Final = "reviews"
+COLLECTION: Final = REVIEW.collection
 
 _FORGOTTEN_AT_ONCE: Final = 1_000
 NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]

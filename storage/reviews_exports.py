@@ -9,8 +9,8 @@ from pymongo import ASCENDING
 from domain.feedback_reports import Report
 from domain.reviews import Review
 from storage.database import Database, Document
-from storage.feedback_reports import report_from
-from storage.feedback_votes import vote_from
+from storage.feedback_reports import REPORT, report_from
+from storage.feedback_votes import VOTE, vote_from
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.reviews import COLLECTION
 from storage.reviews_documents import whole_review_from
@@ -21,8 +21,6 @@ from storage.shapes import damaged, is_field_damaged
 MOST_NAMED: Final = 20
 """Maximum number of damaged reviews whose ids are kept."""
 
-_VOTES: Final = "votes"
-_REPORTS: Final = "reports"
 _AT_ONCE: Final = 1_000
 _ORDER_OF_REPORTS: Final = ("reviewId", "at", "reason", "explanation", "userId", "email", "name", "_id")
 """The sort of exported reports: by review, the oldest first."""
@@ -70,8 +68,8 @@ class FeedbackExport:
     """Reads feedback on the reviews of a search. Memory holds one batch of a cursor."""
 
     def __init__(self, database: Database, search: ReviewSearch) -> None:
-        self._votes = database[_VOTES]
-        self._reports = database[_REPORTS]
+        self._votes = database[VOTE.collection]
+        self._reports = database[REPORT.collection]
         self._is_filtered = search != ReviewSearch()
 
     async def votes(self, review_ids: Collection[str]) -> AsyncIterator[ExportedVote]:

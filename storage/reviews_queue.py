@@ -22,6 +22,7 @@ from pymongo.write_concern import WriteConcern
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session, one_of
 from storage.id_ranges import TEXTS
+from storage.reviews_shape import REVIEW
 from storage.schema import SchemaMarks
 
 _FIELD: Final = "queued"
@@ -92,7 +93,7 @@ class Queue:
 
     def __init__(self, database: Database) -> None:
         self._marks = SchemaMarks(database)
-        self._reviews: AsyncCollection[Document] = database["reviews"]
+        self._reviews: AsyncCollection[Document] = database[REVIEW.collection]
         self._is_complete = False
         self._next_look = float("-inf")
 

@@ -7,17 +7,17 @@ from pymongo.asynchronous.collection import AsyncCollection
 
 from storage.database import Database, Document
 from storage.reviews_search import ReviewSearch
+from storage.reviews_shape import REVIEW
 
 MOST_TYPES: Final = 100
 """The maximum number of types to search by; with more, MongoDB scans everything."""
 
-_REVIEWS: Final = "reviews"
 _MOST_LISTED: Final = 10_000
 
 
 async def reviewed_types(database: Database) -> list[str] | None:
     """The types of all objects that have a review, sorted; None if there are too many to list."""
-    types = await types_of(database[_REVIEWS], _MOST_LISTED + 1)
+    types = await types_of(database[REVIEW.collection], _MOST_LISTED + 1)
     return None if len(types) > _MOST_LISTED else sorted(type for type in types if type is not None)
 
 
