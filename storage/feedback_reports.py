@@ -96,11 +96,8 @@ class ReportRepository:
 
     async def settle(self, decisions: Mapping[str, Moderation], session: Session) -> None:
         """Settle the open reports about these reviews, each by its decision."""
-        await self._reports.bulk_write(
-            [UpdateMany({"reviewId": id, **_OPEN}, _settled(each)) for id, each in decisions.items()],
-            ordered=False,
-            session=session,
-        )
+        writes = [UpdateMany({"reviewId": id, **_OPEN}, _settled(each)) for id, each in decisions.items()]
+        await write_all(self._reports, writes, session)
 
     async def settle_some(self, review_id: str, decision: Moderation, before: datetime, session: Session) -> int:
         """Settle open reports about a review that came by that moment, MOST_AT_ONCE at most; returns their number."""

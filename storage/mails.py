@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 from uuid import uuid4
@@ -10,8 +10,9 @@ from uuid import uuid4
 from pymongo import ASCENDING, IndexModel, ReturnDocument, UpdateOne
 
 from domain.delivery import RecordPosition
+from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, position_of
-from storage.database import Database, Document, Session, expiry_index
+from storage.database import Database, Document, Session, expiry_index, write_all
 from storage.shapes import (
     ARRAY,
     BINARY,
@@ -106,36 +107,25 @@ class MailRepository:
         A rejected mail is retried if its record is younger than the rejection: it was sent again. Not so if its person
         was erased meanwhile.
         """
-        if not records:
-            return
         waiting = {id: _waiting_fields(record, now) for id, record in records.items()}
-        await self._mails.bulk_write(
-            [UpdateOne({"_id": id}, {"$setOnInsert": document}, upsert=True) for id, document in waiting.items()],
-            ordered=False,
-        )
-        await self._mails.bulk_write(
-            [
-                UpdateOne(
-                    {
-                        "_id": id,
-                        "state": MailState.REJECTED.value,
-                        "code": {"$ne": _ERASED},
-                        "doneAt": {"$lt": datetime.fromtimestamp(records[id].timestamp / 1000, UTC)},
-                    },
-                    {"$set": document, "$unset": {"doneAt": "", "code": "", "firstAttemptAt": ""}},
-                )
-                for id, document in waiting.items()
-            ],
-            ordered=False,
-        )
+        new = [UpdateOne({"_id": id}, {"$setOnInsert": fields}, upsert=True) for id, fields in waiting.items()]
+        await write_all(self._mails, new)
+        rejected: Document = {"state": MailState.REJECTED.value, "code": {"$ne": _ERASED}}
+        unset = {"doneAt": "", "code": "", "firstAttemptAt": ""}
+        again = [
+            UpdateOne(
+                {"_id": id, **rejected, "doneAt": {"$lt": from_milliseconds(records[id].timestamp)}},
+                {"$set": fields, "$unset": unset},
+            )
+            for id, fields in waiting.items()
+        ]
+        await write_all(self._mails, again)
 
     async def block(self, ids: Collection[str], at: datetime) -> None:
         """Keep mails to erased people from being sent: known ones as `give_up` does, others by storing their ids."""
         if ids:
             done = _done_update(MailState.REJECTED, at, _ERASED)["$set"]
-            await self._mails.bulk_write(
-                [UpdateOne({"_id": id}, {"$setOnInsert": done}, upsert=True) for id in ids], ordered=False
-            )
+            await write_all(self._mails, [UpdateOne({"_id": id}, {"$setOnInsert": done}, upsert=True) for id in ids])
             await self.give_up(ids, at)
 
     async def claim(self, now: datetime, until: datetime, *, again: bool = True) -> ClaimedMail | None:

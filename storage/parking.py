@@ -19,7 +19,7 @@ from messaging.images import KIND as IMAGE
 from messaging.images import ReceivedImageCommand, image_command_from, parked_image_command
 from messaging.moderation import moderation_from, parked_value
 from messaging.verdicts import parked_verdict, verdict_from
-from storage.database import Database, Document, Session
+from storage.database import Database, Document, Session, write_all
 from storage.shapes import READ_ERRORS
 
 log = structlog.get_logger()
@@ -135,8 +135,7 @@ class ParkingRepository(Generic[T]):
             UpdateOne({"_id": self._id(command)}, parked_now(self._parking.value(command)), upsert=True)
             for command in commands
         ]
-        if writes:
-            await self._parked.bulk_write(writes, ordered=False)
+        await write_all(self._parked, writes)
 
     async def about(self, review_ids: Collection[str]) -> list[T]:
         """The parked commands about these reviews, in the order in which they apply."""

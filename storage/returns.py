@@ -121,14 +121,13 @@ class ReturnRepository:
         if another return of the store has the number of one; all others have their store then."""
         if not stores:
             return
-        storeless: Document = {"orderId": {"$in": list(stores)}, "storeId": None, **IS_RETURN}
-        found = await self._returns.find(storeless, {"orderId": 1}).to_list()
-        if found:
-            given = {each["_id"]: {"$set": {"storeId": stores[each["orderId"]]}} for each in found}
-            await self._returns.bulk_write(
-                [UpdateOne({"_id": id, "storeId": None, **IS_RETURN}, store) for id, store in given.items()],
-                ordered=False,
-            )
+        storeless: Document = {"storeId": None, **IS_RETURN}
+        found = await self._returns.find({"orderId": {"$in": list(stores)}, **storeless}, {"orderId": 1}).to_list()
+        writes = [
+            UpdateOne({"_id": each["_id"], **storeless}, {"$set": {"storeId": stores[each["orderId"]]}})
+            for each in found
+        ]
+        await write_all(self._returns, writes)
 
     async def get(self, id: str) -> Return | None:
         """One return, or None."""
