@@ -244,6 +244,19 @@ async def write_all(
         await collection.bulk_write(writes, ordered=False, session=session)
 
 
+async def insert_if_free(collection: AsyncCollection[Document], documents: Sequence[Document]) -> set[int]:
+    """Insert those of these documents whose ids are free. Returns the indexes of the others; nothing is changed in the
+    documents that have their ids."""
+    try:
+        if documents:
+            await collection.insert_many(documents, ordered=False)
+    except BulkWriteError as error:
+        if not is_duplicate(error):
+            raise
+        return {failure["index"] for failure in error.details["writeErrors"]}
+    return set()
+
+
 async def in_batches(found: AsyncIterator[T], size: int) -> AsyncIterator[list[T]]:
     """The items in lists of at most `size`; other tasks get a turn in between."""
     batch: list[T] = []

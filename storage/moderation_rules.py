@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from pymongo import ASCENDING, IndexModel, ReplaceOne
-from pymongo.errors import BulkWriteError
 
 from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome, text_keys
 from domain.ratings import hundredths
-from storage.database import Database, Document, Session, is_duplicate, write_all
+from storage.database import Database, Document, Session, insert_if_free, write_all
 from storage.reviews_ids import identity_from, is_gone
 from storage.reviews_shape import REVIEW
 
@@ -69,14 +68,8 @@ class TextRepository:
     async def _note(self, first: Mapping[str, str]) -> dict[str, str]:
         """Note keys that aren't noted yet; returns the holder of each key, except for keys freed meanwhile."""
         documents: list[Document] = [{"_id": key, "reviewId": id} for key, id in first.items()]
-        try:
-            await self._texts.insert_many(documents, ordered=False)
-        except BulkWriteError as error:
-            if not is_duplicate(error):
-                raise
-            taken = {documents[failure["index"]]["_id"] for failure in error.details["writeErrors"]}
-            return {key: id for key, id in first.items() if key not in taken} | await self.noted(taken)
-        return dict(first)
+        taken = {documents[index]["_id"] for index in await insert_if_free(self._texts, documents)}
+        return {key: id for key, id in first.items() if key not in taken} | await self.noted(taken)
 
     async def noted(self, keys: Collection[str]) -> dict[str, str]:
         """The review that was noted as the first with each of these keys; free keys are left out."""

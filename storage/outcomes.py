@@ -5,12 +5,11 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from pymongo import ASCENDING, IndexModel
-from pymongo.errors import BulkWriteError
 
 from domain.commands import CommandMark, Outcome, mark_from
 from messaging.json_values import present
 from storage.batch_size import ONE_ANSWER
-from storage.database import Database, Document, Session, is_duplicate
+from storage.database import Database, Document, Session, insert_if_free
 
 COLLECTION: Final = "outcomes"
 REMEMBERED_SECONDS: Final = 86_400
@@ -49,19 +48,14 @@ class OutcomeRepository:
         """Store answers; an item that already has one keeps it."""
         # Not by upserts, which take MongoDB several times as long.
         documents = [{"_id": _id(answer.key), **_fields(answer), "at": at} for answer in answers]
-        if documents and session is not None:
-            # A duplicate would end the transaction.
-            documents = await self._unanswered(documents, session)
-        if not documents:
-            return
-        try:
-            await self._outcomes.insert_many(documents, ordered=False, session=session)
-        except BulkWriteError as error:
-            if session is not None or not is_duplicate(error):
-                raise
+        if session is None:
+            await insert_if_free(self._outcomes, documents)
+        elif documents and (unanswered := await self._unanswered(documents, session)):
+            await self._outcomes.insert_many(unanswered, ordered=False, session=session)
 
     async def _unanswered(self, documents: Iterable[Document], session: Session) -> list[Document]:
-        """The first of these documents with each id, without those whose id is taken."""
+        """The first of these documents with each id, without those whose id is taken: a duplicate would end the
+        transaction."""
         first = {document["_id"]: document for document in reversed(list(documents))}
         found = self._outcomes.find({"_id": {"$in": list(first)}}, {"_id": 1}, batch_size=ONE_ANSWER, session=session)
         taken = {document["_id"] async for document in found}

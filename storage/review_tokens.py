@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pymongo import ASCENDING, IndexModel
-from pymongo.errors import BulkWriteError
 
 from domain.reminders import ReviewableOrder, ReviewedProduct
 from domain.review_tokens import VALIDITY, ReviewToken, TokenLine
 from domain.timestamps import EPOCH
-from storage.database import Database, Document, is_duplicate
+from storage.database import Database, Document, insert_if_free
 from storage.generated_keys import GeneratedKey
 from storage.shapes import (
     DATE,
@@ -110,15 +109,8 @@ class ReviewTokenRepository:
 
     async def _insert(self, documents: Sequence[Document]) -> set[TokenLine]:
         """Insert documents whose ids are free; returns their lines."""
-        failed = set[int]()
-        try:
-            if documents:
-                await self._used.insert_many(documents, ordered=False)
-        except BulkWriteError as error:
-            if not is_duplicate(error):
-                raise
-            failed = {failure["index"] for failure in error.details["writeErrors"]}
-        return {_use(document).line for index, document in enumerate(documents) if index not in failed}
+        taken = await insert_if_free(self._used, documents)
+        return {_use(document).line for index, document in enumerate(documents) if index not in taken}
 
     async def release(self, tokens: Iterable[UsedToken]) -> None:
         """Release the tokens of reviews that could not be stored."""

@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
-from pymongo.errors import BulkWriteError
 
 from domain.moderation import ModeratedReview
 from domain.ratings import Entity
@@ -22,7 +21,16 @@ from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
 from storage import reviews_late, reviews_queue, reviews_unseen
 from storage.batch_size import ONE_ANSWER
-from storage.database import Database, Document, Session, ids_of_objects, in_stores, is_duplicate, own_values, write_all
+from storage.database import (
+    Database,
+    Document,
+    Session,
+    ids_of_objects,
+    in_stores,
+    insert_if_free,
+    own_values,
+    write_all,
+)
 from storage.feedback_reports import reported_reviews
 from storage.images import ImageRepository
 from storage.keyset import position_of
@@ -96,15 +104,7 @@ class ReviewRepository:
     async def insert(self, reviews: Iterable[Review], refused: Iterable[RefusedSubmission] = ()) -> set[str]:
         """Store new reviews and refused submissions. Returns the ids that were already taken; their documents stay."""
         documents = [*map(document_of, reviews), *map(refused_document, refused)]
-        if not documents:
-            return set()
-        try:
-            await self._reviews.insert_many(documents, ordered=False)
-        except BulkWriteError as error:
-            if not is_duplicate(error):
-                raise
-            return {documents[failure["index"]]["_id"] for failure in error.details["writeErrors"]}
-        return set()
+        return {documents[index]["_id"] for index in await insert_if_free(self._reviews, documents)}
 
     async def insert_free(self, reviews: Iterable[Review], session: Session) -> None:
         """Store new reviews in a transaction; their ids must be free."""
