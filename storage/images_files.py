@@ -14,6 +14,7 @@ import obstore
 from obstore.exceptions import BaseError, GenericError
 from obstore.store import LocalStore, MemoryStore, S3Store
 
+from domain.delivery import in_parts
 from domain.images import SIZES
 
 Store = LocalStore | MemoryStore | S3Store
@@ -177,12 +178,11 @@ class ImageFiles:
 
         return FoundFile(found.meta["size"], read)
 
-    async def _remove(self, paths: Sequence[str]) -> list[str]:
+    async def _remove(self, paths: Iterable[str]) -> list[str]:
         """Remove files; returns those that stay. If all files of one batch fail, it removes a missing file as a probe
         and raises the store's error where that fails, too: the store is unavailable."""
         left, is_available = list[str](), False
-        for start in range(0, len(paths), _AT_ONCE):
-            part = paths[start : start + _AT_ONCE]
+        for part in in_parts(paths, _AT_ONCE):
             outcomes = await asyncio.gather(*map(self._remove_one, part), return_exceptions=True)
             failed = {path: each for path, each in zip(part, outcomes, strict=True) if each is not None}
             for error in failed.values():

@@ -7,6 +7,7 @@ from typing import Final
 from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
+from domain.delivery import in_parts
 from domain.privacy import (
     erasure_mark,
     unkeyed_erasure_mark,
@@ -20,7 +21,6 @@ ERASURES: Final = "erasures"
 LETTERS: Final = "erasedLetters"
 
 INDEXES: Final = [IndexModel([("mark", ASCENDING)], name="mark")]
-
 
 _PAGE: Final = 1_000
 _KEY: Final = "erasureKey"
@@ -65,12 +65,11 @@ class Erasures:
         if not people or not await self._erasures.find_one({}, {"_id": 1}):
             return {}
         keys = await self._keys()
-        people_of = {mark: person for person in people for mark in _marks(person, keys)}
+        by_mark = {mark: person for person in people for mark in _marks(person, keys)}
         latest: dict[str, datetime] = {}
-        marks = list(people_of)
-        for start in range(0, len(marks), _PAGE):
-            async for document in self._erasures.find({"mark": {"$in": marks[start : start + _PAGE]}}):
-                person = people_of[document["mark"]]
+        for marks in in_parts(by_mark, _PAGE):
+            async for document in self._erasures.find({"mark": {"$in": marks}}):
+                person = by_mark[document["mark"]]
                 latest[person] = max(document["at"], latest.get(person, document["at"]))
         return latest
 

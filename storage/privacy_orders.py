@@ -1,11 +1,12 @@
 """The orders of one person with their returns: finding them, and forgetting the person in them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import Final
 
 from domain.addresses import bare_address
+from domain.delivery import in_parts
 from domain.orders import Order
 from domain.privacy import is_another, is_of, part_in_return, without_person
 from domain.returns import Return
@@ -87,8 +88,8 @@ class PersonalOrders:
         await self._orders.forget_customer(id, session)
         return forgotten
 
-    async def _forget_in_pages(self, ids: Sequence[str]) -> int:
-        pages = [ids[start : start + _RETURNS_AT_ONCE] for start in range(0, len(ids), _RETURNS_AT_ONCE)]
+    async def _forget_in_pages(self, ids: Iterable[str]) -> int:
+        pages = in_parts(ids, _RETURNS_AT_ONCE)
         return sum([await in_transaction(self._database, partial(self._forget_in_returns, page)) for page in pages])
 
     async def _forget_in_returns(self, ids: Collection[str], session: Session) -> int:
