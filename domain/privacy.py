@@ -6,7 +6,6 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any, Final
 
 from domain.addresses import address_in, bare_address, is_usual
@@ -109,11 +108,6 @@ def return_command_without_customer(value: bytes, customer_id: str) -> bytes | N
 def erasure_mark(customer_id: str, key: bytes) -> str:
     """The mark of an erasure, which doesn't name the person: the HMAC-SHA-256 of the id, in hexadecimal."""
     return hmac.digest(key, customer_id.encode(errors="surrogatepass"), "sha256").hex()
-
-
-def unkeyed_erasure_mark(customer_id: str) -> str:
-    """The mark of erasures by versions without a key: the SHA-256 of the id, in hexadecimal."""
-    return sha256(customer_id.encode(errors="surrogatepass")).hexdigest()
 
 
 def people_in(value: bytes) -> set[str]:

@@ -8,10 +8,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.delivery import in_parts
-from domain.privacy import (
-    erasure_mark,
-    unkeyed_erasure_mark,
-)
+from domain.privacy import erasure_mark
 from messaging.dead_letters_replays import letter_id, moment_of, people_of
 from messaging.decoding import RawRecord
 from storage.database import Database, expiry_index, write_all
@@ -35,7 +32,7 @@ class Erasures:
     """The record of who was erased when, by a mark of their id, and of the dead letters about them.
 
     New marks are made with the first configured key, else with one generated in the database. Marks made with any of
-    the keys, or before there were keys, are recognised. Letters are identified by `letter_id`.
+    the keys are recognised. Letters are identified by `letter_id`.
     """
 
     def __init__(self, database: Database, configured_keys: Sequence[bytes] = ()) -> None:
@@ -65,7 +62,7 @@ class Erasures:
         if not people or not await self._erasures.find_one({}, {"_id": 1}):
             return {}
         keys = await self._keys()
-        by_mark = {mark: person for person in people for mark in _marks(person, keys)}
+        by_mark = {erasure_mark(person, key): person for person in people for key in keys}
         latest: dict[str, datetime] = {}
         for marks in in_parts(by_mark, _PAGE):
             async for document in self._erasures.find({"mark": {"$in": marks}}):
@@ -98,7 +95,3 @@ class Erasures:
         """The configured keys, and the generated one if there is one."""
         generated = await self._generated_key.get()
         return [*self._configured, *([generated.encode()] if generated else [])]
-
-
-def _marks(person: str, keys: Collection[bytes]) -> list[str]:
-    return [unkeyed_erasure_mark(person), *(erasure_mark(person, key) for key in keys)]

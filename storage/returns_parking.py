@@ -228,6 +228,6 @@ def _whole(document: Document) -> ParkedReturn:
 
 
 def _return_id(document: Document) -> str:
-    # Earlier versions parked by the ids of return and order, and before that by the return's alone.
+    # 0.1.0 parked with `returnId`. A damaged document may have neither.
     id: str = document.get("return") or document.get("returnId") or document["_id"]
     return id
