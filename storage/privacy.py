@@ -15,24 +15,19 @@ from domain.privacy import MessageSearch, return_command_without_customer
 from domain.reminders import SentReminders
 from domain.reviews import Review
 from messaging.images import ReceivedImageCommand
-from storage.audit import AuditEntry, AuditLog
+from storage.audit import AuditEntry
 from storage.database import Database, Document, Session, in_transaction
-from storage.feedback import FeedbackRepository
-from storage.feedback_reports import ReportRepository
-from storage.feedback_votes import VoteRepository
 from storage.id_ranges import TEXTS, found_in_ranges
-from storage.images import ImageRepository
-from storage.images_reviews import ReviewImageRepository
 from storage.mails import COLLECTION as MAILS
 from storage.mails import MailRepository
 from storage.parking import COLLECTION as PARKED_COMMANDS
 from storage.parking import FEEDBACK, IMAGES, MODERATION, readable
 from storage.privacy_orders import PersonalOrders
-from storage.reminders import CUSTOMERS, ReminderRepository
-from storage.returns_parking import ParkedValue, ReturnParking
-from storage.review_tokens import ReviewTokenRepository, TokenUse
+from storage.reminders import CUSTOMERS
+from storage.repositories import Repositories
+from storage.returns_parking import ParkedValue
+from storage.review_tokens import TokenUse
 from storage.reviews import COLLECTION as REVIEWS
-from storage.reviews import ReviewRepository
 from storage.reviews_shape import HAS_TEXT_ID
 
 _NO_COMMAND: Final = b"{}"
@@ -48,8 +43,8 @@ class PersonalData:
 
     def __init__(self, database: Database, customer_id: str) -> None:
         self._database = database
+        self._repositories = Repositories(database)
         self._customer = customer_id
-        self._parked_returns = ReturnParking(database)
         self._damaged = set[str]()
         self.orders: Final = PersonalOrders(database, customer_id)
 
@@ -61,7 +56,7 @@ class PersonalData:
 
     async def reviews(self) -> list[Review]:
         """Their reviews, in any store and status."""
-        return await ReviewRepository(self._database).by_user(self._customer)
+        return await self._repositories.reviews.by_user(self._customer)
 
     async def review_ids(self, limit: int) -> list[str]:
         """The ids of at most `limit` of their reviews. Those that aren't texts are left out: no command has them."""
@@ -77,17 +72,18 @@ class PersonalData:
 
     async def reminders(self) -> SentReminders:
         """The reminders sent to them; none if their number is damaged."""
-        sent = await ReminderRepository(self._database).sent_to([self._customer])
+        sent = await self._repositories.reminders.sent_to([self._customer])
         return sent.of_customers.get(self._customer, SentReminders())
 
     async def used_tokens(self) -> list[TokenUse]:
         """The review tokens that they used."""
-        return await ReviewTokenRepository(self._database).of_customer(self._customer)
+        return await self._repositories.review_tokens.of_customer(self._customer)
 
     async def images(self) -> list[StoredImage]:
         """The images that they uploaded, and those of their reviews."""
         reviews = self._database[REVIEWS].find({"userId": self._customer}, {"_id": 1})
-        return await ImageRepository(self._database).of_person(self._customer, [each["_id"] async for each in reviews])
+        ids = [each["_id"] async for each in reviews]
+        return await self._repositories.images.of_person(self._customer, ids)
 
     async def waiting_mails(self) -> list[bytes]:
         """The mails to them that have not been sent yet."""
@@ -95,12 +91,12 @@ class PersonalData:
 
     async def audit_entries(self) -> list[AuditEntry]:
         """Their moderation and edits of reviews in the audit log, newest first; erasures keep the moderation."""
-        return await AuditLog(self._database).of_subject(self._customer)
+        return await self._repositories.audit.of_subject(self._customer)
 
     async def parked_returns(self) -> list[ParkedValue]:
         """Their commands about returns that wait for an order."""
         search = MessageSearch(self._customer, ())
-        return [parked for parked in await self._parked_returns.values() if search.is_about(parked.value)]
+        return [parked for parked in await self._repositories.parked_returns.values() if search.is_about(parked.value)]
 
     async def parked_commands(self) -> list[Moderation]:
         """The moderation commands that came from them or name them, and wait for a review."""
@@ -120,7 +116,7 @@ class PersonalData:
             value = return_command_without_customer(each.value, self._customer)
             if value is None:
                 self._damaged.add(f"waiting return {each.key}")
-            await self._parked_returns.rewrite(each, value or _NO_COMMAND)
+            await self._repositories.parked_returns.rewrite(each, value or _NO_COMMAND)
         commands = self._database[PARKED_COMMANDS]
         forgotten = await commands.update_many(self._parked_filter(), {"$set": {"reason": None}})
         await commands.update_many({"moderator": self._customer}, {"$set": {"moderator": None}})
@@ -140,7 +136,7 @@ class PersonalData:
 
     async def forget_tokens(self) -> int:
         """Remove them from the review tokens that they used, which stay used; returns the number."""
-        return await ReviewTokenRepository(self._database).forget_customer(self._customer)
+        return await self._repositories.review_tokens.forget_customer(self._customer)
 
     async def forget_images(self) -> int:
         """Give up the images that they uploaded, even if no review names them; returns the number.
@@ -155,12 +151,12 @@ class PersonalData:
 
     async def votes(self) -> list[tuple[VoteKey, Vote]]:
         """Their votes on reviews, without withdrawn ones."""
-        found = await VoteRepository(self._database).of_voter(self._customer)
+        found = await self._repositories.votes.of_voter(self._customer)
         return [each for each in found if each[1].helpful is not None]
 
     async def reports(self) -> list[Report]:
         """Their reports about reviews, by their id or by one of their mail addresses."""
-        return await ReportRepository(self._database).of_person(self._customer, await self.orders.addresses())
+        return await self._repositories.reports.of_person(self._customer, await self.orders.addresses())
 
     async def parked_feedback(self) -> list[Feedback]:
         """Their votes and reports that wait for a review, and the replies that they write or withdraw."""
@@ -177,7 +173,7 @@ class PersonalData:
 
     async def forget_reports(self) -> int:
         """Remove them and their words from their reports, which keep the reasons; returns the number of reports."""
-        return await ReportRepository(self._database).forget_person(self._customer, await self.orders.addresses())
+        return await self._repositories.reports.forget_person(self._customer, await self.orders.addresses())
 
     async def remove_parked_feedback(self) -> int:
         """Remove their votes and reports that wait for a review; returns the number."""
@@ -186,19 +182,19 @@ class PersonalData:
 
     async def forget_in_audit_log(self) -> int:
         """Remove their name from the audit log's entries of edits and deleted returns; returns their number."""
-        return await AuditLog(self._database).forget_author(self._customer)
+        return await self._repositories.audit.forget_author(self._customer)
 
     async def _forget_image(self, id: str, session: Session) -> None:
-        images, reviews = ImageRepository(self._database), ReviewImageRepository(self._database)
+        images = self._repositories.images
         # Read again: a review may have claimed it meanwhile.
         review_id = await images.review_of(id, session)
         await images.give_up([id], session)
         if review_id is not None:
-            await reviews.remove(review_id, id, session)
+            await self._repositories.review_images.remove(review_id, id, session)
 
     async def _forget_votes(self, session: Session) -> int:
         """Remove some of their votes; returns how many, 0 once there are none."""
-        votes, feedback = VoteRepository(self._database), FeedbackRepository(self._database)
+        votes, feedback = self._repositories.votes, self._repositories.feedback
         found = await votes.of_voter(self._customer, _PAGE, session)
         reviews = await feedback.load({key.review_id for key, _ in found}, session)
         for key, vote in found:
