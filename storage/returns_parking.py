@@ -5,7 +5,7 @@ order is missing, and removed in the transaction that applies or refuses it: whi
 """
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Iterable
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -37,15 +37,11 @@ MOST_BYTES_OF_ORDER: Final = 2 * 1024 * 1024
 """Limits of the commands that wait for one order, by number and bytes: far more than for orders that come, and few
 enough to read for each batch."""
 
-EARLIER: Final = -1
-"""The partition of commands that earlier versions parked: they stored no position, and parked only new returns."""
+_EARLIER: Final = -1
+"""The partition of commands that 0.1.0 parked: it stored no position, and parked only new returns."""
 
-
-class EarlierKey(NamedTuple):
-    """The key of a command that the previous version parked: one for each return and order."""
-
-    return_id: str
-    order_id: str
+DocumentId = str | Mapping[str, str]
+"""The id of a document: the position of the record and the id of the return. 0.1.0 took the ids of return and order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +56,14 @@ class ParkedReturn:
     mark: CommandMark | None
     at: datetime | None = None
     """The time of its parking, moved on by the time in which no worker ran; None if it isn't parked yet."""
-    key: str | EarlierKey | None = None
+    key: DocumentId | None = None
     """The id of its document; None if it isn't parked yet."""
 
 
 class ParkedValue(NamedTuple):
     """The value of a waiting command, with the ids of its document and of its order; None if that one is lost."""
 
-    key: str | EarlierKey
+    key: DocumentId
     order_id: str | None
     value: bytes
 
@@ -137,16 +133,15 @@ class ReturnParking:
         values = list[ParkedValue]()
         async for document in self._parked.find({}, {"orderId": 1, "value": 1}):
             if isinstance(value := document.get("value"), bytes):
-                values.append(ParkedValue(_key(document["_id"]), document.get("orderId"), value))
+                values.append(ParkedValue(document["_id"], document.get("orderId"), value))
             else:
                 log.error("a parked return can't be read", id=document["_id"], error="without value")
         return values
 
     async def rewrite(self, parked: ParkedValue, value: bytes) -> None:
         """Replace the value of a waiting command, unless it was applied or refused already."""
-        await self._parked.update_one(
-            {"_id": _id_of(parked.key), "orderId": parked.order_id}, {"$set": {"value": value}}
-        )
+        waiting = {"_id": parked.key, "orderId": parked.order_id}
+        await self._parked.update_one(waiting, {"$set": {"value": value}})
 
     async def are_overdue(self, before: datetime) -> bool:
         """True if any command has waited since before this moment."""
@@ -167,16 +162,8 @@ class ReturnParking:
         return {_return_id(document): mark_from(document.get("commandMark")) async for document in found}
 
 
-def _id(parked: ParkedReturn) -> str | dict[str, str]:
-    return _id_of(parked.key or f"{parked.position}/{parked.id}")
-
-
-def _id_of(key: str | EarlierKey) -> str | dict[str, str]:
-    return {"returnId": key.return_id, "orderId": key.order_id} if isinstance(key, EarlierKey) else key
-
-
-def _key(id: str | dict[str, str]) -> str | EarlierKey:
-    return EarlierKey(id["returnId"], id["orderId"]) if isinstance(id, dict) else id
+def _id(parked: ParkedReturn) -> DocumentId:
+    return parked.key or f"{parked.position}/{parked.id}"
 
 
 def _document(parked: ParkedReturn) -> Document:
@@ -212,7 +199,7 @@ def check_return(document: Document) -> None:
 def _whole(document: Document) -> ParkedReturn:
     at: Any = document.get("parkedAt")
     id, value = _return_id(document), document["value"]
-    position = RecordPosition(*(document.get("source") or (EARLIER, 0, milliseconds(at))))
+    position = RecordPosition(*(document.get("source") or (_EARLIER, 0, milliseconds(at))))
     if not isinstance(id, str) or not isinstance(value, bytes) or not all(isinstance(each, int) for each in position):
         raise TypeError("a field has the wrong type")
     return ParkedReturn(
@@ -223,7 +210,7 @@ def _whole(document: Document) -> ParkedReturn:
         command_id=document.get("commandId"),
         mark=mark_from(document.get("commandMark")),
         at=at if isinstance(at, datetime) else None,
-        key=_key(document["_id"]),
+        key=document["_id"],
     )
 
 
