@@ -22,7 +22,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from domain.addresses import bare_address, mailbox
-from domain.languages import language_tag
+from domain.languages import canonical_language
 from domain.ratings import hundredths, rating_number
 from domain.reviews import is_blank
 from domain.timestamps import in_utc
@@ -222,10 +222,6 @@ def usable(check: Callable[[str], object], code: LiteralString) -> AfterValidato
     return AfterValidator(checked)
 
 
-def _language_tag(language: str | None) -> str | None:
-    return language_tag(language) if language else None
-
-
 NotBlank = _NonBlank(_check_not_blank)
 EMPTY_IS_MISSING: Final = BeforeValidator(_none_if_empty)
 """An empty string counts as null."""
@@ -264,7 +260,8 @@ ReviewTokenText = Annotated[
     Annotated[str, StringConstraints(max_length=8_192, pattern=NO_NULL)] | None, EMPTY_IS_MISSING
 ]
 Language = Annotated[
-    Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_language_tag)
+    Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None,
+    AfterValidator(canonical_language),
 ]
 LanguageTag = Annotated[str, StringConstraints(min_length=1, max_length=35, pattern=LANGUAGE_PATTERN)]
 MailAddress = Annotated[
