@@ -264,6 +264,11 @@ class ClaimableImages(NamedTuple):
         claimed = {id: replace(image, review_id=review_id) for id, image in named.items()}
         return self._replace(stored={**self.stored, **claimed})
 
+    def dropped(self, ids: Iterable[str]) -> "ClaimableImages":
+        """The images after their review has dropped some of them: these are gone."""
+        gone = {id: StoredImage(id, ImageState.GONE, self.at) for id in ids}
+        return self._replace(stored={**self.stored, **gone})
+
 
 def may_come(image: StoredImage | None) -> bool:
     """True if a review may yet get an image that it doesn't have: the image is unknown so far, or unclaimed."""

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition, content_digest
 from domain.images import ClaimableImages, images_after_edit, ready_among, with_new_hidden, with_pending
-from domain.moderation_rules import Ruling
+from domain.moderation_rules import NO_RULING, Ruling
 from domain.permissions import Caller, Permission, is_within
-from domain.ratings import RatingTally, TallyKey
+from domain.ratings import RatingTally, TallyKey, add_change
 from domain.reviews import Content, Review, ReviewIdentity, ReviewStatus, counted
 from domain.reviews_facts import ReviewImage, verdict_flags
 from domain.reviews_refusals import Refusal
@@ -156,7 +156,6 @@ def edit_reviews(
     """
     present, repeats = dict(reviews), set(answered)
     touched: dict[str, Review] = {}
-    dropped: dict[str, set[str]] = {}
     results: list[Edited] = []
     tallies: dict[TallyKey, RatingTally] = {}
     for each in edits:
@@ -170,23 +169,19 @@ def edit_reviews(
         if each.answer_key:
             repeats.add(each.answer_key)
         keeps_status = review.identity.store_id in keeping_status
-        gone = dropped.setdefault(each.review_id, set())
-        # As across batches: an image that a review has dropped is gone, so that it can't come back unhidden.
-        is_known = gone.isdisjoint(each.content.images or ())
         wanted = _with_images(each, review, images) if images else each
-        wanted = wanted if is_known else replace(wanted, image_refusal=Refusal.UNKNOWN_IMAGE)
         after, result = apply_edit(review, wanted, keeps_status=keeps_status, judge=judge, languages=languages)
         results.append(result)
         if after is review:
             continue
-        if images and each.content.images and result.outcome is Outcome.APPLIED:
-            images = images.claimed(each.content.images, each.review_id)
-        gone |= {image.id for image in review.images} - {image.id for image in after.images}
+        had, has = set(review.content.images or ()), set(after.content.images or ())
+        if images and had != has:
+            # As across batches: an image that a review has dropped is gone, so that it can't come back unhidden.
+            images = images.claimed(has - had, each.review_id).dropped(had - has)
         present[each.review_id] = touched[each.review_id] = after
         change = counted(after.status, after.rating) - counted(review.status, review.rating)
         if change != RatingTally():
-            key = review.identity.key
-            tallies[key] = tallies.get(key, RatingTally()) + change
+            add_change(tallies, review.identity.key, change)
     return EditedReviews(touched, results, tallies)
 
 
@@ -242,21 +237,32 @@ def apply_edit(
     images = images_after_edit(content.images or (), review.images, wanted.ready, wanted.effective)
     facts = review.facts._replace(language=languages.get(wanted.review_id, review.facts.language))
     changes = content._asdict() | {"images": images}
-    after = replace(review, **changes, facts=facts, written=written, modified=wanted.at)
+    edited = replace(review, **changes, facts=facts, written=written, modified=wanted.at)
     if wanted.right is not EditRight.AUTHOR:
-        return after, Edited(Outcome.APPLIED, None, fields, review.status, after.status)
-    is_same_text = (content.title, content.text) == (stored.title, stored.text)
-    objections = verdict_flags(review.flags) if is_same_text else ()
-    ruling = judge(wanted.review_id, after)
-    is_held = ruling is not None and ruling.is_held and review.status is ReviewStatus.APPROVED
-    if (is_held or not keeps_status) and review.status is not ReviewStatus.NEW:
-        after = replace(after, status=ReviewStatus.NEW, moderator=None, moderation_reason=None, reason_code=None)
-    if after.status is ReviewStatus.APPROVED:
-        after = replace(after, images=with_new_hidden(images, review.images))
-    was_rejected = after.status is ReviewStatus.NEW and review.was_rejected
-    ruling = ruling and replace(ruling, verdicts=objections, was_rejected=was_rejected)
-    result = Edited(Outcome.APPLIED, None, fields, review.status, after.status, ruling=ruling)
-    return with_ruling(after, ruling or Ruling(verdicts=objections, was_rejected=was_rejected)), result
+        return edited, Edited(Outcome.APPLIED, None, fields, review.status, edited.status)
+    ruling = judge(wanted.review_id, edited)
+    after = _unless_kept(review, edited, is_held=ruling is not None and ruling.is_held, keeps_status=keeps_status)
+    whole = _with_history(ruling or NO_RULING, review, after)
+    result = Edited(Outcome.APPLIED, None, fields, review.status, after.status, ruling=ruling and whole)
+    return with_ruling(after, whole), result
+
+
+def _unless_kept(before: Review, edited: Review, *, is_held: bool, keeps_status: bool) -> Review:
+    """A review that its author has edited: New, unless the store keeps the status and no rule holds it. If it stays
+    Approved, the images that it gained are hidden."""
+    was_approved = before.status is ReviewStatus.APPROVED
+    if before.status is not ReviewStatus.NEW and (not keeps_status or (is_held and was_approved)):
+        return replace(edited, status=ReviewStatus.NEW, moderator=None, moderation_reason=None, reason_code=None)
+    return replace(edited, images=with_new_hidden(edited.images, before.images)) if was_approved else edited
+
+
+def _with_history(ruling: Ruling, before: Review, after: Review) -> Ruling:
+    """The ruling about an edited review, with earlier objections: of classifiers if title and text are the same, and of
+    a moderator who rejected it."""
+    is_same_text = (after.title, after.text) == (before.title, before.text)
+    verdicts = verdict_flags(before.flags) if is_same_text else ()
+    was_rejected = after.status is ReviewStatus.NEW and before.was_rejected
+    return replace(ruling, verdicts=verdicts, was_rejected=was_rejected)
 
 
 def with_ruling(review: Review, ruling: Ruling) -> Review:

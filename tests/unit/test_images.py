@@ -220,6 +220,9 @@ def test_image_belongs_to_one_review() -> None:
     assert after["x"] is stored["x"]
     assert claimed.refusal(["new"], "second", None) is Refusal.IMAGE_OF_ANOTHER
     assert ready_among(after) == {"i", "x"}
+    dropped = claimed.dropped(["i"])
+    assert dropped.stored == {**after, "i": StoredImage("i", ImageState.GONE, NOW)}
+    assert dropped.refusal(["i"], "r", None) is Refusal.UNKNOWN_IMAGE
 
 
 @pytest.mark.parametrize(

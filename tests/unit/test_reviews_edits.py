@@ -552,18 +552,11 @@ def test_dropped_image_cannot_return_unhidden() -> None:
     review = replace(REVIEW, images=(hidden,))
     first = an_edit(content=Content("Good", 400, images=()), position=RecordPosition(0, 6, 200), message=2)
     again = replace(first, content=Content("Good", 400, images=("a",)), position=RecordPosition(0, 7, 300), message=3)
-    batch = edit_reviews([replace(first, ready={"a"}), replace(again, ready={"a"})], {first.review_id: review})
-    assert [result.reason for result in batch.results] == [None, Refusal.UNKNOWN_IMAGE]
+    other = replace(again, review_id="other")
+    images = ClaimableImages({"a": StoredImage("a", ImageState.READY, NOW, review_id=first.review_id)}, (), LATER)
+    batch = edit_reviews([first, again, other], {first.review_id: review, "other": REVIEW}, images=images)
+    assert [result.reason for result in batch.results] == [None, Refusal.UNKNOWN_IMAGE, Refusal.UNKNOWN_IMAGE]
     assert batch.reviews[first.review_id].images == ()
-
-
-def test_image_dropped_from_another_review_may_be_used() -> None:
-    review = replace(REVIEW, images=(ReviewImage("a"),))
-    first = an_edit(content=Content("Good", 400, images=()), position=RecordPosition(0, 6, 200), message=2)
-    other = replace(first, review_id="other", content=Content("Better", 400, images=("a",)), ready={"a"})
-    batch = edit_reviews([first, other], {first.review_id: review, "other": review})
-    assert [result.reason for result in batch.results] == [None, None]
-    assert (batch.reviews[first.review_id].images, batch.reviews["other"].images) == ((), (ReviewImage("a"),))
 
 
 @pytest.mark.parametrize(
