@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from operator import itemgetter
 from typing import NamedTuple
 
 from domain.commands import CommandMark, Outcome
@@ -235,17 +234,14 @@ def parked_in_turn(commands: Iterable[Moderation]) -> list[Moderation]:
     """Commands that came before their review, in the order in which they take effect: first those that the router
     parked, by their order in its topic; then those that the owner of the review's place received, by either way, in the
     order of arrival, also from partitions that had the place before the topic of changes grew."""
-    kept = list[tuple[RecordPosition, Moderation]]()
-    arrived = list[tuple[RecordPosition, Moderation]]()
-    for command in commands:
-        if command.arrived is None:
-            kept.append((command.position, command))
-        else:
-            arrived.append((command.arrived, command))
-    if any(place.partition < 0 for place, _ in arrived):
-        # Workers of the previous version store the offset alone; the topic of changes doesn't grow while they run.
-        arrived = [(place._replace(partition=-1), command) for place, command in arrived]
-    return [command for each in (kept, arrived) for _, command in in_turn(each, itemgetter(0))]
+
+    def position(command: Moderation) -> RecordPosition:
+        return command.arrived or command.position
+
+    waiting = list(commands)
+    of_router = [command for command in waiting if command.arrived is None]
+    of_owner = [command for command in waiting if command.arrived is not None]
+    return in_turn(of_router, position) + in_turn(of_owner, position)
 
 
 def _refusal(review: ModeratedReview, command: Moderation) -> ModerationRefusal | None:

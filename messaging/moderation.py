@@ -191,8 +191,6 @@ _DIRECT: Final = 1_000_000
 _PARKED_TRACE: Final = "traceparent"
 _ARRIVED: Final = "arrived"
 _ARRIVED_BESIDE: Final = "arrivedBeside"
-_UNKNOWN_RECORD: Final = (-1, 0)
-"""The partition and timestamp beside the offset of commands that earlier versions parked."""
 
 MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
 
@@ -242,7 +240,7 @@ def moderation_from(value: Mapping[str, Any]) -> Moderation:
     command = message.moderation(position, from_milliseconds(position.timestamp), trace, None)
     if (offset := value.get(_ARRIVED)) is None:
         return command
-    partition, time = value.get(_ARRIVED_BESIDE) or _UNKNOWN_RECORD
+    partition, time = value[_ARRIVED_BESIDE]
     return command._replace(arrived=RecordPosition(partition, offset, time))
 
 

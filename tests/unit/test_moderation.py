@@ -260,9 +260,6 @@ def test_approval_before_its_topic_grew_precedes_later_rejection() -> None:
     assert parked_in_turn([rejection, approval]) == [approval, rejection]
     first = rejection._replace(arrived=RecordPosition(0, 4, 60_000))
     assert parked_in_turn([first, approval]) == [approval, first]
-    # Parked by a worker of the previous version, which stores only the offset.
-    later = rejection._replace(arrived=RecordPosition(-1, 5_001, 0))
-    assert parked_in_turn([later, approval]) == [approval, later]
 
 
 steps = st.tuples(

@@ -113,8 +113,6 @@ def test_parked_command_round_trips_through_mongodb(command: Moderation) -> None
     assert moderation_from(bson.decode(bson.encode(document))) == command
     late = command._replace(arrived=RecordPosition(7, 12, 3_000))
     assert moderation_from(parked_value(late)) == late
-    before = {name: each for name, each in parked_value(late).items() if name != "arrivedBeside"}
-    assert moderation_from(before) == command._replace(arrived=RecordPosition(-1, 12, 0))
 
 
 @pytest.mark.parametrize(
