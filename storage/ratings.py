@@ -51,6 +51,7 @@ class _StoredTally(NamedTuple):
     id: ObjectId | None = None
     tally: RatingTally = RatingTally()
     revision: int | None = None
+    is_whole: bool = True
 
     def changed(self, change: RatingTally, at: datetime) -> ChangedTally:
         return ChangedTally(self.tally.after(change), next_revision(self.revision, at))
@@ -72,8 +73,8 @@ class RatingRepository:
         """
         if not changes and not uncertain:
             return {}
-        stored, damaged = await self._load(changes, session)
-        counted = {*uncertain, *damaged}
+        stored = await self._load(changes, session)
+        counted = {*uncertain, *(key.entity for key, each in stored.items() if not each.is_whole)}
         certain = {key: change for key, change in changes.items() if key.entity not in counted}
         now = datetime.now(UTC)
         after = await self._add(certain, stored, now, session)
@@ -102,21 +103,18 @@ class RatingRepository:
             await self._ratings.insert_many(new, ordered=False, session=session)
         return after
 
-    async def _load(
-        self, keys: Collection[TallyKey], session: Session
-    ) -> tuple[dict[TallyKey, _StoredTally], set[Entity]]:
-        """The stored ones among these tallies, and the objects with a damaged tally."""
+    async def _load(self, keys: Collection[TallyKey], session: Session) -> dict[TallyKey, _StoredTally]:
+        """The stored ones among these tallies, and among others of their objects."""
         stored: dict[TallyKey, _StoredTally] = {}
-        damaged: set[Entity] = set()
         # One range of ids for each type: an `$or` of hundreds of keys takes the planner longer than all the rest.
         for entity_type, entity_ids in ids_by_type(key.entity for key in keys).items():
             condition = {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}}
-            async for document in self._ratings.find(condition, _WHOLE, batch_size=_AT_ONCE, session=session):
-                key = key_from(document)
-                stored[key] = _StoredTally(document["_id"], tally_from(document), _revision(document))
-                if not is_whole(TALLY, document):
-                    damaged.add(key.entity)
-        return stored, damaged
+            stored |= await self._matching(condition, session)
+        return stored
+
+    async def _matching(self, condition: Document, session: Session) -> dict[TallyKey, _StoredTally]:
+        found = self._ratings.find(condition, _WHOLE, batch_size=_AT_ONCE, session=session)
+        return {key_from(document): _stored_from(document) async for document in found}
 
     async def of_entities(
         self,
@@ -149,19 +147,15 @@ class RatingRepository:
 
     async def recount(self, entity: Entity, at: datetime, session: Session) -> dict[TallyKey, ChangedTally]:
         """Correct the tallies of an object by a count of its approved reviews; returns those that were wrong."""
-        counts = await self._reviews.aggregate(
-            _count_pipeline({"entityType": entity.type, "entityId": entity.id}), session=session
-        )
+        of_entity = {"entityType": entity.type, "entityId": entity.id}
+        counts = await self._reviews.aggregate(_count_pipeline(of_entity), session=session)
         correct = {key_from(document["_id"]): _counted_tally(document) async for document in counts}
-        found = self._ratings.find({"entityType": entity.type, "entityId": entity.id}, _WHOLE, session=session)
-        stored = {key_from(document): document async for document in found}
-        kept = {key: tally_from(each) if is_whole(TALLY, each) else None for key, each in stored.items()}
-        counted = {key: correct.get(key, RatingTally()) for key in correct.keys() | kept.keys()}
-        wrong = {
-            key: ChangedTally(tally, next_revision(_revision(stored.get(key, {})), at))
-            for key, tally in counted.items()
-            if tally != kept.get(key, RatingTally())
-        }
+        stored = await self._matching(of_entity, session)
+        wrong: dict[TallyKey, ChangedTally] = {}
+        for key in correct.keys() | stored.keys():
+            before, tally = stored.get(key, _StoredTally()), correct.get(key, RatingTally())
+            if tally != before.tally or not before.is_whole:
+                wrong[key] = ChangedTally(tally, next_revision(before.revision, at))
         writes = [
             UpdateOne(
                 _key_document(key),
@@ -288,7 +282,8 @@ def _histogram(stored: Any) -> list[int] | None:
     return stored if is_one else None
 
 
-def _revision(document: Document) -> int | None:
-    """None in a tally from before revisions, or one that has lost it."""
+def _stored_from(document: Document) -> _StoredTally:
+    # 0.1.0 stored no revision.
     revision = document.get("revision")
-    return revision if isinstance(revision, int) else None
+    known_revision = revision if isinstance(revision, int) else None
+    return _StoredTally(document["_id"], tally_from(document), known_revision, is_whole(TALLY, document))
