@@ -41,6 +41,9 @@ SOON_S: Final = 1.0
 _GRACE_S: Final = 0.5
 """Seconds beyond SOON_S for a query that doesn't know PyMongo's deadline."""
 IDS_AT_ONCE: Final = 500
+ONE_ANSWER: Final = 1_001
+"""The batch size of a query by a thousand ids. By default the first batch has 101 documents, and a second request
+fetches the rest. One more than wanted, so that the server knows that the cursor is exhausted."""
 APP_NAME: Final = "plaudit"
 """The name of our connections and sessions on the server."""
 

@@ -7,8 +7,7 @@ from pymongo import ASCENDING, IndexModel, ReplaceOne
 
 from domain.objects import REVIEWS_ENABLED, Fact, ObjectFacts, ObjectKey
 from domain.ratings import Entity
-from storage.batch_size import ONE_ANSWER
-from storage.database import Database, Document, Session, write_all
+from storage.database import ONE_ANSWER, Database, Document, Session, write_all
 from storage.shapes import (
     OBJECT,
     Shape,

@@ -9,8 +9,7 @@ import orjson
 
 from domain.orders import NO_BODY, Order, Purchase, VerifiableReview
 from domain.ratings import Entity
-from storage.batch_size import ONE_ANSWER
-from storage.database import Database, Document
+from storage.database import ONE_ANSWER, Database, Document
 from storage.orders import COLLECTION
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews_ids import identity_from

@@ -10,7 +10,17 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.ratings import STARS, ChangedTally, Entity, RatingTally, TallyKey, ids_by_type, lowest_with, next_revision
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, Session, ids_of_objects, in_stores, one_of, own_values, write_all
+from storage.database import (
+    ONE_ANSWER,
+    Database,
+    Document,
+    Session,
+    ids_of_objects,
+    in_stores,
+    one_of,
+    own_values,
+    write_all,
+)
 from storage.ratings_slices import slices
 from storage.reviews_search import ReviewSearch, are_tallied, tallied
 from storage.reviews_shape import HAS_TEXT_ID, REVIEW
@@ -30,8 +40,6 @@ TALLY: Final = Shape(
 # Names and search keys of objects are most of a document.
 _KEYED: Final = {"_id": 0, "entityId": 1, "storeId": 1, "count": 1, "sumHundredths": 1}
 _WHOLE: Final = dict.fromkeys((*TALLY.fields, "histogram", "revision"), 1)
-_AT_ONCE: Final = 1_000
-"""Tallies in one answer of the database; it would give 101."""
 
 _HAS_OBJECT: Final = {"entityType": {"$exists": True}, "entityId": {"$exists": True}}
 
@@ -113,7 +121,7 @@ class RatingRepository:
         return stored
 
     async def _matching(self, condition: Document, session: Session) -> dict[TallyKey, _StoredTally]:
-        found = self._ratings.find(condition, _WHOLE, batch_size=_AT_ONCE, session=session)
+        found = self._ratings.find(condition, _WHOLE, batch_size=ONE_ANSWER, session=session)
         return {key_from(document): _stored_from(document) async for document in found}
 
     async def of_entities(
@@ -128,7 +136,7 @@ class RatingRepository:
         found = self._ratings.find(
             {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}, "count": {"$gt": 0}},
             {**_KEYED, "histogram": 1} if with_histogram else _KEYED,
-            batch_size=_AT_ONCE,
+            batch_size=ONE_ANSWER,
             session=session,
         )
         tallies: dict[str, dict[str | None, RatingTally]] = {}
@@ -203,7 +211,7 @@ class RatingRepository:
     ) -> AsyncIterator[tuple[TallyKey, RatingTally, RatingTally]]:
         counts = await self._reviews.aggregate(_count_pipeline(within), allowDiskUse=True, session=session)
         counted = {key_from(document["_id"]): _counted_tally(document) async for document in counts}
-        async for document in self._ratings.find(within, _WHOLE, batch_size=_AT_ONCE, session=session):
+        async for document in self._ratings.find(within, _WHOLE, batch_size=ONE_ANSWER, session=session):
             key, stored = key_from(document), tally_from(document)
             if (correct := counted.pop(key, RatingTally())) != stored:
                 yield key, stored, correct

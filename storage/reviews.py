@@ -20,8 +20,8 @@ from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
 from storage import reviews_late, reviews_queue, reviews_unseen
-from storage.batch_size import ONE_ANSWER
 from storage.database import (
+    ONE_ANSWER,
     Database,
     Document,
     Session,

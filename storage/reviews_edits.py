@@ -5,8 +5,7 @@ from collections.abc import Collection, Mapping
 from pymongo import UpdateOne
 
 from domain.reviews import Review
-from storage.batch_size import ONE_ANSWER
-from storage.database import Database, Document, Session, write_all
+from storage.database import ONE_ANSWER, Database, Document, Session, write_all
 from storage.reviews import COLLECTION
 from storage.reviews_documents import EDITABLE, TEXT_BYTES, editable_from, edited_fields
 from storage.reviews_shape import IS_REVIEW
