@@ -102,11 +102,13 @@ class Mender:
         return mended
 
     def _write(self, document: Document, values: Document, mended: Mended) -> UpdateOne | None:
-        shape = self._shape
+        """The write that mends a document by these values, else by defaults, whose effect is noted in `mended`; None if
+        nothing helps."""
+        shape, id = self._shape, str(document["_id"])
         wanting = [name for name in shape.fields if is_field_damaged(shape, document, name)]
         if "_id" in wanting:
             # Whatever else is filled in, it can't be shown.
-            mended.lost[str(document["_id"])] = ("_id",)
+            mended.lost[id] = ("_id",)
             return None
         found = {name: values[name] for name in wanting if name in values}
         defaults = {
@@ -115,27 +117,36 @@ class Mender:
             if name not in found and document.get(name) is None and shape.fields[name].is_default
         }
         changes = {**found, **defaults}
-        whole = {**document, **changes}
-        if shape is TALLY and "entityType" in whole and "entityId" in whole:
-            mended.entities.add(key_from(whole).entity)
-        elif lost := tuple(name for name in wanting if name not in changes):
-            mended.lost[str(document["_id"])] = lost
-        is_recounted = shape is REVIEW and (is_uncertain(document) or changes.keys() & TALLIED)
-        if is_recounted and "entityType" in whole and "entityId" in whole:
-            mended.entities.add(Entity(whole["entityType"], whole["entityId"]))
-        if (
-            shape is REVIEW
-            and changes.keys() & {"status", "createdDate"}
-            and not is_field_damaged(shape, whole, "status")
-        ):
-            # The step that fills the queue skips reviews without a date.
-            changes |= queue_fields(whole["status"])
-        if shape is ORDER and defaults:
-            # The newest event of the order, sent again, is no repeat then, and brings what was lost.
-            changes["digests"] = []
+        lost = tuple(name for name in wanting if name not in changes)
+        entities = self._to_recount(document, changes)
+        # All of a tally can be counted, if its object is known.
+        if lost and not (shape is TALLY and entities):
+            mended.lost[id] = lost
+        mended.entities |= entities
         mended.restored += bool(found)
         mended.filled += bool(defaults)
+        changes |= self._consequences({**document, **changes}, changes, has_defaults=bool(defaults))
         return UpdateOne({"_id": document["_id"]}, {"$set": changes}) if changes else None
+
+    def _to_recount(self, document: Document, changes: Document) -> set[Entity]:
+        """The object, if known, whose ratings have to be recounted because of these changes to a document."""
+        whole = {**document, **changes}
+        if "entityType" not in whole or "entityId" not in whole:
+            return set()
+        if self._shape is TALLY:
+            return {key_from(whole).entity}
+        is_counted_anew = self._shape is REVIEW and (is_uncertain(document) or changes.keys() & TALLIED)
+        return {Entity(whole["entityType"], whole["entityId"])} if is_counted_anew else set()
+
+    def _consequences(self, whole: Document, changes: Document, *, has_defaults: bool) -> Document:
+        """Further fields that change with these, in a document that is `whole` with them."""
+        shape = self._shape
+        is_queued = shape is REVIEW and changes.keys() & {"status", "createdDate"}
+        if is_queued and not is_field_damaged(shape, whole, "status"):
+            # The step that fills the queue skips reviews without a date.
+            return queue_fields(whole["status"])
+        # The newest event of the order, sent again, is no repeat then, and brings what was lost.
+        return {"digests": []} if shape is ORDER and has_defaults else {}
 
     async def _values_elsewhere(self, document: Document, session: Session) -> Document:
         """The values that other collections have."""
