@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-import structlog
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.commands import CommandMark, mark_from
@@ -20,9 +20,7 @@ from messaging.images import ReceivedImageCommand, image_command_from, parked_im
 from messaging.moderation import moderation_from, parked_value
 from messaging.verdicts import parked_verdict, verdict_from
 from storage.database import Database, Document, Session, write_all
-from storage.shapes import READ_ERRORS
-
-log = structlog.get_logger()
+from storage.shapes import all_readable
 
 COLLECTION: Final = "parkedCommands"
 VERDICTS_COLLECTION: Final = "parkedVerdicts"
@@ -91,17 +89,9 @@ _BY_KIND: Final[Mapping[str | None, _Parking[Any]]] = {each.kind: each for each 
 
 
 async def readable(parking: _Parking[T], documents: AsyncIterable[Document], limit: int | None = None) -> list[T]:
-    """The commands in these documents, or the first `limit` of them. One that can't be read waits for its repair, and
-    stops no other; nor does a copy with another id, by which nobody would remove it."""
-    commands = list[T]()
-    async for document in documents:
-        try:
-            commands.append(_read(parking, document))
-        except READ_ERRORS as error:
-            log.error("a parked command can't be read", id=document["_id"], error=str(error)[:500])
-        if len(commands) == limit:
-            break
-    return commands
+    """The commands in these documents, or the first `limit` of them, without those that can't be read, and without
+    copies with another id, by which nobody would remove them."""
+    return await all_readable(documents, partial(_read, parking), "a parked command can't be read", limit)
 
 
 def _read(parking: _Parking[T], document: Document) -> T:

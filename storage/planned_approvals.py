@@ -14,7 +14,7 @@ from domain.planned_approvals import PlannedApproval
 from storage.database import Database, Document, Session, write_all
 from storage.reviews import COLLECTION as REVIEWS
 from storage.seen import seen_document, seen_from
-from storage.shapes import READ_ERRORS, log_damage
+from storage.shapes import all_readable
 
 COLLECTION: Final = "publications"
 INDEXES: Final = [IndexModel([("at", ASCENDING)], name="due")]
@@ -59,21 +59,12 @@ class PlannedApprovalRepository:
         await write_all(self._plans, writes, session)
 
     async def due(self, now: datetime, limit: int, except_reviews: Collection[str] = ()) -> list[PlannedApproval]:
-        """At most `limit` plans whose time has come, oldest first, except for those of `except_reviews`. A damaged one
-        waits for its repair, and holds up no other."""
+        """At most `limit` plans whose time has come, oldest first, except for those of `except_reviews`."""
         wanted: Document = {"at": {"$lte": now}}
         if except_reviews:
             wanted["_id"] = {"$nin": list(except_reviews)}
-        plans = list[PlannedApproval]()
         async with self._plans.find(wanted, batch_size=limit).sort("at") as found:
-            async for document in found:
-                try:
-                    plans.append(_plan(document))
-                except READ_ERRORS as error:
-                    log_damage("a planned approval can't be read", id=str(document["_id"]), error=repr(error))
-                if len(plans) == limit:
-                    break
-        return plans
+            return await all_readable(found, _plan, "a planned approval can't be read", limit)
 
     async def take(self, due: Collection[PlannedApproval], session: Session) -> list[PlannedApproval]:
         """Remove these plans, except for those made anew meanwhile; returns those whose review still has the same

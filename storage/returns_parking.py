@@ -19,7 +19,7 @@ from domain.timestamps import milliseconds
 from messaging.returns import parked_return_command
 from storage.database import Database, Document, Session
 from storage.parking import parked_now
-from storage.shapes import READ_ERRORS
+from storage.shapes import all_readable
 
 log = structlog.get_logger()
 
@@ -36,6 +36,8 @@ MOST_OF_ORDER: Final = 1_000
 MOST_BYTES_OF_ORDER: Final = 2 * 1024 * 1024
 """Limits of the commands that wait for one order, by number and bytes: far more than for orders that come, and few
 enough to read for each batch."""
+
+_UNREADABLE: Final = "a parked return can't be read"
 
 _EARLIER: Final = -1
 """The partition of commands that 0.1.0 parked: it stored no position, and parked only new returns."""
@@ -106,8 +108,7 @@ class ReturnParking:
     async def about(
         self, order_ids: Collection[str], return_ids: Collection[str], session: Session
     ) -> list[ParkedReturn]:
-        """All commands that wait for these orders, or for the orders that these returns wait for, in order. A damaged
-        one waits for its repair, and stops no other."""
+        """All commands that wait for these orders, or for the orders that these returns wait for, in order."""
         if not await self._parked.find_one({}, {"_id": 1}, session=session):
             return []  # nearly always: cheaper than sending all the ids
         orders = set(order_ids)
@@ -115,7 +116,7 @@ class ReturnParking:
             found = self._parked.find({"return": {"$in": list(return_ids)}}, {"orderId": 1}, session=session)
             orders |= {document["orderId"] async for document in found if _has_order(document)}
         found = self._parked.find({"orderId": {"$in": list(orders)}}, session=session)
-        return in_turn([each async for document in found if (each := _parked(document))], lambda each: each.position)
+        return in_turn(await all_readable(found, _parked, _UNREADABLE), lambda each: each.position)
 
     async def orders_waited_for(self, ids: Collection[str]) -> set[str]:
         """Those of these orders that commands wait for."""
@@ -135,7 +136,7 @@ class ReturnParking:
             if isinstance(value := document.get("value"), bytes):
                 values.append(ParkedValue(document["_id"], document.get("orderId"), value))
             else:
-                log.error("a parked return can't be read", id=document["_id"], error="without value")
+                log.error(_UNREADABLE, id=document["_id"], error="without value")
         return values
 
     async def rewrite(self, parked: ParkedValue, value: bytes) -> None:
@@ -182,21 +183,12 @@ def _has_order(document: Document) -> bool:
     return isinstance(document.get("orderId"), str)
 
 
-def _parked(document: Document) -> ParkedReturn | None:
-    """The command in a document; None if that is damaged."""
-    try:
-        return _whole(document)
-    except READ_ERRORS as error:
-        log.error("a parked return can't be read", id=document["_id"], error=repr(error))
-        return None
-
-
 def check_return(document: Document) -> None:
     """Raise an error of READ_ERRORS if a document can't be read."""
-    parked_return_command(_whole(document).value)
+    parked_return_command(_parked(document).value)
 
 
-def _whole(document: Document) -> ParkedReturn:
+def _parked(document: Document) -> ParkedReturn:
     at: Any = document.get("parkedAt")
     id, value = _return_id(document), document["value"]
     position = RecordPosition(*(document.get("source") or (_EARLIER, 0, milliseconds(at))))

@@ -4,7 +4,7 @@ Each collection has its shape beside its documents. A document is read as it is 
 again with stand-ins, so that neither a list nor a command fails because of it. `plaudit migrate` mends it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -127,6 +127,22 @@ def read_for_display(shape: Shape, build: Callable[[Document], T], document: Doc
         fields = {name: document[name] for name in shape.fields if not is_field_damaged(shape, document, name)}
         usable = {name: value for name, value in fields.items() if _is_usable(shape, build, {**id, name: value})}
         return build(with_stand_ins(shape, {**id, **usable}))
+
+
+async def all_readable(
+    documents: AsyncIterable[Document], build: Callable[[Document], T], complaint: str, most: int | None = None
+) -> list[T]:
+    """The results of `build` for these documents, the first `most` of them. A document that can't be read waits for its
+    repair, and stops no other; it is logged once with this complaint."""
+    found = list[T]()
+    async for document in documents:
+        try:
+            found.append(build(document))
+        except READ_ERRORS as error:
+            log_damage(complaint, id=str(document["_id"]), error=repr(error))
+        if len(found) == most:
+            break
+    return found
 
 
 def _is_usable(shape: Shape, build: Callable[[Document], T], document: Document) -> bool:
