@@ -235,8 +235,8 @@ def apply_feedback(commands: Iterable[Feedback], known: KnownFeedback) -> Applie
             votes[key] = voted[key] = step.vote
         if step.report:
             (settled if step.report.id in known.reports else reports)[step.report.id] = step.report
-        result = step.outcome and (step.outcome, None, step.review, step.is_settlement)
-        results.append(FeedbackResult(*result) if result else None)
+        result = FeedbackResult(step.outcome, None, step.review, step.is_settlement) if step.outcome else None
+        results.append(result)
     return AppliedFeedback(reviews, voted, list(reports.values()), list(settled.values()), results)
 
 

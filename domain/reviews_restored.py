@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from domain.delivery import Seen
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import BY_VERDICT, Source, verdict_flags
 
 if TYPE_CHECKING:
-    from domain.delivery import Seen
     from domain.moderation import ModeratedReview, Moderation
 
 
@@ -36,7 +36,7 @@ class Restored(NamedTuple):
         return self._replace(flags=flags, is_verified=self.is_verified or earlier.is_verified)
 
 
-def restore(review: "ModeratedReview", command: "Moderation", restored: Restored, seen: "Seen") -> "ModeratedReview":
+def restore(review: "ModeratedReview", command: "Moderation", restored: Restored, seen: Seen) -> "ModeratedReview":
     """The review with its past restored. Its reports and the flags of classifiers stay.
 
     It stays as it is if it wasn't imported, was created here after that past, already has a past that isn't older, or

@@ -204,7 +204,7 @@ def _filter(search: AuditSearch) -> Document:
 def _kind_filter(kind: AuditKind) -> Document:
     if kind is AuditKind.REVIEW:
         return {"reviewId": {"$ne": None}}
-    # The index by review has all entries without a review in one place. Earlier versions stored no kind for returns.
+    # The index by review has all entries without a review in one place. Those about returns have no kind.
     return {"reviewId": None, **({"returnId": {"$ne": None}} if kind is AuditKind.RETURN else {"kind": kind.value})}
 
 

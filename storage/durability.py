@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from domain.quantities import quantity
 from storage.database import Database
 
 SAFE: Final = 2
@@ -22,7 +23,7 @@ def reasons_in(hello: Mapping[str, Any]) -> list[str]:
     if is_router(hello):
         return []
     holders = len(hello.get("hosts", ())) + len(hello.get("passives", ()))
-    return [] if holders >= SAFE else [f"the replica set has only {holders} data-bearing server{'s' * (holders != 1)}"]
+    return [] if holders >= SAFE else [f"the replica set has only {quantity(holders, 'data-bearing server')}"]
 
 
 def is_router(hello: Mapping[str, Any]) -> bool:

@@ -204,7 +204,7 @@ def written_fields(written: Written) -> Document:
 
 
 def written_from(document: Document) -> Written:
-    """The record and the messages that wrote a review; of reviews from before these fields only the time is known."""
+    """The record and the messages that wrote a review; only the time is known of one that has lost these fields."""
     if "writtenAt" in document:
         return Written(RecordPosition(*document["writtenAt"]), tuple(document.get("messages", ())))
     return Written(RecordPosition.of_time(milliseconds(document["createdDate"]) + 1))

@@ -61,8 +61,12 @@ def responses_from(document: Document) -> Responses:
 
 def image_fields(image: ReviewImage) -> Document:
     """An image as it is stored with its review."""
-    marks = {"hidden": image.is_hidden, "pending": image.is_pending, "readyAt": image.ready_at}
-    marks["unseen"] = image.is_unseen
+    marks: Document = {
+        "hidden": image.is_hidden,
+        "pending": image.is_pending,
+        "readyAt": image.ready_at,
+        "unseen": image.is_unseen,
+    }
     return {"id": image.id, **{name: value for name, value in marks.items() if value}}
 
 
