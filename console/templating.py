@@ -13,7 +13,7 @@ from console import static_files
 from console.api_client import segment
 from console.content_hashes import hash_for_decision, hash_of_reply, hash_of_return, hash_of_review
 from console.fields import in_words, is_about, place_in_words
-from domain.reviews import unless_blank
+from domain.invisible import unless_blank
 
 _FOLDER: Final = Path(__file__).parent / "templates"
 _CONFIRMATION: Final = "done"

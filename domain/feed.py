@@ -12,10 +12,11 @@ from urllib.parse import quote, urlsplit
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from domain.addresses import in_ascii
+from domain.invisible import unless_blank
 from domain.jsonld import LOWEST_RATING, NOBODY, schema_type
 from domain.objects import Description
 from domain.ratings import HIGHEST_RATING, rating_number
-from domain.reviews import Review, unless_blank
+from domain.reviews import Review
 from domain.reviews_facts import Source
 from domain.timestamps import timestamp
 

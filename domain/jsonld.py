@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from unicodedata import category
 
+from domain.invisible import unless_blank
 from domain.objects import Description
 from domain.ratings import HIGHEST_RATING, Entity, RatingMethod, RatingTally, rating_number, rating_value
-from domain.reviews import Review, unless_blank
+from domain.reviews import Review
 
 NOBODY: Final = "Anonymous"
 """The displayed name of an author without one."""

@@ -12,22 +12,15 @@ from unicodedata import category, combining, normalize
 
 from ahocorasick_rs import AhoCorasick, Implementation
 
+from domain.invisible import IGNORABLE
+
 _SEPARATOR: Final = "\0"
 """Separator of title, text and name: no review contains it, and no phrase matches across it."""
 _SEPARATE_WORD: Final = f" {_SEPARATOR} "
 
-_INVISIBLE: Final = dict.fromkeys(
-    [
-        # Control characters other than whitespace.
-        *(*range(0x01, 0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0)),
-        # Characters to ignore where unsupported (Default_Ignorable_Code_Point of Unicode): line break and direction
-        # controls, fillers, variation selectors, tags.
-        *(0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810)),
-        *(*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0x3164, *range(0xFE00, 0xFE10)),
-        *(0xFEFF, 0xFFA0, *range(0xFFF0, 0xFFF9), *range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B)),
-        *range(0xE0000, 0xE1000),
-    ]
-)
+_CONTROLS: Final = (*range(0x01, 0x09), *range(0x0E, 0x1C), *range(0x7F, 0x85), *range(0x86, 0xA0))
+"""Control characters other than whitespace."""
+_INVISIBLE: Final = dict.fromkeys([*_CONTROLS, *IGNORABLE])
 _LONG_LIGATURE: Final = "\ufdfa"
 """A ligature that NFKC expands to 18 characters, where all others yield at most 8. It is left as it is."""
 _MOST_MARKS: Final = 30

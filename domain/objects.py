@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from domain.delivery import RecordPosition
+from domain.invisible import is_blank, unless_blank
 from domain.ratings import Entity
-from domain.reviews import is_blank, unless_blank
 
 Fact = str | bool | tuple[str, ...]
 FactRecord = tuple[int, int, int]

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import Final, NamedTuple
-from unicodedata import category
+from typing import NamedTuple
 
 from domain.delivery import NEVER_WRITTEN, Written
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
@@ -20,13 +19,6 @@ from domain.reviews_facts import (
     ReviewImage,
 )
 
-_INVISIBLE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"})
-_INVISIBLE_CHARACTERS: Final = frozenset(
-    # Letters, marks and a symbol without a visible glyph: fillers, joiners, variation selectors, blank braille.
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u2800\u3164\uffa0"
-    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000))))
-)
-
 
 class ReviewStatus(IntEnum):
     """The moderation status of a review; the number is the `reviewStatusId` of the interface."""
@@ -39,18 +31,6 @@ class ReviewStatus(IntEnum):
     def label(self) -> str:
         """The name in the interface: New, Approved, Rejected."""
         return self.name.capitalize()
-
-
-def is_blank(text: str) -> bool:
-    """True if nothing of a text is visible: it is empty, or consists of spaces and characters without a glyph."""
-    if "!" <= text[:1] <= "~":
-        return False  # the usual case
-    return all(category(each) in _INVISIBLE_CATEGORIES or each in _INVISIBLE_CHARACTERS for each in text)
-
-
-def unless_blank(text: str | None) -> str | None:
-    """The text; None if nothing of it is visible."""
-    return None if text is None or is_blank(text) else text
 
 
 def review_status(value: object) -> ReviewStatus | None:

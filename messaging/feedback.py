@@ -14,7 +14,8 @@ from pydantic_core import PydanticCustomError
 
 from domain.feedback import Feedback, FeedbackAction, Origin
 from domain.feedback_reports import Report, ReportReason, Settlement
-from domain.reviews import ModerationAction, is_blank
+from domain.invisible import is_blank
+from domain.reviews import ModerationAction
 from domain.reviews_facts import Reply
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import Received, mark_in

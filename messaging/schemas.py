@@ -22,9 +22,9 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from domain.addresses import bare_address, mailbox
+from domain.invisible import is_blank
 from domain.languages import canonical_language
 from domain.ratings import hundredths, rating_number
-from domain.reviews import is_blank
 from domain.timestamps import in_utc
 
 ID_LENGTH: Final = 128

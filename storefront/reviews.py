@@ -19,8 +19,9 @@ from api.web.pages import page_bytes
 from api.web.problems import ProblemKind
 from api.web.queries import any_case
 from api.web.routes import routes
+from domain.invisible import unless_blank
 from domain.ratings import Entity, highest_with, lowest_with, rating_number
-from domain.reviews import Review, ReviewStatus, unless_blank
+from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
 from domain.timestamps import timestamp
 from messaging.schemas import EMPTY_IS_MISSING, Language, ShownMoment
