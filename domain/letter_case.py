@@ -86,7 +86,7 @@ def _end(folded: str, at: int, most: int) -> int:
     end, start = at + 1, at
     while start < end < at + most:
         lengths = (size for size in range(2, _MOST_FOLDED + 1) if folded[start : start + size] in _cases())
-        end = max(end, *(start + size for size in lengths), end)
+        end = max([end, *(start + size for size in lengths)])
         start += 1
     return end
 

@@ -122,19 +122,19 @@ def _review(document: Document) -> Review:
 
 def moderated_fields(review: ModeratedReview) -> Document:
     """The fields that moderation, a verdict or a planned approval changes, with their new values."""
+    status = int(review.status or 0)
     fields: Document = {
-        "status": int(review.status or 0),
+        "status": status,
         "modifiedDate": review.modified,
         "moderator": review.moderator,
         "moderationReason": review.reason,
+        **queue_fields(status),
     }
     # No empty marks: planned approvals distinguish them from missing ones.
     if review.seen != NOTHING_SEEN:
         fields["seen"] = seen_document(review.seen)
     if review.verdicts != NOTHING_SEEN:
         fields |= {"verdictsSeen": seen_document(review.verdicts), "flags": list(review.flags)}
-    if review.status is not None:
-        fields |= queue_fields(review.status)
     if review.reason_code or review.was_coded:
         fields["reasonCode"] = review.reason_code
     if any(image.is_pending or image.ready_at for image in review.images):

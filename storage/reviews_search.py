@@ -117,6 +117,7 @@ def criteria(search: ReviewSearch) -> Document:
     if search.created_to:
         created["$lte"] = search.created_to
     conditions: Document = {"createdDate": created, **_about(search)}
+    every = [*conditions.pop("$and", ()), *_about_images(search)]
     if search.ids is not None:
         conditions["_id"] = one_of(list(search.ids))
     if search.statuses is not None:
@@ -127,8 +128,6 @@ def criteria(search: ReviewSearch) -> Document:
         conditions["reports"] = {"$gt": 0} if search.is_reported else None
     if search.is_flagged is not None:
         conditions["flags.0"] = {"$exists": search.is_flagged}
-    if images := list(_about_images(search)):
-        conditions["$and"] = [*conditions.get("$and", ()), *images]
     rating: Document = {}
     if search.lowest_rating is not None:
         rating["$gte"] = search.lowest_rating
@@ -145,9 +144,8 @@ def criteria(search: ReviewSearch) -> Document:
         pattern = {"$regex": pattern_in_any_case(search.phrase), "$options": "i"}
         conditions["$or"] = [{name: pattern} for name in ("title", "review", "userName", "entityName")]
     if search.after is not None:
-        further = after_row(order(search), search.after)
-        conditions["$and"] = [*conditions.get("$and", ()), *further]
-    return conditions
+        every += after_row(order(search), search.after)
+    return {**conditions, "$and": every} if every else conditions
 
 
 def tallied(search: ReviewSearch) -> Document | None:
@@ -155,13 +153,18 @@ def tallied(search: ReviewSearch) -> Document | None:
     object and store."""
     if search.statuses is None or set(search.statuses) != {ReviewStatus.APPROVED}:
         return None
-    others = (search.ids, search.user_id, search.phrase, search.created_from, search.created_to, search.language)
-    bounds = (search.lowest_rating, search.highest_rating)
-    facts = (search.is_reported, search.is_verified, search.is_flagged)
-    images = (search.has_images, search.shows_images, search.has_unseen_images)
-    if any(each is not None for each in (*others, *bounds, *facts, *images)):
-        return None
-    return _about(search)
+    by_object_and_store = ReviewSearch(
+        statuses=search.statuses,
+        entity_types=search.entity_types,
+        entity_ids=search.entity_ids,
+        store_id=search.store_id,
+        stores=search.stores,
+        sort=search.sort,
+        skip=search.skip,
+        take=search.take,
+        after=search.after,
+    )
+    return _about(search) if search == by_object_and_store else None
 
 
 def are_tallied(search: ReviewSearch) -> bool:
