@@ -232,6 +232,14 @@ def own_values(values: Mapping[Any, Document]) -> list[Document]:
     return [{"$replaceWith": {"$mergeObjects": ["$$ROOT", own]}}]
 
 
+def update_of(fields: Document, optional: Document) -> Document:
+    """An update that sets these fields, and those optional ones that have a value, and removes the other optional
+    ones."""
+    present = {**fields, **{name: value for name, value in optional.items() if value}}
+    missing = {name: "" for name, value in optional.items() if not value}
+    return {operator: each for operator, each in (("$set", present), ("$unset", missing)) if each}
+
+
 def expiry_index(field: str, days: int, *, name: str = "expiry", **options: Any) -> IndexModel:
     """An index by which documents are removed this many days after the time in that field."""
     return IndexModel([(field, ASCENDING)], name=name, expireAfterSeconds=days * 86_400, **options)

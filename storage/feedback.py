@@ -12,7 +12,7 @@ from domain.moderation import Moderation
 from domain.moderation_rules_text import text_hash
 from domain.ratings import Entity
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, Session, write_all
+from storage.database import Database, Document, Session, update_of, write_all
 from storage.feedback_reports import ReportRepository
 from storage.reviews import COLLECTION
 from storage.reviews_facts import reply_fields, reply_from, responses_fields, responses_from
@@ -104,11 +104,9 @@ def _feedback_from(document: Document) -> ReviewFeedback:
 
 
 def _update(review: ReviewFeedback) -> Document:
-    fields: Document = {
+    optional: Document = {
         "reply": review.reply and reply_fields(review.reply),
         "repliedAt": review.replied and list(review.replied),
         **responses_fields(review.responses),
     }
-    kept = {name: value for name, value in fields.items() if value}
-    gone = dict.fromkeys(fields.keys() - kept.keys(), "")
-    return {**({"$set": kept} if kept else {}), **({"$unset": gone} if gone else {})}
+    return update_of({}, optional)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from pymongo import ASCENDING, IndexModel, ReturnDocument, UpdateOne
@@ -12,7 +12,7 @@ from pymongo import ASCENDING, IndexModel, ReturnDocument, UpdateOne
 from domain.delivery import RecordPosition
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, position_of
-from storage.database import Database, Document, Session, expiry_index, write_all
+from storage.database import Database, Document, Session, expiry_index, update_of, write_all
 from storage.shapes import (
     ARRAY,
     BINARY,
@@ -202,11 +202,8 @@ def _claim_filter(mail: ClaimedMail) -> Document:
 
 
 def _done_update(state: MailState, at: datetime, code: str | None = None) -> Document:
-    fields: dict[str, Any] = {"state": state.value, "doneAt": at}
-    return {
-        "$set": fields | ({"code": code} if code else {}),
-        "$unset": {"record": "", "dueAt": "", "claim": ""} | ({} if code else {"code": ""}),
-    }
+    removed = dict.fromkeys(("record", "dueAt", "claim"))
+    return update_of({"state": state.value, "doneAt": at}, {"code": code, **removed})
 
 
 def _claimed(document: Document) -> ClaimedMail:

@@ -7,7 +7,7 @@ but this stream leaves it out.
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from time import monotonic
 from typing import Final, NamedTuple
@@ -138,8 +138,7 @@ class RelayProgress:
         fields: Document = {
             "token": progress.token,
             "collection": progress.collection,
-            "republication": under_way
-            and {"request": under_way.request, "after": under_way.after, "published": under_way.published},
+            "republication": under_way and asdict(under_way),
             "done": progress.done,
             "at": at,
         }

@@ -232,7 +232,7 @@ def _editable(document: Document) -> Review:
 
 
 def edited_fields(review: Review) -> Document:
-    """The fields that an edit changes, with their new values."""
+    """The fields that an edit changes in every review, with their new values."""
     return {
         "review": review.text,
         "ratingHundredths": review.rating,
@@ -243,7 +243,6 @@ def edited_fields(review: Review) -> Document:
         "modifiedDate": review.modified,
         "moderator": review.moderator,
         "moderationReason": review.moderation_reason,
-        "images": [image_fields(image) for image in review.images],
         **queue_fields(review.status),
         **written_fields(review.written),
     }

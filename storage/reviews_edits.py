@@ -5,9 +5,10 @@ from collections.abc import Collection, Mapping
 from pymongo import UpdateOne
 
 from domain.reviews import Review
-from storage.database import ONE_ANSWER, Database, Document, Session, write_all
+from storage.database import ONE_ANSWER, Database, Document, Session, update_of, write_all
 from storage.reviews import COLLECTION
 from storage.reviews_documents import EDITABLE, TEXT_BYTES, editable_from, edited_fields
+from storage.reviews_facts import image_fields
 from storage.reviews_shape import IS_REVIEW
 
 
@@ -35,14 +36,14 @@ class ReviewEditRepository:
 
 
 def _update(review: Review) -> Document:
-    update: Document = {"$set": edited_fields(review), "$unset": {}}
-    optional = {"flags": list(review.flags), "held": review.is_held, "language": review.facts.language}
-    for name, value in optional.items():
-        update["$set" if value else "$unset"][name] = value
-    if not update["$set"]["images"]:
-        update["$unset"]["images"] = update["$set"].pop("images")
+    optional: Document = {
+        "flags": list(review.flags),
+        "held": review.is_held,
+        "language": review.facts.language,
+        "images": [image_fields(image) for image in review.images],
+    }
     if review.entity_name:
-        update["$unset"]["nameWanted"] = ""
+        optional["nameWanted"] = None
     if review.reason_code is None:
-        update["$unset"]["reasonCode"] = ""
-    return {operator: fields for operator, fields in update.items() if fields}
+        optional["reasonCode"] = None
+    return update_of(edited_fields(review), optional)
