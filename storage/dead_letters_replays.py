@@ -9,7 +9,7 @@ from pymongo import DESCENDING, IndexModel, UpdateOne
 
 from messaging.dead_letters_replays import LetterState, ReplayObstacle, letter_id, replay_obstacle
 from messaging.decoding import RawRecord
-from storage.database import Database, Session, expiry_index, write_all
+from storage.database import Database, Document, Session, expiry_index, write_all
 from storage.privacy_erasures import Erasures
 
 COLLECTION: Final = "replayedDeadLetters"
@@ -85,6 +85,5 @@ async def obstacle_to_replay(
     return replay_obstacle(letter, mended, state=mark.state, is_replayable=is_replayable)
 
 
-def _mark(document: Mapping[str, object]) -> LetterMark:
-    is_discarded = bool(document.get("discarded"))
-    return LetterMark(int(str(document["count"])), LetterState.DISCARDED if is_discarded else LetterState.REPLAYED)
+def _mark(document: Document) -> LetterMark:
+    return LetterMark(document["count"], LetterState.DISCARDED if document.get("discarded") else LetterState.REPLAYED)

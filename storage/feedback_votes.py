@@ -56,9 +56,7 @@ class VoteRepository:
     async def remove_of(self, review_ids: Collection[str]) -> None:
         """Remove the votes on deleted reviews."""
         for id in review_ids:
-            first = {"reviewId": id, "userId": MinKey()}
-            last = {"reviewId": id, "userId": MaxKey()}
-            await self._votes.delete_many({"_id": {"$gte": first, "$lte": last}})
+            await self._votes.delete_many(on_reviews(id, id))
 
     async def of_voter(
         self, user_id: str, limit: int = 0, session: Session | None = None
@@ -70,6 +68,12 @@ class VoteRepository:
     async def remove(self, keys: Collection[VoteKey], session: Session) -> None:
         """Remove votes and their marks."""
         await self._votes.delete_many({"_id": {"$in": [_id(key) for key in keys]}}, session=session)
+
+
+def on_reviews(first: str, last: str) -> Document:
+    """The condition for votes on the reviews in this range of ids. MongoDB compares texts by their UTF-8 bytes, which
+    is the order of their code points."""
+    return {"_id": {"$gte": {"reviewId": first, "userId": MinKey()}, "$lte": {"reviewId": last, "userId": MaxKey()}}}
 
 
 def _id(key: VoteKey) -> Document:

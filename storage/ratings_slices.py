@@ -6,9 +6,9 @@ from typing import Final
 from pymongo.asynchronous.collection import AsyncCollection
 
 from storage.database import Document
+from storage.id_ranges import TEXTS
 
-_TEXTS: Final = {"$gte": ""}
-_NO_TEXTS: Final = {"$not": _TEXTS}
+_NO_TEXTS: Final = {"$not": TEXTS}
 """The condition for other types and missing fields: a range in MongoDB covers one type alone. An index serves it."""
 
 
@@ -20,10 +20,10 @@ async def slices(collections: Sequence[AsyncCollection[Document]], size: int) ->
     used.
     """
     yield {"entityType": _NO_TEXTS}
-    types: Document = _TEXTS
+    types = TEXTS
     while (entity_type := await _lowest(collections, "entityType", {"entityType": types})) is not None:
         yield _within(entity_type, _NO_TEXTS)
-        ids: Document = _TEXTS
+        ids = TEXTS
         while (last := await _lowest(collections, "entityId", _within(entity_type, ids), skip=size)) is not None:
             yield _within(entity_type, {**ids, "$lte": last})
             ids = {"$gt": last}

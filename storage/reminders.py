@@ -155,14 +155,14 @@ class ReminderRepository:
         found = self._orders.find(others, _SIZE).sort([("$natural", DESCENDING)]).limit(limit)
         return _decidable_at_once([document async for document in found])
 
-    async def save(self, completed: Iterable[ReviewableOrder], session: Session) -> None:
+    async def save(self, decided: Iterable[ReviewableOrder], session: Session) -> None:
         """Write the state of these orders' reminders."""
         writes = [
             UpdateOne(
                 {"_id": order.id},
                 {"$set": {"reminder": reminders_states.document_of(order.reminders, order.status_since)}},
             )
-            for order in completed
+            for order in decided
         ]
         await write_all(self._orders, writes, session)
 

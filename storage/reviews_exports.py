@@ -3,14 +3,13 @@
 from collections.abc import AsyncIterator, Collection
 from typing import Final, NamedTuple
 
-from bson import MaxKey, MinKey
 from pymongo import ASCENDING
 
 from domain.feedback_reports import Report
 from domain.reviews import Review
 from storage.database import Database, Document
 from storage.feedback_reports import REPORT, report_from
-from storage.feedback_votes import VOTE, vote_from
+from storage.feedback_votes import VOTE, on_reviews, vote_from
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.reviews import COLLECTION
 from storage.reviews_documents import whole_review_from
@@ -78,7 +77,8 @@ class FeedbackExport:
             return
         wanted = set(review_ids)
         # One range is found faster than hundreds, but it has all the votes on other reviews that a filter leaves out.
-        ranges = [_range(id, id) for id in sorted(wanted)] if self._is_filtered else [_range(min(wanted), max(wanted))]
+        ids = [(id, id) for id in sorted(wanted)] if self._is_filtered else [(min(wanted), max(wanted))]
+        ranges = [on_reviews(first, last) for first, last in ids]
         found = self._votes.find({"$or": ranges}, batch_size=_AT_ONCE).sort("_id")
         async for document in found:
             id, helpful = document["_id"], vote_from(document).helpful
@@ -91,9 +91,3 @@ class FeedbackExport:
         found = self._reports.find({"reviewId": {"$in": list(review_ids)}}, allow_disk_use=True).sort(order)
         async for document in found:
             yield report_from(document)
-
-
-def _range(first: str, last: str) -> Document:
-    """The condition on votes that their reviews are in this range of ids: MongoDB compares texts by their UTF-8 bytes,
-    which is the order of their code points."""
-    return {"_id": {"$gte": {"reviewId": first, "userId": MinKey()}, "$lte": {"reviewId": last, "userId": MaxKey()}}}
