@@ -17,7 +17,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from domain.ratings import Entity
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import EPOCH
-from storage.database import Database, Document, Session, ids_of_objects, in_stores
+from storage.database import Database, Document, Session, ids_of_objects, in_range, in_stores
 from storage.id_ranges import OBJECT_IDS, found_in_ranges, update_in_ranges
 
 COLLECTION: Final = "auditLog"
@@ -193,12 +193,9 @@ def _filter(search: AuditSearch) -> Document:
         conditions = {**_kind_filter(search.kind), **conditions}
     if search.stores is not None:
         conditions["storeId"] = {"$in": list(search.stores)}
-    at: Document = {}
-    if search.since is not None:
-        at["$gte"] = search.since
-    if search.until is not None:
-        at["$lte"] = search.until
-    return conditions | ({"at": at} if at else {})
+    if at := in_range(search.since, search.until):
+        conditions["at"] = at
+    return conditions
 
 
 def _kind_filter(kind: AuditKind) -> Document:

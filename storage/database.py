@@ -216,6 +216,12 @@ def one_of(values: Collection[Any]) -> Any:
     return several[0] if len(several) == 1 else {"$in": several}
 
 
+def in_range(lowest: Any, highest: Any) -> Document:
+    """The condition that a field is within these bounds, both inclusive; None: no bound."""
+    bounds = {"$gte": lowest, "$lte": highest}
+    return {operator: bound for operator, bound in bounds.items() if bound is not None}
+
+
 def in_stores(stores: Collection[str] | None) -> Document:
     """The condition that a document belongs to one of these stores; None: to any store, or to none."""
     return {} if stores is None else {"storeId": one_of(stores)}

@@ -8,7 +8,7 @@ from typing import Final
 
 from domain.letter_case import pattern_in_any_case
 from domain.sorting import Direction
-from storage.database import Document, one_of
+from storage.database import Document, in_range, one_of
 from storage.keyset import SortValue, after_row, order_by
 
 _IS_NUMBERED: Final[Document] = {"number": {"$gte": ""}}
@@ -93,8 +93,7 @@ def criteria(search: ReturnSearch) -> Document:
         every.append({"storeId": one_of(search.stores)})
     if search.statuses is not None:
         conditions["status"] = one_of(search.statuses)
-    created = {"$gte": search.created_from, "$lte": search.created_to}
-    if created := {bound: moment for bound, moment in created.items() if moment is not None}:
+    if created := in_range(search.created_from, search.created_to):
         conditions["createdDate"] = created
     if search.keyword:
         conditions |= with_keyword(search.keyword)

@@ -11,7 +11,7 @@ from domain.letter_case import pattern_in_any_case
 from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
-from storage.database import Document, one_of
+from storage.database import Document, in_range, one_of
 from storage.keyset import SortValue, after_row, order_by
 from storage.reviews_unseen import IN_INDEX, UNSEEN
 
@@ -113,9 +113,7 @@ _SHOWN: Final[Document] = {"$elemMatch": {"hidden": {"$ne": True}, "pending": {"
 
 def criteria(search: ReviewSearch) -> Document:
     """The MongoDB filter for a search. It matches reviews alone, not the placeholders of deleted and refused ones."""
-    created: Document = {"$gte": search.created_from or SINCE_EVER}
-    if search.created_to:
-        created["$lte"] = search.created_to
+    created = in_range(search.created_from or SINCE_EVER, search.created_to)
     conditions: Document = {"createdDate": created, **_about(search)}
     every = [*conditions.pop("$and", ()), *_about_images(search)]
     if search.ids is not None:
@@ -128,12 +126,7 @@ def criteria(search: ReviewSearch) -> Document:
         conditions["reports"] = {"$gt": 0} if search.is_reported else None
     if search.is_flagged is not None:
         conditions["flags.0"] = {"$exists": search.is_flagged}
-    rating: Document = {}
-    if search.lowest_rating is not None:
-        rating["$gte"] = search.lowest_rating
-    if search.highest_rating is not None:
-        rating["$lte"] = search.highest_rating
-    if rating:
+    if rating := in_range(search.lowest_rating, search.highest_rating):
         conditions["ratingHundredths"] = rating
     if search.is_verified is not None:
         conditions["verifiedPurchase"] = True if search.is_verified else {"$ne": True}
