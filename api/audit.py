@@ -29,7 +29,7 @@ from domain.permissions import Caller
 from domain.reviews_facts import ReasonCode
 from messaging.schemas import OptionalId
 from storage.audit import AuditAction, AuditEntry, AuditKind, AuditSearch
-from storage.database import in_batches
+from storage.queries import in_batches
 
 
 class AuditRow(Row):

@@ -17,8 +17,8 @@ from messaging.envelope import Envelope
 from messaging.events import rating_changed
 from messaging.reviews import RecountOfEntity, RecountOfStore, ReviewChange
 from messaging.topics import Topic, TopicNames
-from storage.database import in_batches
 from storage.outcomes import ItemOutcome
+from storage.queries import in_batches
 from storage.ratings_objects import UnnamedTally
 from storage.unit_of_work import UnitOfWork
 

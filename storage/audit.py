@@ -17,8 +17,9 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from domain.ratings import Entity
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import EPOCH
-from storage.database import Database, Document, Session, ids_of_objects, in_range, in_stores
+from storage.database import Database, Document, Session
 from storage.id_ranges import OBJECT_IDS, found_in_ranges, update_in_ranges
+from storage.queries import ids_of_objects, in_range, in_stores
 
 COLLECTION: Final = "auditLog"
 

@@ -12,8 +12,9 @@ from domain.moderation import Moderation
 from domain.moderation_rules_text import text_hash
 from domain.ratings import Entity
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, Session, update_of, write_all
+from storage.database import Database, Document, Session
 from storage.feedback_reports import ReportRepository
+from storage.queries import update_of, write_all
 from storage.reviews import COLLECTION
 from storage.reviews_facts import reply_fields, reply_from, responses_fields, responses_from
 from storage.reviews_shape import IS_REVIEW, REVIEW

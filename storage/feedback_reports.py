@@ -11,8 +11,9 @@ from domain.feedback_reports import Report, ReportReason, Settlement
 from domain.moderation import Moderation
 from domain.reviews import ModerationAction
 from domain.timestamps import EPOCH
-from storage.database import Database, Document, Session, write_all
+from storage.database import Database, Document, Session
 from storage.id_ranges import TEXTS, found_in_ranges, update_in_ranges
+from storage.queries import write_all
 from storage.shapes import (
     DATE,
     STRING,

@@ -9,7 +9,8 @@ from pymongo import ASCENDING, IndexModel, ReplaceOne
 
 from domain.delivery import RecordPosition
 from domain.feedback import Vote, VoteKey
-from storage.database import Database, Document, Session, expiry_index, write_all
+from storage.database import Database, Document, Session
+from storage.queries import expiry_index, write_all
 from storage.shapes import ARRAY, BOOL_OR_NULL, Shape, check_whole, default_field, irrecoverable_field, read_for_display
 
 COLLECTION: Final = "votes"

@@ -14,7 +14,8 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.images import ImageState, StoredImage, UploadRefusal
 from domain.timestamps import EPOCH
-from storage.database import Database, Document, Session, write_all
+from storage.database import Database, Document, Session
+from storage.queries import write_all
 from storage.seen import seen_document, seen_from
 from storage.shapes import (
     DATE,

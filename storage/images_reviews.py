@@ -8,7 +8,8 @@ from typing import Final
 from domain.ratings import Entity
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReviewImage
-from storage.database import ONE_ANSWER, Database, Document, Session
+from storage.database import Database, Document, Session
+from storage.queries import ONE_ANSWER
 from storage.reviews import COLLECTION
 from storage.reviews_facts import image_fields, images_from
 from storage.reviews_shape import IS_REVIEW, REVIEW

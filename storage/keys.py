@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Final
 
 from domain.permissions import Caller, known_permissions
-from storage.database import Database, Document, stored_bytes
+from storage.database import Database, Document
+from storage.queries import stored_bytes
 
 COLLECTION: Final = "apiKeys"
 

@@ -12,7 +12,8 @@ from pymongo import ASCENDING, IndexModel, ReturnDocument, UpdateOne
 from domain.delivery import RecordPosition
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, position_of
-from storage.database import Database, Document, Session, expiry_index, update_of, write_all
+from storage.database import Database, Document, Session
+from storage.queries import expiry_index, update_of, write_all
 from storage.shapes import (
     ARRAY,
     BINARY,

@@ -9,13 +9,14 @@ from pymongo.errors import ExecutionTimeout
 
 from domain.ratings import Entity
 from domain.reviews import Review
-from storage.database import Database, Document, Session, write_all
+from storage.database import Database, Document, Session
 from storage.feedback_reports import REPORT
 from storage.feedback_votes import VOTE
 from storage.id_ranges import OBJECT_IDS, OBJECTS, SIZE, TEXTS, id_ranges
 from storage.images import IMAGE
 from storage.objects import FACTS
 from storage.orders_shape import ORDER, returned_by
+from storage.queries import write_all
 from storage.ratings import TALLY, key_from
 from storage.reminders import REMINDED
 from storage.returns_documents import RETURN

@@ -10,7 +10,8 @@ from pymongo import ASCENDING, IndexModel, ReplaceOne
 
 from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome, text_keys
 from domain.ratings import hundredths
-from storage.database import Database, Document, Session, insert_if_free, write_all
+from storage.database import Database, Document, Session
+from storage.queries import insert_if_free, write_all
 from storage.reviews_ids import identity_from, is_gone
 from storage.reviews_shape import REVIEW
 

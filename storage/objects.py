@@ -7,7 +7,8 @@ from pymongo import ASCENDING, IndexModel, ReplaceOne
 
 from domain.objects import REVIEWS_ENABLED, Fact, ObjectFacts, ObjectKey
 from domain.ratings import Entity
-from storage.database import ONE_ANSWER, Database, Document, Session, write_all
+from storage.database import Database, Document, Session
+from storage.queries import ONE_ANSWER, write_all
 from storage.shapes import (
     OBJECT,
     Shape,

@@ -13,11 +13,12 @@ from domain.orders import NO_BODY, Customer, Order, OrderLine
 from domain.privacy import is_of, order_without_customer
 from domain.reminders import status_key
 from storage import reminders_states
-from storage.database import Database, Document, Session, in_stores, write_all
+from storage.database import Database, Document, Session
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.moments import microseconds, moment
 from storage.orders_search import NEWEST, OrderPage, OrderPosition, OrderSearch, criteria
 from storage.orders_shape import BROUGHT_BY_EVENTS, ORDER, returned_by
+from storage.queries import in_stores, write_all
 from storage.returns_documents import RETURN
 from storage.shapes import is_field_damaged, is_whole, read, read_for_display, require
 

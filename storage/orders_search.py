@@ -7,9 +7,10 @@ from typing import Final, NamedTuple
 
 from pymongo import DESCENDING
 
-from storage.database import Document, one_of
+from storage.database import Document
 from storage.keyset import after_row
 from storage.moments import microseconds
+from storage.queries import one_of
 
 NEWEST: Final = [("modified", DESCENDING), ("_id", DESCENDING)]
 """The order of every list of orders: by their last event, newest first."""

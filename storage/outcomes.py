@@ -8,7 +8,8 @@ from pymongo import ASCENDING, IndexModel
 
 from domain.commands import CommandMark, Outcome, mark_from
 from messaging.json_values import present
-from storage.database import ONE_ANSWER, Database, Document, Session, insert_if_free
+from storage.database import Database, Document, Session
+from storage.queries import ONE_ANSWER, insert_if_free
 
 COLLECTION: Final = "outcomes"
 REMEMBERED_SECONDS: Final = 86_400

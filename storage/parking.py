@@ -19,7 +19,8 @@ from messaging.images import KIND as IMAGE
 from messaging.images import ReceivedImageCommand, image_command_from, parked_image_command
 from messaging.moderation import moderation_from, parked_value
 from messaging.verdicts import parked_verdict, verdict_from
-from storage.database import Database, Document, Session, write_all
+from storage.database import Database, Document, Session
+from storage.queries import write_all
 from storage.shapes import all_readable
 
 COLLECTION: Final = "parkedCommands"

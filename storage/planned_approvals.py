@@ -11,7 +11,8 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.delivery import Seen
 from domain.planned_approvals import PlannedApproval
-from storage.database import Database, Document, Session, write_all
+from storage.database import Database, Document, Session
+from storage.queries import write_all
 from storage.reviews import COLLECTION as REVIEWS
 from storage.seen import seen_document, seen_from
 from storage.shapes import all_readable

@@ -11,8 +11,9 @@ from domain.delivery import in_parts
 from domain.privacy import erasure_mark
 from messaging.dead_letters_replays import letter_id, moment_of, people_of
 from messaging.decoding import RawRecord
-from storage.database import Database, expiry_index, write_all
+from storage.database import Database
 from storage.generated_keys import GeneratedKey
+from storage.queries import expiry_index, write_all
 
 ERASURES: Final = "erasures"
 LETTERS: Final = "erasedLetters"

@@ -9,8 +9,9 @@ import orjson
 
 from domain.orders import NO_BODY, Order, Purchase, VerifiableReview
 from domain.ratings import Entity
-from storage.database import ONE_ANSWER, Database, Document
+from storage.database import Database, Document
 from storage.orders import COLLECTION
+from storage.queries import ONE_ANSWER
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews_ids import identity_from
 from storage.reviews_shape import IS_REVIEW

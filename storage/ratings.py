@@ -10,17 +10,8 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.ratings import STARS, ChangedTally, Entity, RatingTally, TallyKey, ids_by_type, lowest_with, next_revision
 from domain.reviews import ReviewStatus
-from storage.database import (
-    ONE_ANSWER,
-    Database,
-    Document,
-    Session,
-    ids_of_objects,
-    in_stores,
-    one_of,
-    own_values,
-    write_all,
-)
+from storage.database import Database, Document, Session
+from storage.queries import ONE_ANSWER, ids_of_objects, in_stores, one_of, own_values, write_all
 from storage.ratings_slices import slices
 from storage.reviews_search import ReviewSearch, are_tallied, tallied
 from storage.reviews_shape import HAS_TEXT_ID, REVIEW

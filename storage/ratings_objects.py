@@ -18,7 +18,8 @@ from domain.ratings import Entity, RatingTally, TallyKey, ids_by_type
 from domain.ratings_names import list_key, search_keys
 from domain.ratings_trend import Trend, mondays, trend
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, Session, in_stores, own_values
+from storage.database import Database, Document, Session
+from storage.queries import in_stores, own_values
 from storage.ratings import COLLECTION, key_from, tally_from
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews import NEWEST

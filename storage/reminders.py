@@ -19,10 +19,11 @@ from domain.reminders import (
 )
 from domain.stores import ReminderSettings
 from storage import orders, reminders_states
-from storage.database import Database, Document, Session, write_all
+from storage.database import Database, Document, Session
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.moments import microseconds, moment
 from storage.orders_shape import ORDER
+from storage.queries import write_all
 from storage.shapes import (
     STRING,
     TEXT_OR_NULL,

@@ -12,9 +12,10 @@ from typing import Any, Final
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReplaceOne, UpdateOne
 
 from domain.returns import Return
-from storage.database import Database, Document, Session, expiry_index, write_all
+from storage.database import Database, Document, Session
 from storage.id_ranges import TEXTS, found_in_ranges
 from storage.keyset import position_of
+from storage.queries import expiry_index, write_all
 from storage.returns_documents import (
     IS_RETURN,
     RETURN,

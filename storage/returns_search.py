@@ -8,8 +8,9 @@ from typing import Final
 
 from domain.letter_case import pattern_in_any_case
 from domain.sorting import Direction
-from storage.database import Document, in_range, one_of
+from storage.database import Document
 from storage.keyset import SortValue, after_row, order_by
+from storage.queries import in_range, one_of
 
 _IS_NUMBERED: Final[Document] = {"number": {"$gte": ""}}
 """The filter that leaves out placeholders of refused and deleted returns. Its index bounds are exact, unlike those of

@@ -14,8 +14,9 @@ from pymongo import ASCENDING, IndexModel
 from domain.reminders import ReviewableOrder, ReviewedProduct
 from domain.review_tokens import VALIDITY, ReviewToken, TokenLine
 from domain.timestamps import EPOCH
-from storage.database import Database, Document, insert_if_free
+from storage.database import Database, Document
 from storage.generated_keys import GeneratedKey
+from storage.queries import insert_if_free
 from storage.shapes import (
     DATE,
     STRING,

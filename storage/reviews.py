@@ -20,21 +20,12 @@ from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
 from storage import reviews_late, reviews_queue, reviews_unseen
-from storage.database import (
-    ONE_ANSWER,
-    Database,
-    Document,
-    Session,
-    ids_of_objects,
-    in_stores,
-    insert_if_free,
-    own_values,
-    write_all,
-)
+from storage.database import Database, Document, Session
 from storage.feedback_reports import reported_reviews
 from storage.images import ImageRepository
 from storage.keyset import position_of
 from storage.moderation_rules import TextRepository
+from storage.queries import ONE_ANSWER, ids_of_objects, in_stores, insert_if_free, own_values, write_all
 from storage.reviews_documents import LISTED, MODERATED, document_of, moderated_fields, moderated_from, review_from
 from storage.reviews_ids import (
     HOLDER,

@@ -20,7 +20,8 @@ from pymongo.errors import OperationFailure, PyMongoError
 from uuid_utils import uuid7
 
 from domain.reviews import Review
-from storage.database import ONE_ANSWER, Database, Document, Session
+from storage.database import Database, Document, Session
+from storage.queries import ONE_ANSWER
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews_documents import review_from
 from storage.reviews_queue import LEFT_THE_QUEUE, Queue, has_to_leave

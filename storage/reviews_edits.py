@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping
 from pymongo import UpdateOne
 
 from domain.reviews import Review
-from storage.database import ONE_ANSWER, Database, Document, Session, update_of, write_all
+from storage.database import Database, Document, Session
+from storage.queries import ONE_ANSWER, update_of, write_all
 from storage.reviews import COLLECTION
 from storage.reviews_documents import EDITABLE, TEXT_BYTES, editable_from, edited_fields
 from storage.reviews_facts import image_fields

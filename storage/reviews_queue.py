@@ -20,8 +20,9 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.write_concern import WriteConcern
 
 from domain.reviews import ReviewStatus
-from storage.database import Database, Document, Session, one_of
+from storage.database import Database, Document, Session
 from storage.id_ranges import TEXTS
+from storage.queries import one_of
 from storage.reviews_shape import REVIEW
 from storage.schema import SchemaMarks
 

@@ -11,8 +11,9 @@ from domain.letter_case import pattern_in_any_case
 from domain.ratings import Hundredths
 from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
-from storage.database import Document, in_range, one_of
+from storage.database import Document
 from storage.keyset import SortValue, after_row, order_by
+from storage.queries import in_range, one_of
 from storage.reviews_unseen import IN_INDEX, UNSEEN
 
 # The lower bound of a range rather than `$type`: its index bounds are exact, so that a count never reads documents.

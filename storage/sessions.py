@@ -7,8 +7,9 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.sessions import LIFETIME
-from storage.database import Database, write_all
+from storage.database import Database
 from storage.generated_keys import GeneratedKey
+from storage.queries import write_all
 
 COLLECTION: Final = "endedSessions"
 

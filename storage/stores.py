@@ -17,8 +17,9 @@ from domain.stores import (
     Store,
     StoreSettings,
 )
-from storage.database import Database, Document, Session, stored_bytes
+from storage.database import Database, Document, Session
 from storage.moderation_rules import rule_from
+from storage.queries import stored_bytes
 from storage.seen import seen_document, seen_from
 from storage.shapes import (
     ARRAY,

@@ -12,7 +12,8 @@ from pymongo import ASCENDING, IndexModel
 from domain.delivery import Seen
 from domain.languages import canonical_language
 from domain.templates import MailTemplate, TemplateScope, fallbacks, template_id
-from storage.database import Database, Document, Session, expiry_index, stored_bytes
+from storage.database import Database, Document, Session
+from storage.queries import expiry_index, stored_bytes
 from storage.seen import seen_document, seen_from
 from storage.shapes import (
     STRING,

@@ -44,7 +44,7 @@ from domain.reviews_refusals import Refusal
 from domain.stores import Store
 from messaging.reviews import SUBMISSIONS, SubmittedReview
 from messaging.schemas import Id, Message, OptionalId
-from storage.database import IDS_AT_ONCE, in_batches
+from storage.queries import IDS_AT_ONCE, in_batches
 from storage.reviews_search import ReviewPage, ReviewSearch, sorts_everything
 
 

@@ -28,7 +28,7 @@ from plaudit.tools.image_folder import image_folder, images_beside, remove_folde
 from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_entity_type, check_registered
 from plaudit.tools.whole_files import put_on_disk, whole_file
-from storage.database import in_batches
+from storage.queries import in_batches
 from storage.reviews_exports import ReviewExport
 from storage.reviews_search import ReviewSearch
 from storage.stores import StoreRepository

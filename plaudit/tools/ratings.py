@@ -17,7 +17,7 @@ from plaudit.processes.waiting import patiently
 from plaudit.terminal import Terminal, shown
 from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_registered
-from storage.database import in_batches
+from storage.queries import in_batches
 from storage.ratings import RatingRepository
 
 _BATCH: Final = 1_000

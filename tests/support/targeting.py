@@ -17,7 +17,7 @@ VARIABLE: Final = "UNTARGETED_COMMANDS"
 """Environment variable with the file to which processes write their findings."""
 
 _STORAGE: Final = Path(storage.__path__[0])
-_HELPERS: Final = ("database", "id_ranges", "ratings_slices", "shapes")
+_HELPERS: Final = ("id_ranges", "queries", "ratings_slices", "shapes")
 """Modules of `storage/` that send queries on behalf of others."""
 
 _QUERIES: Final = ("find", "count", "distinct", "aggregate", "findAndModify", "update", "delete", "insert")
