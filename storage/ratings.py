@@ -14,7 +14,7 @@ from storage.database import Database, Document, Session
 from storage.queries import ONE_ANSWER, ids_of_objects, in_stores, one_of, own_values, write_all
 from storage.ratings_slices import slices
 from storage.reviews_search import ReviewSearch, are_tallied, tallied
-from storage.reviews_shape import HAS_TEXT_ID, REVIEW
+from storage.reviews_shape import BY_ENTITY, HAS_TEXT_ID, REVIEW
 from storage.reviews_types import with_types
 from storage.shapes import STRING, TEXT_OR_NULL, WHOLE, Shape, default_field, irrecoverable_field, is_whole, read
 
@@ -38,7 +38,7 @@ _SLICE: Final = 10_000
 """The number of reviews or tallies compared at a time."""
 
 INDEXES: Final = [
-    IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), ("storeId", ASCENDING)], name="tally", unique=True),
+    IndexModel([*BY_ENTITY, ("storeId", ASCENDING)], name="tally", unique=True),
     # No index by the last change: an update that changes an index costs a transaction several times one that doesn't.
     IndexModel([("recountedDate", ASCENDING)], name="recounted", sparse=True),
 ]

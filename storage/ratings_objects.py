@@ -22,8 +22,7 @@ from storage.database import Database, Document, Session
 from storage.queries import in_stores, own_values
 from storage.ratings import COLLECTION, key_from, tally_from
 from storage.reviews import COLLECTION as REVIEWS
-from storage.reviews import NEWEST
-from storage.reviews_shape import HAS_TEXT_ID
+from storage.reviews_shape import BY_ENTITY, HAS_TEXT_ID, NEWEST
 
 INDEXES: Final = [
     IndexModel([("listKey", ASCENDING)], name="listed"),
@@ -45,7 +44,7 @@ _LAST: Final = "\U0010ffff"
 _READ_AT_ONCE: Final = 1_000
 """Reviews that a search for names reads at a time; more than _NAMES_LOOKED_AT."""
 
-_NEWEST_OF_OBJECTS: Final = [("entityType", ASCENDING), ("entityId", ASCENDING), *NEWEST]
+_NEWEST_OF_OBJECTS: Final = [*BY_ENTITY, *NEWEST]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,9 +37,9 @@ from storage.reviews_ids import (
     is_gone,
     refused_document,
 )
-from storage.reviews_ranked import HELPFUL, RATED, ranked, ranks_by_votes
+from storage.reviews_ranked import HELPFUL, ranked, ranks_by_votes
 from storage.reviews_search import ReviewPage, ReviewSearch, criteria, order, sorts_everything
-from storage.reviews_shape import APPROVED, IS_REVIEW, REVIEW
+from storage.reviews_shape import APPROVED, BY_ENTITY, IS_REVIEW, NEWEST, REVIEW
 from storage.reviews_types import with_types
 from storage.seen import seen_document
 from storage.shapes import is_field_damaged
@@ -48,7 +48,6 @@ from storage.unique_keys import UniqueKeyRepository
 COLLECTION: Final = REVIEW.collection
 
 _FORGOTTEN_AT_ONCE: Final = 1_000
-NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
 _BY_USER: Final = [("userId", ASCENDING), *NEWEST]
 
 INDEXES: Final = [
@@ -56,7 +55,7 @@ INDEXES: Final = [
     IndexModel(NEWEST, name="newest"),
     # The index above finds approved reviews, which are nearly all.
     reviews_queue.INDEX,
-    IndexModel([("entityType", ASCENDING), ("entityId", ASCENDING), *NEWEST], name="entity_newest"),
+    IndexModel([*BY_ENTITY, *NEWEST], name="entity_newest"),
     IndexModel([("storeId", ASCENDING), *NEWEST], name="store_newest"),
     IndexModel(_BY_USER, name="user_newest"),
     # For imports, which were created long before they came, and for placeholders of deleted reviews.
@@ -64,12 +63,11 @@ INDEXES: Final = [
     reviews_late.INDEX,
     reviews_unseen.INDEX,
     HELPFUL,
-    RATED,
+    # For the best and the worst reviews of an object, and those with certain stars. Approvals add nothing to it.
+    IndexModel([*BY_ENTITY, ("ratingHundredths", DESCENDING), *NEWEST], name="entity_rated"),
 ]
 _NAME_WANTED: Final = IndexModel(
-    [("entityType", ASCENDING), ("entityId", ASCENDING), ("nameWanted", ASCENDING)],
-    name="name_wanted",
-    partialFilterExpression={"nameWanted": True},
+    [*BY_ENTITY, ("nameWanted", ASCENDING)], name="name_wanted", partialFilterExpression={"nameWanted": True}
 )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from time import monotonic
 from typing import Any, Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo import ASCENDING, IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.write_concern import WriteConcern
 
@@ -23,7 +23,7 @@ from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session
 from storage.id_ranges import TEXTS
 from storage.queries import one_of
-from storage.reviews_shape import REVIEW
+from storage.reviews_shape import NEWEST, REVIEW
 from storage.schema import SchemaMarks
 
 _FIELD: Final = "queued"
@@ -31,7 +31,7 @@ _UNAPPROVED: Final = frozenset({ReviewStatus.NEW, ReviewStatus.REJECTED})
 _LOOK_EVERY_S: Final = 10.0
 
 INDEX: Final = IndexModel(
-    [(_FIELD, ASCENDING), ("createdDate", DESCENDING), ("_id", DESCENDING)],
+    [(_FIELD, ASCENDING), *NEWEST],
     name="queued_newest",
     partialFilterExpression={_FIELD: {"$gte": 0}},
 )

@@ -2,32 +2,20 @@
 
 from typing import Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo import DESCENDING, IndexModel
 from pymongo.asynchronous.collection import AsyncCollection
 
 from domain.sorting import Direction
 from storage.database import Document
 from storage.reviews_search import ReviewSearch, ReviewSortField, criteria, order
+from storage.reviews_shape import BY_ENTITY, NEWEST
 
 HELPFUL: Final = IndexModel(
-    [
-        *(("entityType", ASCENDING), ("entityId", ASCENDING), ("helpful", DESCENDING)),
-        *(("createdDate", DESCENDING), ("_id", DESCENDING)),
-    ],
+    [*BY_ENTITY, ("helpful", DESCENDING), *NEWEST],
     name="helpful",
     partialFilterExpression={"helpful": {"$gt": 0}},
 )
 """Approvals add nothing to it."""
-
-
-RATED: Final = IndexModel(
-    [
-        *(("entityType", ASCENDING), ("entityId", ASCENDING), ("ratingHundredths", DESCENDING)),
-        *(("createdDate", DESCENDING), ("_id", DESCENDING)),
-    ],
-    name="entity_rated",
-)
-"""For the best and the worst reviews of an object, and those with certain stars. Approvals add nothing to it."""
 
 
 def ranks_by_votes(search: ReviewSearch) -> bool:

@@ -3,10 +3,16 @@
 from datetime import datetime
 from typing import Final
 
+from pymongo import ASCENDING, DESCENDING
+
 from domain.reviews import ReviewStatus
 from domain.timestamps import EPOCH, from_milliseconds
 from storage.database import Document
 from storage.shapes import DATE, STRING, TEXT_OR_NULL, WHOLE, RequiredField, Shape, default_field, irrecoverable_field
+
+BY_ENTITY: Final = [("entityType", ASCENDING), ("entityId", ASCENDING)]
+NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
+"""The order of lists by default."""
 
 IS_REVIEW: Final[Document] = {"goneAt": None}
 """The filter that leaves out placeholders of refused and deleted reviews, for queries by id: a review without its date

@@ -5,9 +5,10 @@ An approval changes that index only if it hides an image (docs/decisions/0012-fe
 
 from typing import Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo import ASCENDING, IndexModel
 
 from storage.database import Document
+from storage.reviews_shape import NEWEST
 
 IN_INDEX: Final[Document] = {"images.unseen": True}
 """The condition for the reviews in the index; images of some aren't ready yet."""
@@ -16,7 +17,7 @@ UNSEEN: Final[Document] = {"$elemMatch": {"unseen": True, "pending": {"$ne": Tru
 """The condition on a review's images that one is ready, and hidden until a moderator has seen it."""
 
 INDEX: Final = IndexModel(
-    [("images.unseen", ASCENDING), ("createdDate", DESCENDING), ("_id", DESCENDING)],
+    [("images.unseen", ASCENDING), *NEWEST],
     name="unseen_images",
     partialFilterExpression=IN_INDEX,
 )
