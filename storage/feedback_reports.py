@@ -61,7 +61,6 @@ REPORT: Final = Shape(
         "at": RequiredField(DATE, _received),
         **dict.fromkeys(("name", "email", "userId"), default_field(TEXT_OR_NULL)),
     },
-    {},
 )
 
 

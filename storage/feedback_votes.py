@@ -18,7 +18,6 @@ COLLECTION: Final = "votes"
 VOTE: Final = Shape(
     COLLECTION,
     {"helpful": irrecoverable_field(BOOL_OR_NULL, None), "at": default_field(ARRAY, list(RecordPosition.of_time(0)))},
-    {},
 )
 """A vote without its value counts as withdrawn, one without its record as older than any."""
 

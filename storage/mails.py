@@ -38,7 +38,6 @@ _OWED: Final = Shape(
         **dict.fromkeys(("acceptedAt", "firstAttemptAt"), irrecoverable_field(DATE, None)),
         "attempts": irrecoverable_field(WHOLE, 0),
     },
-    {},
 )
 _RECORD: Final = Shape(
     COLLECTION,
@@ -47,7 +46,6 @@ _RECORD: Final = Shape(
         **dict.fromkeys(("source", "headers"), irrecoverable_field(ARRAY, None)),
         **dict.fromkeys(("key", "value"), irrecoverable_field((*BINARY, "null"), None)),
     },
-    {},
 )
 
 

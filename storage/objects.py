@@ -20,7 +20,7 @@ from storage.shapes import (
 
 COLLECTION: Final = "objects"
 
-FACTS: Final = Shape(COLLECTION, dict.fromkeys(("facts", "told"), irrecoverable_field(OBJECT, {})), {})
+FACTS: Final = Shape(COLLECTION, dict.fromkeys(("facts", "told"), irrecoverable_field(OBJECT, {})))
 
 _CLOSED: Final[Document] = {f"facts.{REVIEWS_ENABLED}": False}
 INDEXES: Final = [

@@ -49,7 +49,6 @@ ORDER: Final = Shape(
         "returned": irrecoverable_field(ARRAY, ()),
         "reminder": default_field(OBJECT, {"sent": 0, "toCustomer": 0}),
     },
-    {},
 )
 
 BROUGHT_BY_EVENTS: Final = frozenset({"status", "lines"})

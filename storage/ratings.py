@@ -26,7 +26,6 @@ TALLY: Final = Shape(
         "storeId": default_field(TEXT_OR_NULL),
         **dict.fromkeys(("count", "sumHundredths"), irrecoverable_field(WHOLE, 0)),
     },
-    {},
 )
 # Names and search keys of objects are most of a document.
 _KEYED: Final = {"_id": 0, "entityId": 1, "storeId": 1, "count": 1, "sumHundredths": 1}

@@ -52,15 +52,14 @@ MOST_LINES: Final = 10_000
 """The maximum number of lines of orders that are decided on at once: as many as one order can have. The product ids of
 twice as many lines, which a single query looks up, could exceed what MongoDB accepts if they are as long as allowed."""
 
-REMINDED: Final = Shape(CUSTOMERS, {"sent": irrecoverable_field(WHOLE, 0)}, {})
+REMINDED: Final = Shape(CUSTOMERS, {"sent": irrecoverable_field(WHOLE, 0)})
 
-_WHOLE: Final = Shape(orders.COLLECTION, {name: ORDER.fields[name] for name in (*_NAMES, "lines")}, {})
+_WHOLE: Final = Shape(orders.COLLECTION, {name: ORDER.fields[name] for name in (*_NAMES, "lines")})
 _WHOLE_LINE: Final = Shape(
     orders.COLLECTION,
     {"id": default_field(STRING), **dict.fromkeys(("productId", "name"), default_field(TEXT_OR_NULL))},
-    {},
 )
-_WHOLE_STATE: Final = Shape(orders.COLLECTION, dict.fromkeys(("sent", "toCustomer"), default_field(WHOLE)), {})
+_WHOLE_STATE: Final = Shape(orders.COLLECTION, dict.fromkeys(("sent", "toCustomer"), default_field(WHOLE)))
 
 
 class Readable(NamedTuple):

@@ -47,7 +47,6 @@ USED_TOKEN: Final = Shape(
         "productId": irrecoverable_field(STRING, "?"),
         "usedAt": irrecoverable_field(DATE, EPOCH),
     },
-    {},
 )
 
 

@@ -5,7 +5,7 @@ again with stand-ins, so that neither a list nor a command fails because of it. 
 """
 
 from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
@@ -73,11 +73,11 @@ class RequiredField(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """The fields of those documents of a collection that match `where`."""
+    """The fields of those documents of a collection that match `where`; of all by default."""
 
     collection: str
     fields: Mapping[str, RequiredField]
-    where: Document
+    where: Document = field(default_factory=dict)
 
     @cached_property
     def classes(self) -> Mapping[str, tuple[type, ...]]:
