@@ -115,35 +115,39 @@ def replaced_indexes(there: Mapping[str, Mapping[str, Any]], model: IndexModel) 
 async def _adapt(collection: AsyncCollection[Document], wanted: Sequence[IndexModel]) -> None:
     finished, unfinished = await _listed(collection)
     there = {**finished, **unfinished}
-    missing: list[IndexModel] = []
-    replaced: list[str] = []
+    to_create, to_drop = list[IndexModel](), list[str]()
     for model in wanted:
         if any(is_as_wanted(found, model) for found in finished.values()):
-            replaced += replaced_indexes(finished, model)
+            to_drop += replaced_indexes(finished, model)
             continue
         if awaited := next((name for name, found in unfinished.items() if is_as_wanted(found, model)), None):
-            missing.append(_named(model, awaited))
+            to_create.append(_named(model, awaited))
             continue
         name = model.document["name"]
         # It may itself have replaced an index before.
         current_name = name if name in there else f"{name}{_REPLACEMENT_SUFFIX}"
         found = there.get(current_name)
         if found is None:
-            missing.append(model)
-        elif is_as_wanted({**found, _EXPIRY: model.document.get(_EXPIRY)}, model) and _EXPIRY in model.document:
+            to_create.append(model)
+        elif _differs_in_expiry(found, model):
             await _set_expiry(collection, current_name, model.document[_EXPIRY])
         else:
-            missing.append(_named(model, f"{name}{_REPLACEMENT_SUFFIX}" if current_name == name else name))
-            replaced.append(current_name)
-    if missing:
-        await collection.create_indexes(missing)
-    await _drop(collection, replaced)
+            to_create.append(_named(model, f"{name}{_REPLACEMENT_SUFFIX}" if current_name == name else name))
+            to_drop.append(current_name)
+    if to_create:
+        await collection.create_indexes(to_create)
+    await _drop(collection, to_drop)
 
 
 def is_as_wanted(found: Mapping[str, Any], model: IndexModel) -> bool:
     """True if an index has these keys and options, whatever its name."""
     is_like = all(found.get(option) == model.document.get(option) for option in _OPTIONS)
     return is_like and list(found["key"]) == list(model.document["key"].items())
+
+
+def _differs_in_expiry(found: Document, model: IndexModel) -> bool:
+    """True if the time after which documents are removed is all that has to be changed in an index."""
+    return _EXPIRY in model.document and is_as_wanted({**found, _EXPIRY: model.document[_EXPIRY]}, model)
 
 
 def _named(model: IndexModel, name: str) -> IndexModel:
