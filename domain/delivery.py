@@ -78,7 +78,7 @@ class Seen:
         return Seen({**self.marks, position.partition: mark})
 
     def positions(self) -> list[RecordPosition]:
-        """The last record of each partition; of one whose clock went back, with the latest time before it."""
+        """The last record of each partition, with the latest time of any record there."""
         return [RecordPosition(partition, *mark) for partition, mark in self.marks.items()]
 
 

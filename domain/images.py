@@ -97,7 +97,7 @@ class StoredImage:
     height: int = 0
     refusal: UploadRefusal | None = None
     digest: str | None = None
-    """The digest of the upload that settled it; None if there was none, or an earlier version settled it."""
+    """The digest of the upload that settled it; None if there was none, or 0.1.0 settled it."""
     seen: Seen = field(default_factory=Seen)
     """The applied records of commands that hid or showed it."""
 

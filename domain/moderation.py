@@ -175,8 +175,8 @@ class Moderated:
         return {id: (before.seen, self.reviews[id].seen) for id, before in kept.items()}
 
     def audited(self, unplanned: Collection[str]) -> list[Moderation]:
-        """The commands to audit: those that changed a status, settled reports, or left the status of a new review, of
-        those in `unplanned`, whose planned approval has ended."""
+        """The commands to audit: those that changed a status, settled reports, or left a review New but ended its
+        planned approval. `unplanned`: the reviews whose planned approvals have ended."""
         ended = {id for id in unplanned if self.before[id].status is ReviewStatus.NEW}
         return [
             command

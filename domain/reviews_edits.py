@@ -133,7 +133,7 @@ def is_same_review(target: ReviewIdentity, stored: ReviewIdentity, right: EditRi
 
 def message_digest(identity: str | None, content: Content) -> int:
     """The digest of a message, 63 bits: of its CloudEvents identity, else of its content."""
-    # Without images, the digest is the same as in versions that knew no images.
+    # Stored digests of contents without images don't cover that field.
     digested = repr(tuple(content[:-1] if content.images is None else content)) if identity is None else identity
     return content_digest(digested)
 

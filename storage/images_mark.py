@@ -33,7 +33,7 @@ class ImageStoreMark:
 
     async def is_missing_in(self, files: ImageFiles) -> bool:
         """True if these files are those of another store: without the mark although it was written, or without any of a
-        few ready images, which a version that wrote no mark may have made. A single one may be a lost file."""
+        few ready images, which 0.1.0 may have made, without a mark. A single one may be a lost file."""
         if await files.is_marked():
             return False
         return await self.is_written() or await self._has_none_ready(files)

@@ -24,7 +24,7 @@ INDEXES: Final = [IndexModel([("at", ASCENDING)], name="due")]
 class PlannedApprovalRepository:
     """Keeps the planned approvals, one for each review, with the marks that the review has at that time.
 
-    Decisions remove a plan. Those of earlier versions left it, and only moved the review's marks.
+    Decisions remove a plan. Those by 0.1.0 left it, and only moved the review's marks.
     """
 
     def __init__(self, database: Database) -> None:

@@ -189,7 +189,7 @@ class ReminderRepository:
 
 
 def _sent_from(document: Document) -> SentReminders:
-    """The reminders in a customer's document; earlier versions stored no times."""
+    """The reminders in a customer's document."""
     check_whole(REMINDED, document)
     return SentReminders(document["sent"], tuple(map(moment, document.get("times", ()))))
 

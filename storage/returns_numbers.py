@@ -1,7 +1,6 @@
 """Numbers of returns, unique within their store: counted by series, and checked by the index of returns.
 
-Stores with the same template share its series, as in earlier versions, so that old and new workers can run side by
-side.
+Stores with the same template share its series, as in 0.1.0, so that its workers can run beside ours.
 """
 
 from collections.abc import Callable, Collection

@@ -168,7 +168,7 @@ def _id(parked: ParkedReturn) -> DocumentId:
 
 
 def _document(parked: ParkedReturn) -> Document:
-    # Without `returnId`, a worker of the previous version sends the document again, and removes it by its `_id`.
+    # Without `returnId`, a worker of 0.1.0 sends the document again, and removes it by its `_id`.
     return {
         "return": parked.id,
         "orderId": parked.order_id,

@@ -1,7 +1,7 @@
 """Review tokens: the keys that sign them, and the order lines for which they were used.
 
-The id of a document has the ids of order and line, as workers of the previous version know it. For further lines with
-these ids but another product, it has that, too.
+The id of a document consists of the ids of order and line, as in 0.1.0. Several lines of an order may share an id: for
+the second product under it, and further ones, the product is a part of the document's id.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -192,8 +192,8 @@ def _imported(document: Document) -> datetime | None:
 
 
 def _restored_at(document: Document) -> datetime | None:
-    """The restored modification date of a review, else None. For reviews restored before this field: a modification
-    earlier than their arrival."""
+    """The restored modification date of a review, else None. 0.1.0 stored none: there it is a modification earlier than
+    the arrival."""
     came, modified = document.get("submittedAt"), document["modifiedDate"]
     return document.get("restoredAt", modified if came is not None and modified < came else None)
 

@@ -83,7 +83,7 @@ def _identity(document: Document) -> ReviewIdentity:
 
 
 def _last_record(document: Document) -> Written | None:
-    """The record that last wrote a deleted review; None if an earlier version deleted it, or the field is damaged."""
+    """The record that last wrote a deleted review; None if 0.1.0 deleted it, or the field is damaged."""
     match document.get("writtenAt"):
         case [int(partition), int(offset), int(timestamp)]:
             return Written(RecordPosition(partition, offset, timestamp))

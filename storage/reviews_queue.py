@@ -43,7 +43,7 @@ NOT_QUEUED: Final[Document] = {
     "createdDate": {"$ne": None},
     _FIELD: None,
 }
-"""The filter for unapproved reviews that versions before the queue stored."""
+"""The filter for unapproved reviews that 0.1.0, which had no queue, stored."""
 
 ENTER: Final[list[Document]] = [{"$set": {_FIELD: "$status"}}]
 """The update that puts such a review into the queue."""

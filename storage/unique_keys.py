@@ -27,7 +27,7 @@ class UniqueKeyRepository:
 
     async def give(self, holders: Mapping[str, str], session: Session) -> None:
         """Give free keys to reviews: the id of the review by the key."""
-        # The previous version frees only those with `isKept` false.
+        # 0.1.0 frees only those with `isKept` false.
         keys = [{"_id": key, "reviewId": review_id, "isKept": False} for key, review_id in holders.items()]
         if keys:  # MongoDB would take several times as long for upserts
             await self._keys.insert_many(keys, ordered=False, session=session)
