@@ -23,9 +23,9 @@ from messaging.moderation import (
     forwarded_value,
     moderation_command_value,
     moderation_fields,
+    moderations_in,
 )
 from messaging.topics import Topic
-from messaging.tracing import cause_of
 from storage.outcomes import ItemOutcome
 
 _MOST_AT_ONCE: Final = 1_000
@@ -53,11 +53,7 @@ class CommandRouter:
             await self._route(part)
 
     async def _route(self, batch: Sequence[Received[ModerationCommand]]) -> None:
-        commands = [
-            command
-            for each in batch
-            for command in each.message.moderations(each.position, cause_of(each.position), each.mark)
-        ]
+        commands = [command for received in batch for command in moderations_in(received)]
         placeless = [command for command in commands if bucket_in(command.review_id) is None]
         entities = await load_entities_or_park(self.services, self.services.parked_moderation, placeless)
         stored = [id for id, entity in entities.items() if entity is not None]

@@ -18,8 +18,7 @@ from domain.verdicts import AppliedVerdicts, Verdict, apply_verdicts
 from messaging.decoding import Received
 from messaging.metrics import VERDICTS
 from messaging.topics import Topic
-from messaging.tracing import cause_of
-from messaging.verdicts import ModerationVerdict, verdict_value
+from messaging.verdicts import ModerationVerdict, verdict_in, verdict_value
 from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
 
@@ -39,7 +38,7 @@ class VerdictConsumer:
 
     async def __call__(self, batch: Sequence[Received[ModerationVerdict]]) -> None:
         """Apply a batch."""
-        verdicts = [each.message.about(each.position, cause_of(each.position)) for each in batch]
+        verdicts = [verdict_in(received) for received in batch]
         entities = await load_entities_or_park(self.services, self.services.parked_verdicts, verdicts)
         await self._apply([verdict for verdict in verdicts if verdict.review_id in entities])
 

@@ -3,13 +3,7 @@
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID, uuid5
 
-from pydantic import (
-    Field,
-    StringConstraints,
-    TypeAdapter,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from domain.feedback import Feedback, FeedbackAction, Origin
@@ -18,7 +12,7 @@ from domain.invisible import is_blank
 from domain.reviews import ModerationAction
 from domain.reviews_facts import Reply
 from domain.timestamps import from_milliseconds, timestamp
-from messaging.decoding import Received, mark_in
+from messaging.decoding import Received
 from messaging.envelope import cloud_event_identity
 from messaging.json_values import present
 from messaging.schemas import (
@@ -228,8 +222,8 @@ REPORT: TypeAdapter[GivenReport] = TypeAdapter(GivenReport)
 
 def feedback_in(received: Received[FeedbackCommand]) -> Feedback:
     """The feedback in a record."""
-    position, headers = received.position, received.record.headers
-    origin = Origin(position, mark_in(headers), cloud_event_identity(headers), cause_of(position))
+    position, identity = received.position, cloud_event_identity(received.record.headers)
+    origin = Origin(position, received.mark, identity, cause_of(position))
     return received.message.feedback(origin)
 
 

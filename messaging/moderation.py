@@ -225,6 +225,11 @@ def direct_position(position: RecordPosition) -> RecordPosition | None:
     return position._replace(partition=position.partition - _DIRECT) if position.partition >= _DIRECT else None
 
 
+def moderations_in(received: Received[ModerationCommand]) -> list[Moderation]:
+    """The commands in a record of the topic of moderation commands, one for each distinct review."""
+    return received.message.moderations(received.position, cause_of(received.position), received.mark)
+
+
 def moderation_in(received: Received[ModerationOfReview]) -> Moderation:
     """The command in a record of the topic of changes."""
     record = received.position

@@ -9,7 +9,9 @@ from domain.delivery import RecordPosition
 from domain.moderation_rules import RuleOutcome
 from domain.timestamps import from_milliseconds
 from domain.verdicts import Verdict
+from messaging.decoding import Received
 from messaging.schemas import AtMost, ClosedMessage, Id, Name, NoNull, NotBlank, TextHash
+from messaging.tracing import cause_of
 
 LONGEST_SOURCE: Final = 64
 
@@ -24,7 +26,7 @@ class ModerationVerdict(ClosedMessage):
     labels: Annotated[tuple[Name, ...], AtMost(20)] = ()
     score: Annotated[float | None, Field(allow_inf_nan=False)] = None
 
-    def about(self, position: RecordPosition, trace: str = "") -> Verdict:
+    def about(self, position: RecordPosition, trace: str) -> Verdict:
         """The verdict as a domain value; `position` is that of its record."""
         return Verdict(
             self.review_id,
@@ -40,6 +42,11 @@ class ModerationVerdict(ClosedMessage):
 
 
 MODERATION_VERDICT: TypeAdapter[ModerationVerdict] = TypeAdapter(ModerationVerdict)
+
+
+def verdict_in(received: Received[ModerationVerdict]) -> Verdict:
+    """The verdict in a record."""
+    return received.message.about(received.position, cause_of(received.position))
 
 
 def verdict_value(verdict: Verdict) -> dict[str, object]:
