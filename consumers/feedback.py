@@ -6,9 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-import structlog
-
-from consumers.parking import MOST_OVERDUE, Overdue, give_up, load_entities_or_park
+from consumers.parking import Overdue, load_entities_or_park, release_or_give_up
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage, in_parts
@@ -28,10 +26,7 @@ from messaging.feedback import FeedbackCommand, feedback_in, feedback_value
 from messaging.metrics import FEEDBACK
 from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry
-from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
-
-log = structlog.get_logger()
 
 _MOST_AT_ONCE: Final = 1_000
 """Maximum number of commands in a transaction: far more can be parked for one review than a transaction, or a query of
@@ -63,25 +58,14 @@ class FeedbackConsumer:
     async def give_up_overdue(self, before: datetime) -> int:
         """Give up some feedback parked before that moment: dead-letter and answer it. Returns the number given up.
 
-        Feedback on a review that has arrived is applied instead. Feedback on a damaged review waits for its repair.
+        Feedback on a review that has arrived is applied instead.
         """
-        parking, damaged = self.services.parked_feedback, set[str]()
-        # Skip everything that waits for a damaged review, so that the rest gets its turn.
-        while waiting := await parking.parked_before(before, MOST_OVERDUE, except_reviews=damaged):
-            ids = {each.review_id for each in waiting}
-            arrived = set[str]()
-            for id in ids:
-                try:
-                    if (await self.services.reviews.entities({id})).get(id) is not None:
-                        await self.release({id})
-                        arrived.add(id)
-                except StoredDocumentError as error:
-                    log.error("feedback waits because of a damaged document", review=id, error=str(error))
-                    damaged.add(id)
-            if not ids <= damaged:
-                overdue = [each for each in waiting if each.review_id not in arrived | damaged]
-                return len(await give_up(self.services, parking, overdue, _overdue))
-        return 0
+        parking = self.services.parked_feedback
+        return await release_or_give_up(self.services, parking, before, self._release_arrived, _overdue)
+
+    async def _release_arrived(self, parked: Sequence[Feedback]) -> None:
+        entities = await self.services.reviews.entities({command.review_id for command in parked})
+        await self.release([id for id, entity in entities.items() if entity is not None])
 
     async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
         """Apply commands, after those already parked for the same reviews."""

@@ -6,9 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-import structlog
-
-from consumers.parking import MOST_OVERDUE, Overdue, give_up
+from consumers.parking import Overdue, release_or_give_up
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import RecordPosition, in_parts
@@ -22,10 +20,7 @@ from storage.audit import AuditAction, AuditEntry
 from storage.database import Session
 from storage.images_reviews import ReviewWithImages
 from storage.repositories import Repositories
-from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
-
-log = structlog.get_logger()
 
 _MOST_AT_ONCE: Final = 1_000
 """Maximum number of commands in a transaction: far more can be parked for one review."""
@@ -58,25 +53,12 @@ class ImageCommandConsumer:
         await self._apply((), review_ids)
 
     async def give_up_overdue(self, before: datetime) -> int:
-        """Give up commands parked before that moment: dead-letter and answer them. Returns the number given up.
+        """Give up some commands parked before that moment: dead-letter and answer them. Returns the number given up.
 
-        Commands whose image has arrived are applied: a worker of an earlier version doesn't release them. Commands
-        about a damaged review or image wait for its repair.
+        Commands whose image has arrived are applied instead.
         """
         parking = self.services.parked_image_commands
-        damaged = set[str]()
-        count = 0
-        # Skip what waits for a repair, so that the rest gets its turn.
-        while waiting := await parking.parked_before(before, MOST_OVERDUE, except_reviews=damaged):
-            for id in {each.review_id for each in waiting}:
-                try:
-                    await self._release_come([each for each in waiting if each.review_id == id])
-                except StoredDocumentError as error:
-                    log.error("commands about images wait because of a damaged document", review=id, error=str(error))
-                    damaged.add(id)
-            overdue = [each for each in waiting if each.review_id not in damaged]
-            count += len(await give_up(self.services, parking, overdue, _overdue))
-        return count
+        return await release_or_give_up(self.services, parking, before, self._release_come, _overdue)
 
     async def _release_come(self, parked: Sequence[ReceivedImageCommand]) -> None:
         """Apply the commands parked for the same reviews as those of these that can be decided on by now."""

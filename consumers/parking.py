@@ -1,9 +1,11 @@
 """Parking of commands whose review is unknown. If it never arrives, they become dead letters, and are answered
 "not-found"."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
+
+import structlog
 
 from consumers.services import Services
 from domain.commands import CommandMark, Outcome
@@ -13,9 +15,13 @@ from messaging.dead_letters import rebuilt_dead_letter, review_never_came
 from messaging.decoding import InvalidMessageError
 from messaging.topics import Topic
 from storage.parking import ParkingRepository, T
+from storage.shapes import StoredDocumentError
 from storage.unit_of_work import UnitOfWork
 
+log = structlog.get_logger()
+
 MOST_OVERDUE: Final = 500
+"""Maximum number of commands that are given up at a time."""
 
 
 class Overdue(NamedTuple):
@@ -49,6 +55,31 @@ async def give_up_overdue(
 ) -> int:
     """Give up at most MOST_OVERDUE commands parked before that moment. Returns the number given up."""
     return len(await give_up(services, parking, await parking.parked_before(before, MOST_OVERDUE), overdue_of))
+
+
+async def release_or_give_up(
+    services: Services,
+    parking: ParkingRepository[T],
+    before: datetime,
+    release: Callable[[Sequence[T]], Awaitable[None]],
+    overdue_of: Callable[[T], Overdue],
+) -> int:
+    """Give up at most MOST_OVERDUE commands parked before that moment, unless `release` applies them: it gets those
+    about one review, which may have arrived. Returns the number given up.
+
+    Commands about a damaged review wait for its repair. They are skipped, so that the others get their turn.
+    """
+    damaged = set[str]()
+    while waiting := await parking.parked_before(before, MOST_OVERDUE, except_reviews=damaged):
+        for id in {each.review_id for each in waiting}:
+            try:
+                await release([each for each in waiting if each.review_id == id])
+            except StoredDocumentError as error:
+                log.error("parked commands wait because of a damaged document", review=id, error=str(error))
+                damaged.add(id)
+        if overdue := [each for each in waiting if each.review_id not in damaged]:
+            return len(await give_up(services, parking, overdue, overdue_of))
+    return 0
 
 
 async def give_up(

@@ -69,7 +69,7 @@ async def test_feedback_parked_after_its_review_is_applied(desk: Desk) -> None:
 
 async def test_overdue_feedback_expires_in_batches(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other parked work is done in between."""
-    monkeypatch.setattr("consumers.feedback.MOST_OVERDUE", 10)
+    monkeypatch.setattr("consumers.parking.MOST_OVERDUE", 10)
     await desk.services.parked_feedback.park(votes(new_id("review"), [True] * 25))
     assert [await desk.parked.give_up_overdue(datetime.now(UTC)) for _ in range(4)] == [10, 10, 5, 0]
 

@@ -476,7 +476,7 @@ async def test_damaged_review_does_not_block_giving_up_other_commands(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even with more overdue commands than one batch takes; their parking time stays unchanged."""
-    monkeypatch.setattr("consumers.images_commands.MOST_OVERDUE", 1)
+    monkeypatch.setattr("consumers.parking.MOST_OVERDUE", 1)
     damaged, image, missing = desk.review(), str(uuid4()), str(uuid4())
     await desk.submit(desk.records(damaged))
     await desk.command_images(
