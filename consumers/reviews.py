@@ -27,7 +27,7 @@ from consumers.reviews_decisions import (
     settled_entities,
 )
 from consumers.reviews_edits import ReviewEditor
-from consumers.reviews_events import SubmissionEvents
+from consumers.reviews_events import publish_rivals, publish_undecided, submitted_event
 from consumers.reviews_rules import (
     BatchRules,
     decidable,
@@ -65,10 +65,6 @@ class SubmissionConsumer:
     parked: ParkedCommands
     names: KnownNames
 
-    @property
-    def _events(self) -> SubmissionEvents:
-        return SubmissionEvents(self.services)
-
     async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
         """Store a batch."""
         token_keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
@@ -93,7 +89,7 @@ class SubmissionConsumer:
             # Edits take time, in which a stored review may be moderated: its first event precedes all others.
             await self.services.publisher.publish(stored)
             stored = []
-        await self._events.publish_rivals(submissions, decisions.decided)
+        await publish_rivals(self.services, submissions, decisions.decided)
         await self._answer(submissions, {key: v for key, v in decisions.decided.items() if v == ID_TAKEN})
         edits = [submission.edit(decisions.rules.reasons.get(submission.key)) for submission in decisions.edits]
         edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
@@ -133,7 +129,7 @@ class SubmissionConsumer:
             firsts = {id: first_to_store(each, decisions.rules) for id, each in waiting.items()}
             edits = {edit.key for each in waiting.values() for edit in edits_beside(each, decisions.rules)}
             # Published before anything is stored: a stored refusal is not published again.
-            await self._events.publish_undecided(decisions.unpublished(chain(*waiting.values()), edits))
+            await publish_undecided(self.services, decisions.unpublished(chain(*waiting.values()), edits))
             inserted = await store.insert(firsts.values(), decisions.rules)
             decisions.reviews |= inserted.reviews
             decisions.refuse(inserted.lost, is_published=True)
@@ -158,8 +154,9 @@ class SubmissionConsumer:
         events = []
         for key in decisions.unannounced():
             created = decisions.decided[key].created
-            review = None if created else decisions.reviews.get(key)
-            events.append(self._events.submitted(submissions[key].without_earlier_records(created), review))
+            submission = submissions[key].without_earlier_records(created)
+            review = decisions.reviews.get(key) if created is None else None
+            events.append(submitted_event(self.services, submission, review or submission.accepted()))
         return events
 
     async def _release_parked(self, stored: Sequence[OutgoingMessage], settled: Mapping[str, Entity]) -> None:

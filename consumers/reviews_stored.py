@@ -10,7 +10,7 @@ from consumers.images_claims import claimable_images, with_claimed_images
 from consumers.moderation_rules import Ruled, count_rulings, rulings_about, with_ruling, write_consequences
 from consumers.names_known import KnownNames
 from consumers.reviews_decisions import Decided, Decision, Inserted, decide_at, stored_before, undecided_part
-from consumers.reviews_events import SubmissionEvents
+from consumers.reviews_events import publish_refusals, submitted_event
 from consumers.reviews_rules import BatchRules
 from consumers.reviews_submissions import Key, Submission
 from consumers.services import Services
@@ -47,10 +47,6 @@ class SubmissionStore:
     services: Services
     names: KnownNames
 
-    @property
-    def _events(self) -> SubmissionEvents:
-        return SubmissionEvents(self.services)
-
     async def insert(self, firsts: Iterable[Submission], rules: BatchRules) -> Inserted:
         """Store new submissions, one of each id."""
         accepted: dict[str, Submission] = {}
@@ -72,7 +68,7 @@ class SubmissionStore:
         taken_too, lost = await self.services.transactions.run(insert)
         announced = ruled.keys() - taken_too - lost.keys()
         count_rulings(ruled[id].ruling for id in announced)
-        await self._events.publish_refusals((accepted[id], reason) for id, reason in lost.items())
+        await publish_refusals(self.services, ((accepted[id], reason) for id, reason in lost.items()))
         refusals = {accepted[id].key: reason for id, reason in lost.items()}
         return Inserted(taken | taken_too | lost.keys(), unruled, announced, refusals)
 
@@ -124,7 +120,7 @@ class SubmissionStore:
             reason = lost[fresh.key] = Refusal.INCOMPLETE
         elif not is_edit:
             return reason
-        await self._events.publish_refusals([(fresh, reason)] if reason else [])
+        await publish_refusals(self.services, [(fresh, reason)] if reason else [])
         return reason
 
     async def _replace(
@@ -146,7 +142,7 @@ class SubmissionStore:
         if is_done:
             count_rulings(each.ruling for each in ruled.values())
             return _Replaced(stored_before(fresh.created, is_announced=bool(ruled)))
-        await self._events.publish_refusals([(fresh, lost)] if lost else [])
+        await publish_refusals(self.services, [(fresh, lost)] if lost else [])
         return _Replaced(lost=lost)
 
     async def _judge(
@@ -158,7 +154,7 @@ class SubmissionStore:
         for id, ruling in (await rulings_about(self.services, reviews.values(), rules.stores)).items():
             submission = accepted[id]
             review = reviews[id] = with_ruling(reviews[id], ruling)
-            event = self._events.submitted(submission, review)
+            event = submitted_event(self.services, submission, review)
             trace = cause_of(submission.positions[0])
             ruled[id] = Ruled(review, ruling, event, submission.review.command_id, trace)
         return reviews, ruled
