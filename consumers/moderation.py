@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from consumers.ratings import Recounter, rating_events
+from consumers.ratings import apply_recounts, rating_events
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage, in_parts
@@ -33,11 +33,10 @@ class ReviewChangeConsumer:
 
     Each review stores the positions of the records applied to it, which come in order per object. A batch is one
     transaction, so the list and the rating never disagree, and a consumer that was presumed dead can't undo its
-    successor's work. The cost grows with the number of commands, not of reviews. Recounts go to `Recounter`.
+    successor's work. The cost grows with the number of commands, not of reviews.
     """
 
     services: Services
-    recounter: Recounter
 
     async def __call__(self, batch: Sequence[Received[ReviewChange]]) -> None:
         """Apply a batch."""
@@ -49,7 +48,7 @@ class ReviewChangeConsumer:
         if commands:
             await self._apply(commands)
         # A recount has the same result wherever it stands among the changes of an object.
-        await self.recounter.recount(batch)
+        await apply_recounts(self.services, batch)
 
     async def _apply(self, commands: Sequence[Moderation]) -> None:
         parking = self.services.parked_moderation

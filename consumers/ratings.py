@@ -1,9 +1,7 @@
 """Recount ratings from their reviews, and give rated objects the names by which they are found."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 from consumers.services import ENVELOPE, Services
@@ -28,46 +26,38 @@ _MOST_NAMED: Final = 5_000
 """Maximum number of objects named in one run, so that other periodic work gets its turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recounter:
-    """Recomputes tallies from the approved reviews, and has their names looked up again.
+async def apply_recounts(services: Services, changes: Sequence[Received[ReviewChange]]) -> None:
+    """Recount the objects among these changes; for a store, or for all, publish a recount of each object."""
+    recounts = [change for _, change in changes if isinstance(change, RecountOfEntity)]
+    entities = sorted({Entity(each.entity_type, each.entity_id) for each in recounts})
+    for entity in entities:
+        await recount(services, entity)
+    await services.rated_objects.forget_names(entities)
+    for record, change in changes:
+        if isinstance(change, RecountOfStore):
+            await _fan_out(services, change, mark_in(record.headers))
 
-    Called at least once; a repeat changes nothing.
-    """
 
-    services: Services
+async def recount(services: Services, entity: Entity) -> None:
+    """Recount the ratings of one object from its approved reviews. A repeat changes nothing."""
 
-    async def recount(self, orders: Iterable[Received[ReviewChange]]) -> None:
-        """Recount objects, with one transaction for each; for a store, or for all, publish an order per object."""
-        orders = list(orders)
-        wanted = [order for _, order in orders if isinstance(order, RecountOfEntity)]
-        entities = sorted({Entity(order.entity_type, order.entity_id) for order in wanted})
-        for entity in entities:
-            await self.count(entity)
-        await self.services.rated_objects.forget_names(entities)
-        for record, order in orders:
-            if isinstance(order, RecountOfStore):
-                await self._fan_out(order, mark_in(record.headers))
-
-    async def count(self, entity: Entity) -> None:
-        """Recount the ratings of one object."""
-        await self.services.transactions.run(partial(self._recount, entity))
-
-    async def _fan_out(self, command: RecountOfStore, mark: CommandMark | None) -> None:
-        services = self.services
-        has_any = False
-        async for entities in in_batches(services.ratings.entities(command.store_id), _FAN_OUT_BATCH):
-            has_any = True
-            await services.publisher.publish([recount_message(services.topics, ENVELOPE, each) for each in entities])
-        if command.command_id:
-            is_there = has_any or command.store_id is None or await services.stores.get(command.store_id) is not None
-            outcome = Outcome.APPLIED if is_there else Outcome.NOT_FOUND
-            answer = ItemOutcome(command.command_id, command.store_id or "", outcome, mark=mark)
-            await services.outcomes.remember([answer], datetime.now(UTC))
-
-    async def _recount(self, entity: Entity, work: UnitOfWork) -> None:
+    async def count(work: UnitOfWork) -> None:
         tallies = await work.repositories.ratings.recount(entity, datetime.now(UTC), work.session)
-        work.emit(rating_events(self.services, tallies))
+        work.emit(rating_events(services, tallies))
+
+    await services.transactions.run(count)
+
+
+async def _fan_out(services: Services, command: RecountOfStore, mark: CommandMark | None) -> None:
+    has_any = False
+    async for entities in in_batches(services.ratings.entities(command.store_id), _FAN_OUT_BATCH):
+        has_any = True
+        await services.publisher.publish([recount_message(services.topics, ENVELOPE, each) for each in entities])
+    if command.command_id:
+        is_there = has_any or command.store_id is None or await services.stores.get(command.store_id) is not None
+        outcome = Outcome.APPLIED if is_there else Outcome.NOT_FOUND
+        answer = ItemOutcome(command.command_id, command.store_id or "", outcome, mark=mark)
+        await services.outcomes.remember([answer], datetime.now(UTC))
 
 
 def rating_events(services: Services, tallies: Mapping[TallyKey, ChangedTally]) -> list[OutgoingMessage]:
@@ -79,7 +69,7 @@ def rating_events(services: Services, tallies: Mapping[TallyKey, ChangedTally]) 
 
 
 def recount_message(topics: TopicNames, envelope: Envelope, entity: Entity) -> OutgoingMessage:
-    """The order to recount the ratings of one object."""
+    """The message that has the ratings of one object recounted."""
     change = {"kind": "recount", "entityType": entity.type, "entityId": entity.id}
     return envelope.wrap(topics.name(Topic.REVIEW_CHANGES), entity_key(entity), "rating.recount", change)
 

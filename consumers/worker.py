@@ -23,7 +23,6 @@ from consumers.names_known import KnownNames
 from consumers.objects import ObjectConsumer
 from consumers.orders import OrderConsumer
 from consumers.parked_commands import ParkedCommands
-from consumers.ratings import Recounter
 from consumers.reminders import ReminderConsumer
 from consumers.returns import ReturnConsumer
 from consumers.reviews import SubmissionConsumer
@@ -115,14 +114,13 @@ def _inboxes(
     publish = services.publisher.publish
     parked = _parked_commands(services, handover)
     submissions = SubmissionConsumer(services, parked, names)
-    changes = ReviewChangeConsumer(services, Recounter(services))
     returns = ReturnConsumer(services)
     return [
         Inbox(Topic.REVIEW_SUBMISSIONS, submissions, publish, max_records=1_000, shares=2),
         Inbox(Topic.MODERATION_COMMANDS, parked.moderation, publish, max_records=1_000, listener=handover),
         Inbox(Topic.REVIEW_FEEDBACK, parked.feedback, publish, max_records=1_000),
         Inbox(Topic.MODERATION_VERDICTS, parked.verdicts, publish),
-        Inbox(Topic.REVIEW_CHANGES, changes, publish, max_records=1_000, shares=2),
+        Inbox(Topic.REVIEW_CHANGES, ReviewChangeConsumer(services), publish, max_records=1_000, shares=2),
         Inbox(Topic.IMAGE_UPLOADS, UploadConsumer(services), publish, max_records=5),
         Inbox(Topic.IMAGE_COMMANDS, parked.images, publish),
         Inbox(Topic.ORDER_EVENTS, OrderConsumer(services, returns), publish),

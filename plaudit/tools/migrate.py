@@ -8,7 +8,7 @@ from typing import Final, TypedDict
 
 from rich.console import Console
 
-from consumers.ratings import Recounter, rating_events
+from consumers.ratings import rating_events, recount
 from consumers.services import Services
 from domain.delivery import in_parts
 from domain.quantities import quantity
@@ -110,7 +110,7 @@ class Migration:
         state = await self.marks.progress(step.number)
         while work and (part := await work.slice(state.after)):
             for entity in part.entities:
-                await Recounter(self.services).count(entity)
+                await recount(self.services, entity)
             state = StepProgress(step.number, part.after, state.done + part.documents)
             await self.marks.note(state)
             self.progress.print(f"Step {step.number}: {quantity(state.done, 'document')} done")

@@ -18,7 +18,6 @@ from consumers.moderation import ReviewChangeConsumer
 from consumers.names_known import KnownNames
 from consumers.orders import OrderConsumer
 from consumers.parked_commands import ParkedCommands
-from consumers.ratings import Recounter
 from consumers.returns import ReturnConsumer
 from consumers.reviews import SubmissionConsumer
 from consumers.routing import CommandRouter
@@ -125,7 +124,7 @@ class Desk:
 
     async def moderate(self, *changes: tuple[str, str], sent: int = 0, **fields: Any) -> None:
         """Deliver moderation changes in one batch, each an action and a review id, sent at `sent` (milliseconds)."""
-        consumer = ReviewChangeConsumer(self.services, Recounter(self.services))
+        consumer = ReviewChangeConsumer(self.services)
         values = [
             {
                 "kind": "moderation",
