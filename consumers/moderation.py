@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from consumers.ratings import apply_recounts, rating_events
+from consumers.ratings import apply_recounts, change_ratings
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage, in_parts
@@ -119,19 +119,17 @@ class ReviewChangeConsumer:
         commands = await stored.parked_moderation.take_among(commands, released, session)
         answered = await stored.outcomes.answers([c.answer_key for c in commands if c.answer_key], session)
         moderated = moderate(commands, present, answered)
-        few = {id: each for id, each in moderated.settled.items() if moderated.before[id].reports <= MOST_AT_ONCE}
-        uncertain = {review.entity for review in moderated.before.values() if review.is_uncertain}
         before = moderated.before
+        few = {id: each for id, each in moderated.settled.items() if before[id].reports <= MOST_AT_ONCE}
         unnamed = {after.entity for id, after in moderated.reviews.items() if _may_unname(before[id], after)}
         await stored.reviews.save_moderated(moderated.reviews, session)
         await stored.feedback.settle(few, session)
         unplanned = await stored.planned_approvals.plan(dict.fromkeys(moderated.ended_plans), session)
         await stored.planned_approvals.keep(moderated.kept_plans, session)
-        tallies = await stored.ratings.add(moderated.tallies, session, uncertain)
-        await stored.rated_objects.forget_names(unnamed, session)
         applied = [(command, result) for command, result in moderated.decided if result.outcome is Outcome.APPLIED]
         work.emit(self._event(command, moderated.reviews[command.review_id], result) for command, result in applied)
-        work.emit(rating_events(self.services, tallies))
+        await change_ratings(self.services, work, moderated.tallies, before.values())
+        await stored.rated_objects.forget_names(unnamed, session)
         work.audit(_audit_entry(each, moderated.reviews[each.review_id]) for each in moderated.audited(unplanned))
         for command, result in moderated.decided:
             if command.command_id and command.review_id not in early:

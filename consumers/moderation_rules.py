@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from consumers.languages import detect_languages
-from consumers.ratings import rating_events
+from consumers.ratings import change_ratings
 from consumers.services import Services
 from domain.delivery import OutgoingMessage
 from domain.languages import detectable
@@ -132,14 +132,13 @@ async def write_consequences(services: Services, stored: Collection[Ruled], work
         if review.status is ReviewStatus.APPROVED:
             ratings[review.identity.key].append(review.rating)
     tallies = {key: RatingTally.of(each) for key, each in ratings.items()}
-    after = await work.repositories.ratings.add(tallies, work.session)
     for review, ruling, event, command_id, trace in stored:
         key = review.identity.key
         work.emit([event])
         if approval := ruling.approval:
             work.emit([approval_event(services, review.id, key, approval.subject, review.created, trace)])
         work.audit(ruling_audit_entries(ruling, review.id, key, review.created, command_id))
-    work.emit(rating_events(services, after))
+    await change_ratings(services, work, tallies)
     plans = ((review.id, planned_approval(review.id, ruling, review.created)) for review, ruling, *_ in stored)
     await work.repositories.planned_approvals.plan({id: plan for id, plan in plans if plan}, work.session)
 

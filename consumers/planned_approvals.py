@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from consumers.moderation_rules import approval_event
-from consumers.ratings import rating_events
+from consumers.ratings import change_ratings
 from consumers.services import Services
 from domain.moderation import ModeratedReview
 from domain.planned_approvals import PlannedApproval, approve_planned
@@ -131,11 +131,9 @@ async def _approve(services: Services, due: Collection[PlannedApproval], now: da
     present = await repositories.reviews.moderated({each.review_id for each in planned}, work.session)
     approved = approve_planned(planned, present, now)
     await repositories.reviews.save_moderated(approved.reviews, work.session)
-    uncertain = {review.entity for review in approved.reviews.values() if review.is_uncertain}
-    tallies = await repositories.ratings.add(approved.tallies, work.session, uncertain)
     for id, review in approved.reviews.items():
         work.emit([approval_event(services, id, review.key, review.moderator or "", now, "")])
-    work.emit(rating_events(services, tallies))
+    await change_ratings(services, work, approved.tallies, approved.reviews.values())
     work.audit(_audit_entry(id, review, now) for id, review in approved.reviews.items())
     return len(approved.reviews)
 

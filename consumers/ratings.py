@@ -1,15 +1,17 @@
-"""Recount ratings from their reviews, and give rated objects the names by which they are found."""
+"""Change and recount ratings, and give rated objects the names by which they are found."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from consumers.services import ENVELOPE, Services
 from domain.commands import CommandMark, Outcome
 from domain.delivery import OutgoingMessage
+from domain.moderation import ModeratedReview
 from domain.objects import ObjectKey, object_name
 from domain.places import entity_key
-from domain.ratings import ChangedTally, Entity, TallyKey
+from domain.ratings import ChangedTally, Entity, RatingTally, TallyKey
+from domain.reviews import Review
 from messaging.decoding import Received, mark_in
 from messaging.envelope import Envelope
 from messaging.events import rating_changed
@@ -58,6 +60,19 @@ async def _fan_out(services: Services, command: RecountOfStore, mark: CommandMar
         outcome = Outcome.APPLIED if is_there else Outcome.NOT_FOUND
         answer = ItemOutcome(command.command_id, command.store_id or "", outcome, mark=mark)
         await services.outcomes.remember([answer], datetime.now(UTC))
+
+
+async def change_ratings(
+    services: Services,
+    work: UnitOfWork,
+    changes: Mapping[TallyKey, RatingTally],
+    reviews: Iterable[ModeratedReview | Review] = (),
+) -> None:
+    """Change tallies in the transaction that changes these reviews, and emit the new ratings. The ratings of objects of
+    uncertain reviews are counted instead."""
+    uncertain = {review.entity for review in reviews if review.is_uncertain}
+    tallies = await work.repositories.ratings.add(changes, work.session, uncertain)
+    work.emit(rating_events(services, tallies))
 
 
 def rating_events(services: Services, tallies: Mapping[TallyKey, ChangedTally]) -> list[OutgoingMessage]:

@@ -16,7 +16,7 @@ from consumers.moderation_rules import (
     planned_approval,
     ruling_audit_entries,
 )
-from consumers.ratings import rating_events
+from consumers.ratings import change_ratings
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
@@ -71,11 +71,7 @@ class ReviewEditor:
         rules: Mapping[str | None, RuleSet],
         work: UnitOfWork,
     ) -> EditedReviews:
-        reviews, ratings, outcomes = (
-            work.repositories.review_edits,
-            work.repositories.ratings,
-            work.repositories.outcomes,
-        )
+        reviews, outcomes = work.repositories.review_edits, work.repositories.outcomes
         present = await reviews.load({edit.review_id for edit in edits}, work.session)
         named = {id for edit in edits for id in edit.content.images or ()}
         images = await claimable_images(named, uploaded, await work.now(), work) if named else None
@@ -91,17 +87,15 @@ class ReviewEditor:
         edited = await asyncio.to_thread(editing)
         await reviews.save(edited.reviews, work.session)
         await save_images(present, edited.reviews, work)
-        uncertain = {present[id].identity.entity for id in edited.reviews if present[id].is_uncertain}
-        tallies = await ratings.add(edited.tallies, work.session, uncertain)
         applied = list(_applied(edits, edited))
-        renamed = {review.identity.entity for _, review, result in applied if _may_rename(result)}
-        await work.repositories.rated_objects.forget_names(renamed, work.session)
         # The event for an approval by a rule follows that for its edit, and precedes that for the next one.
         for edit, review, result in applied:
             work.emit([self._edited_event(edit, review, result)])
             work.audit([_audit_entry(edit, review, result)])
             self._emit_ruling(edit, review, result, work)
-        work.emit(rating_events(self.services, tallies))
+        await change_ratings(self.services, work, edited.tallies, [present[id] for id in edited.reviews])
+        renamed = {review.entity for _, review, result in applied if _may_rename(result)}
+        await work.repositories.rated_objects.forget_names(renamed, work.session)
         work.emit(self._refusal_event(edit, reason) for edit, reason in _refusals(edits, edited))
         await work.repositories.planned_approvals.plan(dict(_plans(applied, present)), work.session)
         for edit, result in zip(edits, edited.results, strict=True):

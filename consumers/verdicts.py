@@ -8,7 +8,7 @@ from typing import Final
 
 from consumers.moderation_rules import approval_event
 from consumers.parking import Overdue, give_up_overdue, load_entities_or_park
-from consumers.ratings import rating_events
+from consumers.ratings import change_ratings
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import in_parts, in_turn
@@ -74,14 +74,12 @@ class VerdictConsumer:
         present = await repositories.reviews.moderated({verdict.review_id for verdict in verdicts}, work.session)
         result = apply_verdicts(verdicts, present)
         await repositories.reviews.save_moderated(result.reviews, work.session)
-        uncertain = {present[id].entity for id in result.reviews if present[id].is_uncertain}
-        tallies = await repositories.ratings.add(result.tallies, work.session, uncertain)
         effective = list(_effective(verdicts, result))
         for verdict, review, is_approved in effective:
             if is_approved:
                 about = (verdict.review_id, review.key, verdict.subject, verdict.at, verdict.trace)
                 work.emit([approval_event(self.services, *about)])
-        work.emit(rating_events(self.services, tallies))
+        await change_ratings(self.services, work, result.tallies, result.reviews.values())
         work.audit(
             _audit_entry(verdict, review)
             for verdict, review, is_approved in effective
