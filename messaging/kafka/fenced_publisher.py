@@ -2,23 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Final
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from domain.delivery import OutgoingMessage
-from messaging.kafka.aiokafka_internals import close_without_flush
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.packing import BY_PLACE, send_batch
+from messaging.kafka.publisher import close_producer, new_producer
 from messaging.metrics import count_published
-from messaging.topics import MAX_DEAD_LETTER_BYTES
 
 PUBLISH_S: Final = 10.0
 """Maximum seconds to publish one batch."""
-
-_STOP_GRACE_S: Final = 1.0
 
 
 class FencedPublisher:
@@ -37,24 +34,18 @@ class FencedPublisher:
     @asynccontextmanager
     async def open(cls, connection: KafkaConnection, name: str) -> "AsyncIterator[FencedPublisher]":
         """A publisher that has fenced off all earlier ones of this name. Raises BrokerAwayError."""
-        producer = AIOKafkaProducer(
-            **connection.client_options(),
-            acks="all",
-            enable_idempotence=connection.idempotence,
+        producer = new_producer(
+            connection,
+            PUBLISH_S,
             transactional_id=name if connection.idempotence else None,
             transaction_timeout_ms=int(2 * PUBLISH_S * 1000),
-            max_request_size=MAX_DEAD_LETTER_BYTES,
-            max_batch_size=256 * 1024,
-            request_timeout_ms=int(PUBLISH_S * 1000),
         )
         try:
             async with _publish_timeout():
                 await producer.start()
             yield cls(producer, can_fence=connection.idempotence)
         finally:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_STOP_GRACE_S):
-                    await close_without_flush(producer)
+            await close_producer(producer)
 
     async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
         """Publish messages, in order for each key; returns once Kafka has committed them. Raises BrokerAwayError."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
@@ -60,9 +60,7 @@ class Publisher:
         producer, self._producer = self._producer, None
         await self.partition_counts.stop()
         if producer is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_STOP_GRACE_S):
-                    await close_without_flush(producer)
+            await close_producer(producer)
 
     async def publish(self, messages: Sequence[OutgoingMessage]) -> None:
         """Publish all messages."""
@@ -119,14 +117,7 @@ class Publisher:
         return await asyncio.shield(self._start_task)
 
     async def _start(self) -> AIOKafkaProducer:
-        producer = AIOKafkaProducer(
-            **self._connection.client_options(),
-            acks="all",
-            enable_idempotence=self._connection.idempotence,
-            max_request_size=MAX_DEAD_LETTER_BYTES,
-            max_batch_size=256 * 1024,
-            request_timeout_ms=int(self._timeout * 1000),
-        )
+        producer = new_producer(self._connection, self._timeout)
         try:
             async with asyncio.timeout(self._timeout):
                 await producer.start()
@@ -145,6 +136,26 @@ class Publisher:
         closing = asyncio.create_task(close_without_flush(producer))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
+
+
+def new_producer(connection: KafkaConnection, timeout: float, **options: Any) -> AIOKafkaProducer:
+    """A producer with this timeout in seconds, not yet started: all replicas in sync acknowledge its messages."""
+    return AIOKafkaProducer(
+        **connection.client_options(),
+        acks="all",
+        enable_idempotence=connection.idempotence,
+        max_request_size=MAX_DEAD_LETTER_BYTES,
+        max_batch_size=256 * 1024,
+        request_timeout_ms=int(timeout * 1000),
+        **options,
+    )
+
+
+async def close_producer(producer: AIOKafkaProducer) -> None:
+    """Disconnect, within a second. Unacknowledged messages are given up."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_STOP_GRACE_S):
+            await close_without_flush(producer)
 
 
 def _retrieve_error(task: asyncio.Task[AIOKafkaProducer]) -> None:
