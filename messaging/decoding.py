@@ -19,6 +19,8 @@ MARK_HEADER: Final = "ce_commandmark"
 
 T = TypeVar("T")
 
+Header = tuple[str, bytes | None]
+
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
 """Maximum bytes of a value that is decoded, as for HTTP bodies."""
 
@@ -40,7 +42,6 @@ _UNUSABLE_TIME: Final = (
     "publish the record with a valid timestamp, or use `plaudit dlq replay`, which sets the time of the replay"
 )
 
-
 _IN_STRUCTURED_MODE: Final = (
     "The value is a CloudEvent in structured mode, which is not supported. Publish it in binary mode: the data as "
     "the value, and the attributes as headers like ce_id and ce_source"
@@ -56,7 +57,7 @@ class RawRecord(Protocol):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
+    headers: Sequence[Header]
 
 
 class InvalidMessageError(Exception):
@@ -99,12 +100,14 @@ class Received(NamedTuple, Generic[T]):
         return mark_in(self.record.headers)
 
 
-def mark_in(headers: Iterable[tuple[str, bytes | None]]) -> CommandMark | None:
+def mark_in(headers: Iterable[Header]) -> CommandMark | None:
     """The mark of the command that a message belongs to; None without a valid one."""
-    for name, value in headers:
-        if name == MARK_HEADER and value:
-            return mark_from(value.decode(errors="replace"))
-    return None
+    return mark_from(header_in(headers, MARK_HEADER).decode(errors="replace"))
+
+
+def header_in(headers: Iterable[Header], name: str) -> bytes:
+    """The value of the first header with this name that isn't empty; empty without one."""
+    return next((value for each, value in headers if each == name and value), b"")
 
 
 def position_of(record: RawRecord) -> RecordPosition:
@@ -153,7 +156,7 @@ class _UnpublishedRecord:
     offset: int = 0
     timestamp: int = 0
     key: bytes | None = None
-    headers: Sequence[tuple[str, bytes | None]] = ()
+    headers: Sequence[Header] = ()
 
 
 def refusal_of(value: bytes | None, read: Callable[[bytes], object]) -> InvalidMessageError | None:

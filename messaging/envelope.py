@@ -17,10 +17,8 @@ from uuid_utils import uuid7
 from domain.commands import CommandMark
 from domain.delivery import OutgoingMessage
 from domain.timestamps import from_milliseconds, moment_in, timestamp
-from messaging.decoding import MARK_HEADER
+from messaging.decoding import MARK_HEADER, Header, header_in
 from messaging.tracing import trace_headers
-
-Header = tuple[str, bytes | None]
 
 COMMAND_HEADER: Final = "ce_commandid"
 """An extension attribute: the id of the HTTP command that a message belongs to. It is only for logs."""
@@ -71,19 +69,14 @@ def of_command(message: OutgoingMessage, command_id: str, mark: CommandMark | No
 
 def wrapped_at(headers: Iterable[Header]) -> datetime | None:
     """The time at which a message was created, before it may have waited in an outbox; None without a valid one."""
-    for name, value in headers:
-        if name == _TIME_HEADER and value:
-            with suppress(ValueError, OverflowError):
-                return moment_in(value.decode(errors="replace"))
+    with suppress(ValueError, OverflowError):
+        return moment_in(header_in(headers, _TIME_HEADER).decode(errors="replace"))
     return None
 
 
 def command_id_in(headers: Iterable[Header]) -> str | None:
     """The id of the command that a message belongs to; None without one."""
-    for name, value in headers:
-        if name == COMMAND_HEADER and value:
-            return value[:_LONGEST_COMMAND_ID].decode(errors="replace")
-    return None
+    return header_in(headers, COMMAND_HEADER)[:_LONGEST_COMMAND_ID].decode(errors="replace") or None
 
 
 def cloud_event_identity(headers: Iterable[Header]) -> str | None:
