@@ -80,7 +80,7 @@ class MailWriter:
     token_key: bytes
     """The key that signs the tokens in links."""
     now: datetime
-    """The time from which these tokens are valid for their period."""
+    """The time of the run, from which these tokens are valid for their period."""
     _failed: set[TemplateScope] = field(default_factory=set)
 
     def command(

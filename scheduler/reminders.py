@@ -1,16 +1,17 @@
 """The reminder job: asks for reviews of due orders."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from time import monotonic
 from typing import Final
 
 import structlog
 
 from domain.delivery import OutgoingMessage
-from domain.reminders import Decided, Reminder, Skip, without_mail
+from domain.reminders import Decided, Reminder, ReviewableOrder, Skip, without_mail
 from domain.stores import ReminderSettings
 from messaging.decoding import MAX_MESSAGE_BYTES
 from messaging.envelope import Envelope
@@ -20,7 +21,7 @@ from messaging.mails import mail_command_message
 from messaging.metrics import REMINDERS, note_wait
 from messaging.templates.rendering import in_template_thread
 from messaging.topics import Topic, TopicNames
-from scheduler.mails import MailWriter, SavedTemplates, Templates, UnwritableMailError
+from scheduler.mails import MailWriter, SavedTemplates, UnwritableMailError
 from storage.database import Database
 from storage.objects import COLLECTION as OBJECTS
 from storage.reminders import CUSTOMERS
@@ -90,9 +91,10 @@ class RunReport:
         for each in batch.decided:
             if isinstance(each.decision, Skip):
                 self.skipped[each.decision] += 1
+                REMINDERS.labels(each.decision.value).inc()
             else:
                 self.reminders += 1
-            REMINDERS.labels(each.decision.value if isinstance(each.decision, Skip) else "requested").inc()
+                REMINDERS.labels("requested").inc()
         self.failed += len(batch.unwritten)
         self.damaged += len(batch.damaged)
         REMINDERS.labels("failed").inc(len(batch.unwritten))
@@ -108,6 +110,8 @@ class _Batch:
     """The errors of orders that are damaged, or that need another document that is, by order id."""
     unwritten: set[str] = field(default_factory=set)
     """The ids of orders whose mails couldn't be written because of an error of ours."""
+    messages: list[OutgoingMessage] = field(default_factory=list)
+    """The messages of the reminders."""
 
     def aside(self) -> set[str]:
         """The ids of orders left as they were, which this run would find due again."""
@@ -198,60 +202,72 @@ class ReminderJob:
             decided, damaged = await self._decisions.on(
                 orders, settings, now, looked_up=looked_up, session=work.session
             )
-            damaged |= {str(error.id): error for error in unreadable}
-            deadline = monotonic() + _WRITING_S
-            batch, messages = _Batch(damaged=damaged), list[OutgoingMessage]()
-            failed, written = set[str | None](), 0
-            for each in decided:
-                if each.order.customer.id in failed:
-                    # Decided on as if the failed mail had been sent: the next batch decides again.
-                    continue
-                try:
-                    if isinstance(each.decision, Reminder):
-                        usable = await templates.usable(each.order, each.store)
-                        new = await in_template_thread(self._messages, each, each.decision, writer, usable, now)
-                        messages += new
-                        written += sum(len(message.value or b"") for message in new)
-                    batch.decided.append(each)
-                except UnwritableMailError as error:
-                    log.error("reminder failed; its order is skipped", order=each.order.id, error=str(error))
-                    batch.decided.append(without_mail(each, before[each.order.id].reminders))
-                    failed.add(each.order.customer.id)
-                except StoredDocumentError as error:
-                    about = {"order": each.order.id, "document": error.id, "collection": error.collection}
-                    log.error("reminder failed; its order waits for the next run", **about, reason=error.reason)
-                    batch.unwritten.add(each.order.id)
-                    failed.add(each.order.customer.id)
-                except Exception as error:
-                    if is_unavailable(error):
-                        raise
-                    log.exception("reminder failed; its order waits for the next run", order=each.order.id)
-                    batch.unwritten.add(each.order.id)
-                    failed.add(each.order.customer.id)
-                if monotonic() > deadline or written > _WRITTEN_BYTES:
-                    break
+            batch = _Batch(damaged=damaged | {str(error.id): error for error in unreadable})
+            await self._write_mails(decided, before, batch, partial(self._messages, writer, templates))
             # All writes come last: a process killed between them and the commit leaves the orders locked for a while.
             changed = [each.order for each in batch.decided if each.is_changed]
             await self._decisions.reminders.save(changed, work.session)
-            await self._decisions.reminders.add_sent(_reminded_customers(batch.decided), now, work.session)
-            work.emit(messages)
+            reminded = [each.decision.customer_id for each in batch.decided if isinstance(each.decision, Reminder)]
+            await self._decisions.reminders.add_sent(reminded, now, work.session)
+            work.emit(batch.messages)
             return batch
 
         return await self._transactions.run(decide)
 
-    def _messages(
-        self, decided: Decided, reminder: Reminder, writer: MailWriter, usable: Templates, now: datetime
-    ) -> list[OutgoingMessage]:
-        """The mail command and the event of a reminder. Raises UnwritableMailError."""
-        order, store, *_ = decided
-        mail = mail_command_message(self._topics, self._envelope, writer.command(reminder, order, store, usable))
+    async def _write_mails(
+        self,
+        decided: Iterable[Decided],
+        before: Mapping[str, ReviewableOrder],
+        batch: _Batch,
+        messages_of: Callable[[Decided], Awaitable[Sequence[OutgoingMessage]]],
+    ) -> None:
+        """Add decisions with their messages to the batch, until it is full. `before` has the orders as they were."""
+        deadline, written = monotonic() + _WRITING_S, 0
+        failed = set[str | None]()
+        for each in decided:
+            customer = each.order.customer.id
+            if customer in failed:
+                # Decided on as if the failed mail had been sent: the next batch decides again.
+                continue
+            try:
+                messages = await messages_of(each)
+            except UnwritableMailError as error:
+                log.error("reminder failed; its order is skipped", order=each.order.id, error=str(error))
+                batch.decided.append(without_mail(each, before[each.order.id].reminders))
+                failed.add(customer)
+            except Exception as error:
+                if is_unavailable(error):
+                    raise
+                _log_failure(each.order.id, error)
+                batch.unwritten.add(each.order.id)
+                failed.add(customer)
+            else:
+                batch.decided.append(each)
+                batch.messages += messages
+                written += sum(len(message.value or b"") for message in messages)
+            if monotonic() > deadline or written > _WRITTEN_BYTES:
+                break
+
+    async def _messages(
+        self, writer: MailWriter, templates: SavedTemplates, decided: Decided
+    ) -> Sequence[OutgoingMessage]:
+        """The mail command and the event of a reminder; none for a skipped order. Raises UnwritableMailError."""
+        order, store, decision, _ = decided
+        if isinstance(decision, Skip):
+            return ()
+        usable = await templates.usable(order, store)
+        command = await in_template_thread(writer.command, decision, order, store, usable)
+        mail = mail_command_message(self._topics, self._envelope, command)
         if len(mail.value or b"") > MAX_MESSAGE_BYTES:
             raise UnwritableMailError(f"the mail has more than {MAX_MESSAGE_BYTES} bytes")
-        event = reminder_requested(reminder, order, now)
+        event = reminder_requested(decision, order, writer.now)
         topic = self._topics.name(Topic.EVENTS)
-        return [mail, self._envelope.wrap(topic, order.id, "ReminderRequested", event)]
+        return mail, self._envelope.wrap(topic, order.id, "ReminderRequested", event)
 
 
-def _reminded_customers(decided: Iterable[Decided]) -> list[str]:
-    """The customer ids of these reminders, one for each reminder."""
-    return [each.decision.customer_id for each in decided if isinstance(each.decision, Reminder)]
+def _log_failure(order_id: str, error: Exception) -> None:
+    if isinstance(error, StoredDocumentError):
+        about = {"order": order_id, "document": error.id, "collection": error.collection}
+        log.error("reminder failed; its order waits for the next run", **about, reason=error.reason)
+    else:
+        log.exception("reminder failed; its order waits for the next run", order=order_id)
