@@ -10,6 +10,7 @@ import structlog
 
 from consumers.images_mark import check_image_store
 from consumers.services import Services
+from domain.delivery import in_parts
 from domain.images import ClaimableImages, ready_among, stands_without_unknown, with_readiness, without_lost
 from domain.reviews import Review
 from domain.reviews_facts import Source
@@ -54,8 +55,8 @@ async def uploaded_among(services: Services, wanted: Sequence[WantedImages]) -> 
 
     asked = [each for each in wanted if not unknown.isdisjoint(each.ids)]
     try:
-        for start in range(0, len(asked), _AT_ONCE):
-            await asyncio.gather(*map(look_up, asked[start : start + _AT_ONCE]))
+        for part in in_parts(asked, _AT_ONCE):
+            await asyncio.gather(*map(look_up, part))
         if missing:
             await check_image_store(services)
     except Exception as error:

@@ -14,6 +14,7 @@ from pymongo.errors import BulkWriteError
 from consumers.parking import MOST_OVERDUE
 from consumers.returns_batch import RequestKey, ReturnBatch, key_of
 from consumers.services import Services
+from domain.delivery import in_parts
 from domain.orders import Order
 from domain.returns import DeletedReturn, Return, ReturnRequest
 from domain.returns_numbers import return_number, return_series
@@ -70,14 +71,14 @@ class ReturnConsumer:
 
     async def __call__(self, batch: Sequence[Received[ReturnCommand]]) -> None:
         """Apply a batch."""
-        for part in _in_parts((_request(received), received.message) for received in batch):
+        for part in _by_orders((_request(received), received.message) for received in batch):
             await self._run(_Work(part))
 
     async def release(self, order_ids: Collection[str]) -> None:
         """Apply the commands parked for these orders, which are stored."""
         waited_for = sorted(await self.services.parked_returns.orders_waited_for(order_ids))
-        for start in range(0, len(waited_for), _ORDERS_AT_ONCE):
-            await self._run(_Work(order_ids=waited_for[start : start + _ORDERS_AT_ONCE]))
+        for part in in_parts(waited_for, _ORDERS_AT_ONCE):
+            await self._run(_Work(order_ids=part))
 
     async def are_overdue(self, before: datetime) -> bool:
         """True if any command was parked before that moment."""
@@ -152,7 +153,7 @@ class ReturnConsumer:
         return numbers
 
 
-def _in_parts(fresh: Iterable[Fresh]) -> Iterator[Sequence[Fresh]]:
+def _by_orders(fresh: Iterable[Fresh]) -> Iterator[Sequence[Fresh]]:
     """Split commands, in order, into parts about at most _ORDERS_AT_ONCE orders. A change may name no order."""
     part, orders = list[Fresh](), set[str]()
     for each in fresh:

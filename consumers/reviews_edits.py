@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
 from consumers.images_claims import claimable_images, save_images
@@ -19,7 +20,7 @@ from consumers.moderation_rules import (
 from consumers.ratings import change_ratings
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import OutgoingMessage
+from domain.delivery import OutgoingMessage, in_parts
 from domain.languages import detectable
 from domain.moderation_rules import RuleSet, Ruling, is_duplicate, rule_input, text_keys
 from domain.places import entity_key
@@ -57,9 +58,10 @@ class ReviewEditor:
         results = list[Edited]()
         omitting = {edit.review_id for edit in edits if edit.content.text is None}
         lengths = await self.services.review_edits.text_bytes(omitting) if omitting else {}
-        for part in _split(edits, lengths):
-            edit = partial(self._edit, part, uploaded, stores, rules)
-            results += (await self.services.transactions.run(edit)).results
+        # Parts are judged long before an idle transaction is aborted. A redelivered edit is recognised in any part.
+        for part in in_parts(_with_lengths(edits, lengths), _AT_ONCE, itemgetter(1)):
+            edit_part = partial(self._edit, [edit for edit, _ in part], uploaded, stores, rules)
+            results += (await self.services.transactions.run(edit_part)).results
         count_rulings(result.ruling for result in results if result.ruling)
         return results
 
@@ -154,20 +156,13 @@ class ReviewEditor:
         return self.services.event(entity_key(edit.target.entity), "SubmissionRefused", data, cause=edit.trace)
 
 
-def _split(edits: Iterable[Edit], stored: Mapping[str, int]) -> Iterator[Sequence[Edit]]:
-    """Split edits, in order, into parts that are judged long before an idle transaction is aborted. A redelivered edit
-    is recognised by itself, whatever its part. `stored` has the lengths of the texts that edits omit, by review id."""
-    part, size, lengths = list[Edit](), 0, dict(stored)
+def _with_lengths(edits: Iterable[Edit], stored: Mapping[str, int]) -> Iterator[tuple[Edit, int]]:
+    """Edits with the lengths of title and text. `stored` has the lengths of the texts that they omit, by review id."""
+    lengths = dict(stored)
     for edit in edits:
         if edit.content.text is not None:
             lengths[edit.review_id] = len(edit.content.text)
-        length = lengths.get(edit.review_id, 0) + len(edit.content.title or "")
-        if part and size + length > _AT_ONCE:
-            yield part
-            part, size = [], 0
-        part.append(edit)
-        size += length
-    yield part
+        yield edit, lengths.get(edit.review_id, 0) + len(edit.content.title or "")
 
 
 def _duplicate_keys(
