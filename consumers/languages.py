@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -33,6 +32,6 @@ def _detect(texts: Sequence[str]) -> list[str | None]:
 
 @cache
 def _model() -> "LanguageModel":
-    # Loaded with the first text: only workers need the model and numpy.
-    model: LanguageModel = import_module("consumers.languages_model").LanguageModel()
-    return model
+    from consumers.languages_model import LanguageModel  # with the first text: only workers need the model and numpy
+
+    return LanguageModel()
