@@ -44,14 +44,17 @@ class UploadConsumer:
             upload = received.message
             known = await self.services.images.get(upload.id)
             if known is None or not known.is_settled:
-                await self._settle(received)
+                rebuilt = await self._rebuild(upload)
+                image = await self.services.transactions.run(partial(_settle, received, rebuilt))
+                IMAGES.labels(image.refusal or image.state.value).inc()
             else:
                 # Perhaps it was settled without this upload: its review was deleted, or nobody uploaded it in time.
                 await self.services.transactions.run(partial(_answer, received, known))
             await self.services.image_files.remove_upload(upload.id, upload.digest)
 
-    async def _settle(self, received: Received[ImageUpload]) -> None:
-        upload, files = received.message, self.services.image_files
+    async def _rebuild(self, upload: ImageUpload) -> Rebuilt | UploadRefusal:
+        """Rebuild an upload, and put the files of its image into the store. Returns the reason if there is no image."""
+        files = self.services.image_files
         # After the restore of an older database the upload is gone: use the largest file made of it.
         raw = await files.upload(upload.id, upload.digest) or await files.get(upload.id, SIZES[0])
         await (check_image_store(self.services) if raw is None else mark_image_store(self.services))
@@ -60,8 +63,7 @@ class UploadConsumer:
         IMAGE_SECONDS.observe(monotonic() - started)
         if isinstance(result, Rebuilt):
             await files.put(upload.id, result.files)
-        image = await self.services.transactions.run(partial(_settle, received, result))
-        IMAGES.labels(image.refusal or image.state.value).inc()
+        return result
 
 
 async def _settle(received: Received[ImageUpload], result: Rebuilt | UploadRefusal, work: UnitOfWork) -> StoredImage:

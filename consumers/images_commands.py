@@ -78,7 +78,7 @@ class ImageCommandConsumer:
             # If an image comes between two parts, its commands still don't overtake those left in the parking.
             early += [command for command in part if command.target in waiting]
             due = [command for command in part if command.target not in waiting]
-            early += await self.services.transactions.run(partial(_apply, due, known))
+            early += await self.services.transactions.run(partial(_apply_together, due, known))
             waiting.update(command.target for command in early)
         return [command for command in early if command.position not in known]
 
@@ -141,10 +141,11 @@ async def _load(
     return _Targets(images, reviews, (await stored.reviews.holders(ids - reviews.keys(), session)).keys())
 
 
-async def _apply(
+async def _apply_together(
     commands: Sequence[ReceivedImageCommand], parked: Collection[RecordPosition], work: UnitOfWork
 ) -> list[ReceivedImageCommand]:
-    """Apply commands, and remove those with `parked` positions from the parking; returns those that came too early."""
+    """Apply commands in a transaction, and remove those with `parked` positions from the parking; returns those that
+    came too early."""
     stored, session = work.repositories, work.session
     targets = await _load(stored, commands, session)
     come, early = targets.divide(commands)
