@@ -1,7 +1,7 @@
 """Incoming submissions: their ids, and the records that held them."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ from domain.reviews_edits import Edit, EditRight, merged, message_digest
 from domain.reviews_facts import Source
 from domain.reviews_refusals import Refusal
 from domain.timestamps import from_milliseconds
-from messaging.decoding import RawRecord, Received, aged_position, mark_in, position_of
+from messaging.decoding import RawRecord, Received, aged_position
 from messaging.envelope import cloud_event_identity
 from messaging.reviews import SubmittedReview
 from messaging.tracing import cause_of
@@ -175,45 +175,59 @@ def submissions_of(
     is used already, it isn't passed back to an equal one either.
     """
     submissions: dict[Key, Submission] = {}
-    commands: dict[tuple[str | None, str], Key] = {}
+    commands: dict[tuple[str, str], Key] = {}
     ages: dict[RecordPosition, RecordPosition] = {}
-    for record, reviews in batch:
-        position, identity = position_of(record), cloud_event_identity(record.headers)
-        command_mark = mark_in(record.headers)
-        if (aged := aged_position(record)) != position:
+    for received in batch:
+        position, aged = received.position, aged_position(received.record)
+        if aged != position:
             ages[position] = aged
-        latest: dict[tuple[str, ReviewIdentity], Submission] = {}
-        for index, submitted in enumerate(reviews):
-            review = submitted.by_author(token_keys, from_milliseconds(record.timestamp))
-            id, other = _ids(record, review, identity, index, by_place=by_place)
-            content, last = review.content, latest.get((id, review.identity))
-            if last and review.omitted:
-                content = merged(last.review.content, content)
-            is_equal = last is not None and last.review.content == content
-            digest = message_digest(identity and f"{identity}/{index}", content)
-            key = Key(id, review.identity, digest)
-            command = review.command_id
-            is_repeat = (command, id) in commands
-            if command:
-                used_for = commands.setdefault((command, id), key)
-                if last and is_equal and used_for not in (key, last.key):
-                    continue
-                key = used_for
-            last = latest.pop(key[:2], None)
-            is_later = bool(last and is_equal and (last.is_command_later or last.review.command_id is None))
-            if last is None or last.key != key:
-                review = _over(last.review, review, command) if last else review
-                last = Submission(key, review, (position,), other, command_mark, is_command_later=is_later, ages=ages)
-            elif not is_repeat:
-                review = _over(last.review, review, last.review.command_id or command)
-                last = last._replace(review=review, is_command_later=is_later)
-            latest[key[:2]] = last
         # After the whole record, so that its result doesn't depend on other records.
-        for submission in latest.values():
+        for submission in _of_record(received, token_keys, commands, ages, by_place=by_place):
             first = submissions.setdefault(submission.key, submission)
             if position not in first.positions:
                 submissions[first.key] = first.repeated(position)
     return submissions
+
+
+def _of_record(
+    received: Received[Sequence[SubmittedReview]],
+    token_keys: Sequence[bytes],
+    commands: dict[tuple[str, str], Key],
+    ages: Mapping[RecordPosition, RecordPosition],
+    *,
+    by_place: bool,
+) -> Collection[Submission]:
+    """The last submission of each id and identity in a record. `commands` has the key for which each command and id was
+    first used, and gets those of the record."""
+    record, reviews = received
+    position, mark, identity = received.position, received.mark, cloud_event_identity(record.headers)
+    latest: dict[tuple[str, ReviewIdentity], Submission] = {}
+    for index, submitted in enumerate(reviews):
+        review = submitted.by_author(token_keys, received.at)
+        id, other_id = _ids(record, review, identity, index, by_place=by_place)
+        content, last = review.content, latest.get((id, review.identity))
+        if last and review.omitted:
+            content = merged(last.review.content, content)
+        is_equal = last is not None and last.review.content == content
+        digest = message_digest(identity and f"{identity}/{index}", content)
+        key = Key(id, review.identity, digest)
+        command = review.command_id
+        is_repeat = command is not None and (command, id) in commands
+        if command:
+            used_for = commands.setdefault((command, id), key)
+            if last and is_equal and used_for not in (key, last.key):
+                continue
+            key = used_for
+        last = latest.pop(key[:2], None)
+        is_later = bool(last and is_equal and (last.is_command_later or last.review.command_id is None))
+        if last is None or last.key != key:
+            review = _over(last.review, review, command) if last else review
+            last = Submission(key, review, (position,), other_id, mark, is_command_later=is_later, ages=ages)
+        elif not is_repeat:
+            review = _over(last.review, review, last.review.command_id or command)
+            last = last._replace(review=review, is_command_later=is_later)
+        latest[key[:2]] = last
+    return latest.values()
 
 
 async def known_submissions(
