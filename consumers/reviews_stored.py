@@ -30,6 +30,10 @@ class _StoredWith(NamedTuple):
     uploaded: Collection[str]
     """Ids of images that are uploaded but not rebuilt yet."""
 
+    def concerns(self, review: Review) -> bool:
+        """True if something is stored together with this review, so that it takes a transaction."""
+        return bool(review.images) or review.id in self.unique_keys or review.id in self.ruled
+
 
 class _Replaced(NamedTuple):
     """The finding of replacing a refused submission. With neither, the submission has changed meanwhile."""
@@ -56,15 +60,15 @@ class SubmissionStore:
                 refused.append(submission.refused(reason))
             else:
                 accepted[submission.id] = submission
-        reviews, ruled = await self._judge(accepted, rules)
+        reviews, stored_with = await self._judge(accepted, rules)
+        ruled = stored_with.ruled
         unruled = {accepted[id].key: review for id, review in reviews.items() if id not in ruled}
-        keys = {id: rules.unique_keys[s.key] for id, s in accepted.items() if s.key in rules.unique_keys}
-        whole = keys.keys() | ruled.keys() | {id for id, review in reviews.items() if review.images}
-        taken = await self.services.reviews.insert([r for id, r in reviews.items() if id not in whole], refused)
+        whole = [review for review in reviews.values() if stored_with.concerns(review)]
+        plain = [review for review in reviews.values() if not stored_with.concerns(review)]
+        taken = await self.services.reviews.insert(plain, refused)
         if not whole:
             return Inserted(taken, unruled)
-        attached = _StoredWith(keys, ruled, rules.uploaded)
-        insert = partial(_insert_whole, self.services, [reviews[id] for id in accepted if id in whole], attached)
+        insert = partial(_insert_whole, self.services, whole, stored_with)
         taken_too, lost = await self.services.transactions.run(insert)
         announced = ruled.keys() - taken_too - lost.keys()
         count_rulings(ruled[id].ruling for id in announced)
@@ -130,25 +134,23 @@ class SubmissionStore:
         if after:
             is_done = await self.services.reviews.replace_refused(before, after)
             return _Replaced(Decision(Outcome.REFUSED, after.reason, is_repeat=True) if is_done else None)
-        reviews, ruled = await self._judge({fresh.id: fresh}, rules)
+        reviews, stored_with = await self._judge({fresh.id: fresh}, rules)
         review, lost = reviews[fresh.id], None
-        keys = {fresh.id: rules.unique_keys[fresh.key]} if fresh.key in rules.unique_keys else {}
-        if not (keys or ruled or review.images):
-            is_done = await self.services.reviews.replace_refused(before, review)
-        else:
-            attached = _StoredWith(keys, ruled, rules.uploaded)
-            swap = partial(_replace_whole, self.services, before, review, attached)
+        if stored_with.concerns(review):
+            swap = partial(_replace_whole, self.services, before, review, stored_with)
             is_done, lost = await self.services.transactions.run(swap)
+        else:
+            is_done = await self.services.reviews.replace_refused(before, review)
         if is_done:
-            count_rulings(each.ruling for each in ruled.values())
-            return _Replaced(stored_before(fresh.created, is_announced=bool(ruled)))
+            count_rulings(each.ruling for each in stored_with.ruled.values())
+            return _Replaced(stored_before(fresh.created, is_announced=bool(stored_with.ruled)))
         await publish_refusals(self.services, [(fresh, lost)] if lost else [])
         return _Replaced(lost=lost)
 
     async def _judge(
         self, accepted: Mapping[str, Submission], rules: BatchRules
-    ) -> tuple[dict[str, Review], dict[str, Ruled]]:
-        """The reviews of submissions by id, with moderation rules applied, and those for which a rule fired."""
+    ) -> tuple[dict[str, Review], _StoredWith]:
+        """The reviews of submissions by id, with moderation rules applied, and the data to store together with them."""
         reviews = {id: self.names.named(submission.accepted()) for id, submission in accepted.items()}
         ruled = {}
         for id, ruling in (await rulings_about(self.services, reviews.values(), rules.stores)).items():
@@ -157,7 +159,8 @@ class SubmissionStore:
             event = submitted_event(self.services, submission, review)
             trace = cause_of(submission.positions[0])
             ruled[id] = Ruled(review, ruling, event, submission.review.command_id, trace)
-        return reviews, ruled
+        unique_keys = {id: rules.unique_keys[s.key] for id, s in accepted.items() if s.key in rules.unique_keys}
+        return reviews, _StoredWith(unique_keys, ruled, rules.uploaded)
 
 
 async def _insert_whole(
@@ -172,9 +175,8 @@ async def _insert_whole(
     free = [review for review in reviews if review.id not in taken]
     stored, refused = await _claim(free, stored_with, work)
     await repositories.reviews.insert_free(stored, work.session)
-    await write_consequences(
-        services, [stored_with.ruled[review.id] for review in stored if review.id in stored_with.ruled], work
-    )
+    ruled = [stored_with.ruled[review.id] for review in stored if review.id in stored_with.ruled]
+    await write_consequences(services, ruled, work)
     return taken, refused
 
 
