@@ -53,28 +53,32 @@ class ReviewChangeConsumer:
     async def _apply(self, commands: Sequence[Moderation]) -> None:
         parking = self.services.parked_moderation
         parked = await parking.about({command.review_id for command in commands})
-        ordered, early = _after_parked(parked, commands), set[str]()
+        known = {(command.position, command.review_id) for command in parked}
+        fresh = [command for command in commands if (command.position, command.review_id) not in known]
+        # A parked command takes effect at the time of the first new one about its review.
+        times = {command.review_id: command.at for command in reversed(commands)}
+        parked = [command._replace(at=times[command.review_id]) for command in parked]
+        early = set[str]()
         if len(parked) > _MOST_AT_ONCE:
-            ordered, early = await self._apply_parked(ordered, len(parked))
+            early = await self._apply_parked(parked)
             parked = []
-        early |= await self._apply_together([c for c in ordered if c.review_id not in early], parked)
+        early |= await self._apply_together([c for c in [*parked, *fresh] if c.review_id not in early], parked)
         if early:
             # Parked before the look-up, as in `load_entities_or_park`.
-            await parking.park([c for c in ordered if c.review_id in early])
+            await parking.park([command for command in fresh if command.review_id in early])
             arrived = await self.services.reviews.entities(early)
             if arrived:
-                await self._apply([command for command in ordered if command.review_id in arrived])
+                await self._apply([command for command in commands if command.review_id in arrived])
 
-    async def _apply_parked(self, ordered: Sequence[Moderation], count: int) -> tuple[list[Moderation], set[str]]:
-        """Apply the first `count` of these commands, which are parked, in parts: far more can be parked for one review
-        than a transaction can handle. Returns the other commands, and the reviews that their parked ones wait for."""
-        parked = ordered[:count]
+    async def _apply_parked(self, parked: Sequence[Moderation]) -> set[str]:
+        """Apply parked commands in parts: far more can be parked for one review than a transaction can handle. Returns
+        the ids of reviews that are neither stored yet nor deleted."""
         wanted = {command.review_id for command in parked}
         early = wanted - (await self.services.reviews.entities(wanted)).keys()
         stored = [command for command in parked if command.review_id not in early]
         for part in in_parts(stored, _MOST_AT_ONCE):
             await self._apply_together(part, part)
-        return list(ordered[count:]), early
+        return early
 
     async def _apply_together(self, commands: Sequence[Moderation], parked: Sequence[Moderation]) -> set[str]:
         """Apply commands in one transaction. Returns the ids of reviews that are neither stored yet nor deleted."""
@@ -154,15 +158,6 @@ def _may_unname(before: ModeratedReview, after: ModeratedReview) -> bool:
     """True if the name of its object may come from this review, and no longer may."""
     is_unapproved = before.status is ReviewStatus.APPROVED and after.status is not ReviewStatus.APPROVED
     return after.status is None or is_unapproved
-
-
-def _after_parked(parked: Sequence[Moderation], commands: Sequence[Moderation]) -> list[Moderation]:
-    """The parked commands, then the new ones. A parked one takes effect at the time of the first new one about its
-    review."""
-    times = {command.review_id: command.at for command in reversed(commands)}
-    known = {(command.position, command.review_id) for command in parked}
-    fresh = [command for command in commands if (command.position, command.review_id) not in known]
-    return [*(command._replace(at=times[command.review_id]) for command in parked), *fresh]
 
 
 def _answer(command_id: str, command: Moderation, result: ModerationResult) -> ItemOutcome:

@@ -103,12 +103,9 @@ async def test_command_whose_review_comes_while_it_is_given_up_is_not_given_up(
     assert await waiting(desk, review["id"]) == 1
 
 
-async def test_command_that_was_given_up_is_not_applied(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the worker that had read it before."""
-    review = desk.review()
-    id = review["id"]
-    await desk.submit(desk.records(review))
-    await desk.services.parked_moderation.park(commands(id, APPROVE))
+@pytest.fixture
+def _given_up_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parked commands are given up just after a worker has read them."""
     about = ParkingRepository.about
 
     async def given_up_after(self: ParkingRepository[Any], review_ids: Any) -> list[Any]:
@@ -117,6 +114,23 @@ async def test_command_that_was_given_up_is_not_applied(desk: Desk, monkeypatch:
         return found
 
     monkeypatch.setattr(ParkingRepository, "about", given_up_after)
+
+
+@pytest.mark.usefixtures("_given_up_meanwhile")
+async def test_command_that_was_given_up_is_not_parked_again(desk: Desk) -> None:
+    id = new_id("review")
+    await desk.services.parked_moderation.park(commands(id, APPROVE))
+    desk.offset = 10
+    await desk.moderate(("reject", id))
+    assert [each["action"] async for each in desk.database["parkedCommands"].find({"reviewId": id})] == ["reject"]
+
+
+@pytest.mark.usefixtures("_given_up_meanwhile")
+async def test_command_that_was_given_up_is_not_applied(desk: Desk) -> None:
+    review = desk.review()
+    id = review["id"]
+    await desk.submit(desk.records(review))
+    await desk.services.parked_moderation.park(commands(id, APPROVE))
     desk.offset = 10
     await desk.moderate(("reject", id))
     assert desk.event_kinds(id) == ["ReviewSubmitted", "ReviewRejected"]
