@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from uuid import UUID, uuid5
@@ -50,7 +50,6 @@ class _Work:
     """Orders whose parked commands are to be applied."""
     before: datetime | None = None
     """Commands parked before this moment are given up; None: none are."""
-    settings: GeneralSettings = field(default_factory=GeneralSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +100,19 @@ class ReturnConsumer:
 
     async def _run(self, wanted: _Work) -> int:
         """Run the work in one transaction; returns the number of commands given up."""
-        wanted = replace(wanted, settings=await self.services.stores.general())
+        settings = await self.services.stores.general()
         while True:
             try:
-                return await self.services.transactions.run(partial(self._store, wanted, {}))
+                return await self.services.transactions.run(partial(self._store, wanted, settings, {}))
             except BulkWriteError as error:
                 # Each attempt takes new numbers of the series, so it finds free ones in the end.
                 if not is_number_taken(error):
                     raise
                 log.warning("return number taken")
 
-    async def _store(self, wanted: _Work, numbers: dict[RequestKey, str], work: UnitOfWork) -> int:
+    async def _store(
+        self, wanted: _Work, settings: GeneralSettings, numbers: dict[RequestKey, str], work: UnitOfWork
+    ) -> int:
         repositories, session = work.repositories, work.session
         stored, parked = await _load(wanted, work)
         waiting = [(request, each) for each in parked if (request := _parked_request(each))]
@@ -122,10 +123,10 @@ class ReturnConsumer:
         orders = await repositories.orders.of_ids(order_ids, session, with_bodies=False)
         # Numbers are taken outside of the transaction, and kept if it is repeated after a conflict.
         new = [r for r in requests if r.is_new and key_of(r) not in numbers and not _is_taken(stored.get(r.id))]
-        numbers |= await self._take_numbers(new, orders, wanted.settings)
+        numbers |= await self._take_numbers(new, orders, settings)
         keys = [(r.command_id, r.id) for r in requests if r.command_id]
         answered = set(await repositories.outcomes.answers(keys, session))
-        batch = ReturnBatch(self.services, work, orders, stored, numbers, wanted.settings.return_statuses, answered)
+        batch = ReturnBatch(self.services, work, orders, stored, numbers, settings.return_statuses, answered)
         released, given_up = _apply_parked(batch, waiting, wanted.before)
         to_park = _apply_fresh(batch, wanted.fresh, parked)
         await repositories.orders.hold_ids({each.order_id for each in to_park}, session)
