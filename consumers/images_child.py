@@ -3,7 +3,7 @@
 Hostile files attack image decoders, so the process is isolated from the service (`python -I`): it has OS limits on
 memory and CPU time and an empty environment, and the only module of ours that it imports is the one that recognises
 our own files. It writes BEGUN once it is ready for the file. The answer is a line of JSON, {"refused": code} or
-{"width", "height", "sizes"}, both with "peak", the peak memory (see `peak`). The bytes of each size follow.
+{"width", "height", "sizes"}. The bytes of each size follow.
 """
 
 import json
@@ -13,7 +13,6 @@ import sys
 import warnings
 from collections.abc import Sequence
 from io import BytesIO
-from pathlib import Path
 from typing import Any, Final
 
 from PIL import Image, ImageOps
@@ -71,7 +70,7 @@ def main(memory: int, seconds: int, pixels: int, sizes: Sequence[int], *, heic: 
         head = {"refused": str(refused)}
     except MemoryError:
         head = {"refused": TOO_COSTLY}
-    sys.stdout.buffer.write(json.dumps({**head, "peak": peak()}).encode() + b"\n" + b"".join(made))
+    sys.stdout.buffer.write(json.dumps(head).encode() + b"\n" + b"".join(made))
     sys.stdout.buffer.flush()
 
 
@@ -206,12 +205,6 @@ def _upright(image: Image.Image, orientation: int) -> Image.Image:
     clean = Image.new("RGB", turned.size)
     clean.paste(turned)
     return clean
-
-
-def peak() -> int:
-    """Peak memory of this process in KiB, 0 if unknown; unlike `ru_maxrss` it isn't inherited from the parent."""
-    with Path("/proc/self/status").open() as status:
-        return next((int(line.split()[1]) for line in status if line.startswith("VmHWM:")), 0)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -39,14 +38,6 @@ _CHILD: Final = Path(images_child.__file__)
 _LONGEST_HEAD: Final = 1_024
 
 
-@dataclass(frozen=True, slots=True)
-class RebuildResult:
-    """The result of a child, and its peak memory in KiB (0 if it ended without reporting it)."""
-
-    result: Rebuilt | UploadRefusal
-    peak: int = 0
-
-
 class NoChildError(Exception):
     """No child process starts: the system lacks resources, or the installation is broken. The image is not to blame."""
 
@@ -58,8 +49,8 @@ async def rebuild(raw: bytes, *, is_exported: bool = False) -> Rebuilt | UploadR
     killed = 0
     while killed < _MOST_KILLED:
         try:
-            if answer := await run_child(raw, is_exported=is_exported):
-                return answer.result
+            if result := await run_child(raw, is_exported=is_exported):
+                return result
             killed += 1
         except NoChildError as error:
             log.warning("retrying: no child process starts to rebuild an image", error=str(error))
@@ -68,7 +59,7 @@ async def rebuild(raw: bytes, *, is_exported: bool = False) -> Rebuilt | UploadR
     return UploadRefusal.TOO_COSTLY
 
 
-async def run_child(raw: bytes, *, is_exported: bool = False) -> RebuildResult | None:
+async def run_child(raw: bytes, *, is_exported: bool = False) -> Rebuilt | UploadRefusal | None:
     """Run a child on an upload; None if it was killed or took longer than PATIENCE_S. Raises NoChildError."""
     heic = "heic" if find_spec("pillow_heif") else "no"
     kept = "ours" if is_exported else "none"
@@ -90,7 +81,7 @@ async def run_child(raw: bytes, *, is_exported: bool = False) -> RebuildResult |
         raise NoChildError(f"exit code {child.returncode}")
     if child.returncode == -signal.SIGKILL:
         return None
-    return _parse_answer(out.removeprefix(BEGUN)) if child.returncode == 0 else RebuildResult(UploadRefusal.TOO_COSTLY)
+    return _parse_answer(out.removeprefix(BEGUN)) if child.returncode == 0 else UploadRefusal.TOO_COSTLY
 
 
 def start_child(command: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -118,13 +109,13 @@ def _communicate(child: subprocess.Popen[bytes], raw: bytes) -> bytes:
             child.kill()
 
 
-def _parse_answer(out: bytes) -> RebuildResult:
+def _parse_answer(out: bytes) -> Rebuilt | UploadRefusal:
     head, _, files = out.partition(b"\n")
     answer = json.loads(head[:_LONGEST_HEAD])
     if refused := answer.get("refused"):
-        return RebuildResult(UploadRefusal(refused), answer["peak"])
+        return UploadRefusal(refused)
     made, at = [], 0
     for size in answer["sizes"]:
         made.append(files[at : at + size])
         at += size
-    return RebuildResult(Rebuilt(answer["width"], answer["height"], made), answer["peak"])
+    return Rebuilt(answer["width"], answer["height"], made)

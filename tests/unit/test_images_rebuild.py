@@ -60,6 +60,17 @@ while True:
 """
 
 
+_HUNGRY = """
+import os, sys
+from consumers.images_child import limit
+
+limit(int(sys.argv[1]), int(sys.argv[2]))
+os.write(1, b"begun\\n")
+bytearray(int(sys.argv[1]))
+os.write(1, b'{"refused": "image-unreadable"}\\n')
+"""
+
+
 @pytest.mark.long
 def test_children_start_while_threads_come_and_go() -> None:
     # Started by uvloop, one child in a hundred hangs here, and blocks the event loop.
@@ -131,6 +142,13 @@ async def test_file_that_takes_too_much_cpu_time_is_refused_at_once(
     monkeypatch.setattr(images_rebuild, "start_child", start)
     assert await asyncio.wait_for(rebuild(picture()), 600) is UploadRefusal.TOO_COSTLY
     assert len(starts) == 1
+
+
+async def test_file_that_takes_too_much_memory_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "child.py"
+    script.write_text(_HUNGRY)
+    monkeypatch.setattr(images_rebuild, "_CHILD", script)
+    assert await asyncio.wait_for(rebuild(picture()), 300) is UploadRefusal.TOO_COSTLY
 
 
 async def test_jpeg_with_too_many_scans_is_refused() -> None:
