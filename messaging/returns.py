@@ -60,7 +60,7 @@ class ReturnLineFields(NewReturnLine):
 
     def request(self) -> LineRequest:
         """The line as a domain value."""
-        return replace(NewReturnLine.request(self), id=self.id)
+        return replace(super().request(), id=self.id)
 
 
 Status = Annotated[
@@ -156,31 +156,26 @@ def parked_return_command(value: bytes) -> ReturnCommand:
 
 def return_request(command: ReturnCommand, id: str, position: RecordPosition, at: datetime) -> ReturnRequest:
     """The command as a domain value."""
-    if isinstance(command, DeleteReturn):
-        return ReturnRequest(
-            id=id,
-            order_id="",
-            is_new=False,
-            position=position,
-            at=at,
-            by=command.user,
-            command_id=command.command_id,
-            stores=command.stores,
-            is_deletion=True,
-        )
-    wanted = command.return_
-    return ReturnRequest(
+    request = ReturnRequest(
         id=id,
-        order_id=wanted.order_id or "",
+        order_id="",
         is_new=isinstance(command, CreateReturn),
         position=position,
         at=at,
         by=command.user,
-        status=wanted.status,
-        named_order_id=wanted.order_id if isinstance(wanted, ReturnChanges) else None,
-        expected_status=wanted.expected_status if isinstance(wanted, ReturnChanges) else None,
-        resolution=wanted.resolution,
-        lines=tuple(line.request() for line in wanted.line_items) if wanted.line_items is not None else None,
         command_id=command.command_id,
         stores=command.stores,
+        is_deletion=isinstance(command, DeleteReturn),
+    )
+    if isinstance(command, DeleteReturn):
+        return request
+    wanted = command.return_
+    return replace(
+        request,
+        order_id=wanted.order_id or "",
+        named_order_id=wanted.order_id if isinstance(wanted, ReturnChanges) else None,
+        expected_status=wanted.expected_status if isinstance(wanted, ReturnChanges) else None,
+        status=wanted.status,
+        resolution=wanted.resolution,
+        lines=tuple(line.request() for line in wanted.line_items) if wanted.line_items is not None else None,
     )
