@@ -21,9 +21,9 @@ from messaging.moderation import (
     direct_position,
     direct_value,
     forwarded_value,
-    moderation_command_value,
     moderation_fields,
     moderations_in,
+    routed_value,
 )
 from messaging.topics import Topic
 from storage.outcomes import ItemOutcome
@@ -131,12 +131,10 @@ class CommandRouter:
 
 
 def _overdue(command: Moderation) -> Overdue:
-    topic, position, id = Topic.MODERATION_COMMANDS, command.position, command.review_id
-    value = moderation_command_value(command)
-    if direct := direct_position(position):
-        value = direct_value(moderation_fields(command), id, command.text_hash)
-        topic, position = Topic.REVIEW_CHANGES, direct
-    return Overdue(topic, position, id, value, command.command_id, command.mark)
+    direct = direct_position(command.position)
+    topic, value_of = (Topic.REVIEW_CHANGES, direct_value) if direct else (Topic.MODERATION_COMMANDS, routed_value)
+    value = value_of(moderation_fields(command), command.review_id, command.text_hash)
+    return Overdue(topic, direct or command.position, command.review_id, value, command.command_id, command.mark)
 
 
 def _count_not_found(commands: Iterable[Moderation]) -> None:

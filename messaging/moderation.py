@@ -195,11 +195,6 @@ _ARRIVED_BESIDE: Final = "arrivedBeside"
 MODERATION_COMMAND: TypeAdapter[ModerationCommand] = TypeAdapter(ModerationCommand)
 
 
-def moderation_command_value(command: Moderation) -> dict[str, Any]:
-    """The value of a ModerationCommand for this review."""
-    return routed_value(moderation_fields(command), command.review_id, command.text_hash)
-
-
 def forwarded_value(command: Moderation) -> dict[str, Any]:
     """The value of a ModerationOfReview."""
     value = direct_value(moderation_fields(command), command.review_id, command.text_hash)

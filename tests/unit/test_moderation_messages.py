@@ -24,11 +24,11 @@ from messaging.moderation import (
     direct_position,
     direct_value,
     forwarded_value,
-    moderation_command_value,
     moderation_fields,
     moderation_from,
     moderation_in,
     parked_value,
+    routed_value,
 )
 from messaging.reading import Reader
 from messaging.reading_errors import InvalidContentError
@@ -134,7 +134,8 @@ def test_invalid_restoration_is_refused(wrong: dict[str, Any]) -> None:
 @given(moderations())
 @pytest.mark.long
 def test_dead_letter_can_be_replayed(command: Moderation) -> None:
-    value = MODERATION_COMMAND.validate_json(json.dumps(moderation_command_value(command)))
+    fields = routed_value(moderation_fields(command), command.review_id, command.text_hash)
+    value = MODERATION_COMMAND.validate_json(json.dumps(fields))
     assert value.moderations(command.position, command.trace, command.mark) == [command]
 
 
