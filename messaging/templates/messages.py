@@ -1,6 +1,7 @@
 """Messages about notification templates."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter
@@ -9,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from domain.templates import MailTemplate
 from messaging.schemas import ClosedMessage, Language, Name, OptionalId, PartialMessage
 from messaging.templates.language import MAX_SOURCE_BYTES
-from messaging.templates.rendering import BUILT_IN, Part, TemplateError, check_part
+from messaging.templates.rendering import BUILT_IN, PARTS, Part, TemplateError, check_part
 
 
 def _check_usable(part: Part) -> Callable[[str], str]:
@@ -42,11 +43,7 @@ class TemplateFields(PartialMessage):
 
     def merged_into(self, template: MailTemplate) -> MailTemplate:
         """The template with these parts instead of its own."""
-        return MailTemplate(
-            subject=template.subject if self.subject is None else self.subject,
-            text=template.text if self.text is None else self.text,
-            html=template.html if self.html is None else self.html,
-        )
+        return replace(template, **{part: text for part in PARTS if (text := getattr(self, part)) is not None})
 
 
 class NamedTemplate(TemplateFields):
