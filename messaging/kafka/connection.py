@@ -122,9 +122,7 @@ class KafkaAccess(BaseModel):
         return options
 
     def _token_provider(self) -> "ClientCredentials":
-        from messaging.kafka.oauth import (
-            ClientCredentials,  # here, so that a process that needs no tokens starts faster
-        )
+        from messaging.kafka.oauth import ClientCredentials  # here, so processes without tokens start faster
 
         name = "PLAUDIT_KAFKA__SASL_TOKEN_URL"
         url = self.sasl_token_url or ""
