@@ -50,13 +50,6 @@ async def load_entities_or_park(
     return entities
 
 
-async def give_up_overdue(
-    services: Services, parking: ParkingRepository[T], before: datetime, overdue_of: Callable[[T], Overdue]
-) -> int:
-    """Give up at most MOST_OVERDUE commands parked before that moment. Returns the number given up."""
-    return len(await give_up(services, parking, await parking.parked_before(before, MOST_OVERDUE), overdue_of))
-
-
 async def release_or_give_up(
     services: Services,
     parking: ParkingRepository[T],

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from consumers.moderation_rules import approval_event
-from consumers.parking import Overdue, give_up_overdue, load_entities_or_park
+from consumers.parking import MOST_OVERDUE, Overdue, give_up, load_entities_or_park
 from consumers.ratings import change_ratings
 from consumers.services import Services
 from domain.commands import Outcome
@@ -40,33 +40,28 @@ class VerdictConsumer:
         """Apply a batch."""
         verdicts = [verdict_in(received) for received in batch]
         entities = await load_entities_or_park(self.services, self.services.parked_verdicts, verdicts)
-        await self._apply([verdict for verdict in verdicts if verdict.review_id in entities])
+        await self._apply([verdict for verdict in verdicts if verdict.review_id in entities], entities.keys())
 
     async def release(self, review_ids: Collection[str]) -> None:
         """Apply the verdicts parked for these reviews, which are stored."""
-        if parked := await self.services.parked_verdicts.about(review_ids):
-            await self._run(parked, are_parked=True)
+        await self._apply((), review_ids)
 
     async def give_up_overdue(self, before: datetime) -> int:
-        """Give up verdicts parked before that moment: dead-letter them. Returns the number given up."""
-        return await give_up_overdue(self.services, self.services.parked_verdicts, before, _overdue)
+        """Give up some verdicts parked before that moment: dead-letter them. Returns the number given up."""
+        parking = self.services.parked_verdicts
+        overdue = await parking.parked_before(before, MOST_OVERDUE)
+        return len(await give_up(self.services, parking, overdue, _overdue))
 
-    async def _apply(self, verdicts: Sequence[Verdict]) -> None:
-        """Apply verdicts, after those already parked for the same reviews."""
-        if not verdicts:
-            return
-        parked = await self.services.parked_verdicts.about({verdict.review_id for verdict in verdicts})
-        await self._run([*parked, *verdicts], are_parked=bool(parked))
-
-    async def _run(self, verdicts: Iterable[Verdict], *, are_parked: bool) -> None:
-        """Apply verdicts in parts, then remove them from the parking if some come from there."""
-        by_record = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}
+    async def _apply(self, verdicts: Sequence[Verdict], review_ids: Collection[str]) -> None:
+        """Apply verdicts, after those already parked for the same reviews, and remove these from the parking."""
+        parked = await self.services.parked_verdicts.about(review_ids) if review_ids else []
+        by_record = {(verdict.position, verdict.review_id): verdict for verdict in [*parked, *verdicts]}
         order = in_turn(by_record.values(), lambda verdict: verdict.position)
         for part in in_parts(order, _MOST_AT_ONCE):
             applied = await self.services.transactions.run(partial(self._write, part))
             for verdict, result in zip(part, applied.results, strict=True):
                 VERDICTS.labels(verdict.outcome.value, result.outcome.value).inc()
-            if are_parked:
+            if parked:
                 await self.services.parked_verdicts.remove(part)
 
     async def _write(self, verdicts: Sequence[Verdict], work: UnitOfWork) -> AppliedVerdicts:
