@@ -36,20 +36,21 @@ from storage.reviews_ids import IdHolder
 
 
 class Decision(NamedTuple):
-    """The decision about a submission; `is_repeat`: its id was taken before.
-
-    `is_stored`: its review was stored from this very submission; its event may still have to be published, and its
-    purchase verified. `is_announced`: the transaction that stored it emitted the event. `is_edit`: decided by the
-    transaction of edits. `created`: the time of the stored record, where that may not be the first one.
-    """
+    """The decision about a submission."""
 
     outcome: Outcome
     reason: Refusal | None = None
     is_repeat: bool = False
+    """True if its id was taken before."""
     is_stored: bool = False
+    """True if its review was stored from this very submission: its event may still have to be published, and its
+    purchase verified."""
     is_announced: bool = False
+    """True if the transaction that stored its review emitted the event."""
     is_edit: bool = False
+    """True if the transaction of edits decided."""
     created: datetime | None = None
+    """The time of the stored record, where that may not be the first one."""
 
     @property
     def refusal(self) -> Refusal | None:

@@ -37,23 +37,26 @@ class Key(NamedTuple):
 
 
 class Submission(NamedTuple):
-    """A submission with its id, and the records that held it; the first of them counts. `mark`: of its command.
-    `other_id`: the id that a process of the other schema, without or with places, gives to the same submission.
-    `is_command_later`: that was given to an equal one behind it in its record, so it counts only if it is unused.
-    `ages`: for replays among the records, and for a record behind others with later times, the positions by which they
-    are older or newer than others.
-    `is_bought`: an order was found. `is_proven`: it came with a valid review token, used for it alone."""
+    """A submission with its id."""
 
     key: Key
     review: SubmittedReview
     positions: tuple[RecordPosition, ...]
+    """The records that held it; the first of them counts."""
     other_id: str | None = None
+    """The id that a process of the other schema, without or with places, gives to the same submission."""
     mark: CommandMark | None = None
+    """The mark of its command."""
     is_command_later: bool = False
+    """True if its command id came with an equal one behind it in its record, so that it counts only if it is unused."""
     ages: Mapping[RecordPosition, RecordPosition] = MappingProxyType({})
+    """The positions by which replays among the records, and a record behind others with later times, are older or newer
+    than others."""
     object_name: str | None = None
     is_bought: bool = False
+    """True if an order was found."""
     is_proven: bool = False
+    """True if it came with a valid review token that is used for it alone."""
     detected_language: str | None = None
 
     @property
