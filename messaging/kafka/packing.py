@@ -43,17 +43,16 @@ async def send_batch(
     Messages with one key keep their order. Raises BrokerAwayError while a new partition doesn't exist yet.
     """
     counts = {topic: await _partition_count(producer, topic, partitioning) for topic in {m.topic for m in messages}}
+    partitions = [partition_of(m.topic, m.key, counts[m.topic], by_place=partitioning.by_place) for m in messages]
     # A large message is left to the producer, which checks it against the limit.
     if len(messages) < _MIN_PACKED or any(len(m.value or b"") > _LARGE_BYTES for m in messages):
+        # Without a key the producer chooses a partition that has a leader.
         return [
-            await producer.send(
-                m.topic, m.value, m.key, _chosen_partition(m, counts[m.topic], partitioning), headers=list(m.headers)
-            )
-            for m in messages
+            await producer.send(m.topic, m.value, m.key, None if m.key is None else chosen, headers=list(m.headers))
+            for m, chosen in zip(messages, partitions, strict=True)
         ]
     parts: dict[tuple[str, int], list[OutgoingMessage]] = {}
-    for message in messages:
-        partition = partition_of(message.topic, message.key, counts[message.topic], by_place=partitioning.by_place)
+    for message, partition in zip(messages, partitions, strict=True):
         parts.setdefault((message.topic, partition), []).append(message)
     return [future for part, content in parts.items() for future in _send_packed(producer, *part, content)]
 
@@ -81,13 +80,6 @@ async def _partition_count(producer: AIOKafkaProducer, topic: str, partitioning:
         if wanted > existing:
             raise BrokerAwayError(f"{topic} should have {wanted} partitions, but has {existing}")
     return wanted
-
-
-def _chosen_partition(message: OutgoingMessage, count: int, partitioning: Partitioning) -> int | None:
-    # Without a key the producer chooses a partition that has a leader.
-    return (
-        None if message.key is None else partition_of(message.topic, message.key, count, by_place=partitioning.by_place)
-    )
 
 
 def partition_of(topic: str, key: bytes | None, count: int, *, by_place: bool = True) -> int:
