@@ -70,7 +70,7 @@ class FeedbackConsumer:
     async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
         """Apply commands, after those already parked for the same reviews."""
         parking = self.services.parked_feedback
-        parked = await parking.about(review_ids) if review_ids else []
+        parked = await parking.about(review_ids)
         known = {(command.position, command.review_id) for command in parked}
         all_commands = [*parked, *(c for c in commands if (c.position, c.review_id) not in known)]
         for part in in_parts(all_commands, _MOST_AT_ONCE):

@@ -89,7 +89,7 @@ async def claimable_images(
     ids: Collection[str], uploaded: Collection[str], at: datetime, work: UnitOfWork
 ) -> ClaimableImages:
     """The images with these ids that reviews may claim."""
-    return ClaimableImages(await work.repositories.images.of_ids(ids, work.session) if ids else {}, uploaded, at)
+    return ClaimableImages(await work.repositories.images.of_ids(ids, work.session), uploaded, at)
 
 
 def with_claimed_images(review: Review, images: ClaimableImages) -> Review | Refusal:

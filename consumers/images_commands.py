@@ -69,7 +69,7 @@ class ImageCommandConsumer:
         self, commands: Sequence[ReceivedImageCommand], review_ids: Collection[str]
     ) -> list[ReceivedImageCommand]:
         """Apply commands, after those already parked for the same reviews; returns the commands to park."""
-        parked = await self.services.parked_image_commands.about(review_ids) if review_ids else []
+        parked = await self.services.parked_image_commands.about(review_ids)
         known = {command.position for command in parked}
         everything = [*parked, *(command for command in commands if command.position not in known)]
         early: list[ReceivedImageCommand] = []

@@ -54,7 +54,7 @@ class VerdictConsumer:
 
     async def _apply(self, verdicts: Sequence[Verdict], review_ids: Collection[str]) -> None:
         """Apply verdicts, after those already parked for the same reviews, and remove these from the parking."""
-        parked = await self.services.parked_verdicts.about(review_ids) if review_ids else []
+        parked = await self.services.parked_verdicts.about(review_ids)
         by_record = {(verdict.position, verdict.review_id): verdict for verdict in [*parked, *verdicts]}
         order = in_turn(by_record.values(), lambda verdict: verdict.position)
         for part in in_parts(order, _MOST_AT_ONCE):

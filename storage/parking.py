@@ -130,7 +130,7 @@ class ParkingRepository(Generic[T]):
 
     async def about(self, review_ids: Collection[str]) -> list[T]:
         """The parked commands about these reviews, in the order in which they apply."""
-        if not await self._parked.find_one({}, {"_id": 1}):
+        if not review_ids or not await self._parked.find_one({}, {"_id": 1}):
             return []  # nearly always: cheaper than sending all the ids
         wanted = {"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind}
         return self._parking.in_turn(await readable(self._parking, self._parked.find(wanted, batch_size=_PAGE)))
