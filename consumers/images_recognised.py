@@ -79,9 +79,9 @@ def _read_table(raw: bytes, at: int, kind: int) -> tuple[_Table, int]:
         raise _OtherFormError
     entries: list[int] = []
     for symbol, length in zip(symbols, _lengths(counts), strict=True):
-        entries += [symbol << 8 | length + (symbol & 15)] * (1 << _LONGEST_CODE - length)
+        entries += [(symbol << 8) | (length + (symbol & 15))] * (1 << (_LONGEST_CODE - length))
         # The code that consists of ones only is never assigned.
-        if not _is_symbol(symbol, is_dc=kind < 0x10) or len(entries) >= 1 << _LONGEST_CODE:
+        if not _is_symbol(symbol, is_dc=kind < 0x10) or len(entries) >= (1 << _LONGEST_CODE):
             raise _OtherFormError
     entries += [0] * ((1 << _LONGEST_CODE) - len(entries))
     return _Table(entries, len(symbols)), at + 21 + len(symbols)
@@ -90,7 +90,7 @@ def _read_table(raw: bytes, at: int, kind: int) -> tuple[_Table, int]:
 def _is_symbol(symbol: int, *, is_dc: bool) -> bool:
     if is_dc:
         return symbol <= _MOST_DC_BITS
-    return symbol in (_END_OF_BLOCK, _SIXTEEN_ZEROS) or 1 <= symbol & 15 <= _MOST_AC_BITS
+    return symbol in (_END_OF_BLOCK, _SIXTEEN_ZEROS) or 1 <= (symbol & 15) <= _MOST_AC_BITS
 
 
 def _lengths(counts: bytes) -> Iterator[int]:
@@ -120,7 +120,7 @@ def _read_blocks(codes: bytes, tables: list[_Table], groups: int) -> None:
             while index < _BLOCK_VALUES:
                 if at >= end:
                     raise _OtherFormError
-                entry = entries[windows[at >> 3] >> 8 - (at & 7) & 0xFFFF]
+                entry = entries[(windows[at >> 3] >> (8 - (at & 7))) & 0xFFFF]
                 if not entry:
                     raise _OtherFormError
                 used.add(entry)
@@ -134,18 +134,18 @@ def _read_blocks(codes: bytes, tables: list[_Table], groups: int) -> None:
             if index > _BLOCK_VALUES or abs(dc_values[channel]) > _LARGEST_DC:
                 raise _OtherFormError
     rest = end - at
-    if not 0 <= rest < 8 or ~codes[-1] & (1 << rest) - 1:
+    if not 0 <= rest < 8 or ~codes[-1] & ((1 << rest) - 1):
         raise _OtherFormError
 
 
 def _windows(codes: bytes) -> "array[int]":
     """The 24 bits that begin at each byte, padded with zeros after the last one."""
     shifted = zip(codes, codes[1:] + b"\0", codes[2:] + b"\0\0", strict=True)
-    return array("I", (first << 16 | second << 8 | third for first, second, third in shifted))
+    return array("I", ((first << 16) | (second << 8) | third for first, second, third in shifted))
 
 
 def _value(codes: bytes, end: int, bits: int) -> int:
     """The number in the `bits` bits before bit `end`; it is negative if it begins with a zero."""
     first, last = (end - bits) >> 3, -(-end // 8)
-    value = int.from_bytes(codes[first:last], "big") >> 8 * last - end & (1 << bits) - 1
-    return value if bits == 0 or value >> bits - 1 else value - (1 << bits) + 1
+    value = (int.from_bytes(codes[first:last], "big") >> (8 * last - end)) & ((1 << bits) - 1)
+    return value if bits == 0 or value >> (bits - 1) else value - (1 << bits) + 1
