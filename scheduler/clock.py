@@ -46,9 +46,12 @@ class ReminderClock:
         """Time of the next run; None while this scheduler has none planned."""
         self._running: asyncio.Task[None] | None = None
         self._checked_cron = ""
+        """The cron expression of the settings when they were read last."""
         self._cron = ""
+        """The last valid one, which is in force."""
         self._held_until = float("-inf")
         self._taken_over: Hold | None = None
+        """The lease, from the moment it was taken over until a run is planned by it."""
         self._stopping = False
         self._noted_cron: str | None = ""
         """The cron expression noted last, None for no schedule; empty before the first note."""
@@ -159,9 +162,14 @@ class ReminderClock:
             note_wait("scheduler", error, consequence="reminder run failed; it will be retried")
             self._plan_repeat()
             return
-        seconds = round(monotonic() - began, 3)
-        counts: dict[str, object] = {"sent": report.reminders, "skipped": dict(report.skipped), "failed": report.failed}
-        counts |= {"damaged": report.damaged, "is_cut": report.is_cut, "seconds": seconds}
+        counts: dict[str, object] = {
+            "sent": report.reminders,
+            "skipped": dict(report.skipped),
+            "failed": report.failed,
+            "damaged": report.damaged,
+            "is_cut": report.is_cut,
+            "seconds": round(monotonic() - began, 3),
+        }
         if report.is_failure:
             log.error("reminder run failed", **counts)
         else:
