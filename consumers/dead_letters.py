@@ -51,7 +51,8 @@ async def _replay(received: Received[ReplayCommand], letter: RawRecord | None, w
     if letter is None:
         answer(Outcome.NOT_FOUND)
         return
-    id, mended = letter_id(letter), None if command.value is None else command.value.encode(errors="surrogatepass")
+    id = letter_id(letter)
+    mended = None if command.value is None else command.value.encode(errors="surrogatepass")
     reason = await obstacle_to_replay(letter, mended, stored.replays, stored.erasures, work.session)
     if reason is not None:
         answer(reason.outcome, reason.value)

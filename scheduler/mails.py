@@ -114,8 +114,8 @@ class MailWriter:
         self, reminder: Reminder, order: ReviewableOrder, store: Store | None
     ) -> Iterator[tuple[str, str, str | None]]:
         """The id and name of each item, and the URL to write a review of it, if the store has such a page."""
-        template, room = store.settings.review_url if store else None, LINKS_LENGTH
-        language = _language(order, store)
+        template = store.settings.review_url if store else None
+        language, room = _language(order, store), LINKS_LENGTH
         for item, token in zip(reminder.items, tokens_of(reminder, order, self.now), strict=True):
             url = None
             if template:
@@ -152,5 +152,6 @@ class MailWriter:
 
 def _language(order: ReviewableOrder, store: Store | None) -> str | None:
     """The language of the order, else the first language of its store, as a tag."""
-    code = (order.customer.language_code or "").strip()
-    return next(map(language_tag, [code] if code else store.languages if store else ()), None)
+    if code := (order.customer.language_code or "").strip():
+        return language_tag(code)
+    return next(map(language_tag, store.languages), None) if store else None

@@ -44,13 +44,15 @@ class Attempts:
         self._failed: dict[TopicPartition, tuple[int, int]] = {}
 
     def are_over(self, partition: TopicPartition, offset: int) -> bool:
-        """Record a failure of this record; True if it is given up.
-
-        A batch that is damaged as a whole fails for each of its records: those after the first get one attempt.
-        """
-        failed_at, count = self._failed.get(partition, (offset, 0))
-        is_behind = offset == failed_at + 1 and count >= TRIES
-        count = count + 1 if offset == failed_at else TRIES if is_behind else 1
+        """Record a failure of this record; True if it is given up."""
+        failed_at, failures = self._failed.get(partition, (offset, 0))
+        if offset == failed_at:
+            count = failures + 1
+        elif offset == failed_at + 1 and failures >= TRIES:
+            # A batch that is damaged as a whole fails for each of its records: those after the first get one attempt.
+            count = TRIES
+        else:
+            count = 1
         self._failed[partition] = offset, count
         return count >= TRIES
 
