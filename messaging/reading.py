@@ -203,29 +203,32 @@ class _Correction:
     ) -> dict[str, Any]:
         for name in given.names if isinstance(given, ObjectWithDuplicates) else ():
             self._note_duplicate(path, name)
-        if shape and shape.values:
-            takes_null, values = shape.values.takes_null, shape.values
-            named = {name: value for name, value in given.items() if value is not None or takes_null}
+        if shape and (values := shape.values):
+            named = {name: value for name, value in given.items() if value is not None or values.takes_null}
             return {name: self.correct(value, values, (*path, name)) for name, value in named.items()}
         known = shape.object_for(given) if shape else None
+        if shape is None or known is None:
+            for name, value in given.items():
+                self._find_duplicates(value, (*path, name))
+            return given
         content: dict[str, Any] = {}
         seen: set[str] = set()
         for name, value in given.items():
-            field = known.fields.get(folded_name(name)) if known else None
+            field = known.fields.get(folded_name(name))
             if field is None:
-                if shape and known:
-                    self._note_unknown(name, shape, path, is_closed=known.is_closed)
-                if isinstance(value, dict | list):
-                    self.correct(value, None, (*path, name))  # to find duplicate fields in it
+                self._note_unknown(name, shape, path, is_closed=known.is_closed)
+                self._find_duplicates(value, (*path, name))
                 continue
             if field.name in seen:
                 self._note_duplicate(path, name)
             seen.add(field.name)
-            if isinstance(value, dict | list):
+            if value is not None or field.shape.takes_null:
                 content[field.name] = self.correct(value, field.shape, (*path, name))
-            elif value is not None or field.shape.takes_null:
-                content[field.name] = _correct_scalar(value, field.shape)
-        return content if known else given
+        return content
+
+    def _find_duplicates(self, unknown: Any, path: tuple[str | int, ...]) -> None:
+        if isinstance(unknown, dict | list):
+            self.correct(unknown, None, path)
 
     def _note_duplicate(self, path: tuple[str | int, ...], name: str) -> None:
         self._note(path, name, DUPLICATE_FIELD, "The field is given twice; letter case is ignored")
