@@ -236,16 +236,26 @@ def _of_record(
 async def known_submissions(
     services: Services, batch: Iterable[Received[Sequence[SubmittedReview]]], token_keys: Sequence[bytes]
 ) -> dict[Key, Submission]:
-    """The submissions of a batch. Those already stored under their other id have that one, and a command that has an
-    outcome isn't passed back to an equal submission about a stored review, as that would lose an edit."""
+    """The submissions of a batch, with the ids under which they are stored, and without commands that are used up."""
     submissions = submissions_of(batch, token_keys, by_place=services.publisher.by_place)
+    return await _without_used_commands(services, await _with_stored_ids(services, submissions))
+
+
+async def _with_stored_ids(services: Services, submissions: dict[Key, Submission]) -> dict[Key, Submission]:
+    """The submissions, with their other id where that one is taken."""
     taken = await services.reviews.holders({each.other_id for each in submissions.values() if each.other_id})
-    if taken:
-        found = (
-            each._replace(key=Key(each.other_id, *each.key[1:])) if each.other_id and each.other_id in taken else each
-            for each in submissions.values()
-        )
-        submissions = {each.key: each for each in found}
+    if not taken:
+        return submissions
+    found = (
+        each._replace(key=Key(each.other_id, *each.key[1:])) if each.other_id and each.other_id in taken else each
+        for each in submissions.values()
+    )
+    return {each.key: each for each in found}
+
+
+async def _without_used_commands(services: Services, submissions: dict[Key, Submission]) -> dict[Key, Submission]:
+    """The submissions, without commands of equal ones behind them that have an outcome, if their reviews are stored:
+    with such a command an edit would be lost."""
     later = [each for each in submissions.values() if each.is_command_later and each.review.command_id]
     used = await services.outcomes.answers([each.answer_key for each in later])
     holders = await services.reviews.holders({id for _, id in used})
