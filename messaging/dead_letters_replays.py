@@ -19,6 +19,7 @@ from messaging.decoding import (
     FIRST_PUBLISHED,
     LATEST_MS,
     MAX_MESSAGE_BYTES,
+    Header,
     RawRecord,
     first_published,
     position_of,
@@ -154,26 +155,33 @@ def replayed_message(letter: RawRecord, *, value: bytes | None = None, earlier: 
     content. A command has none, so it gets an id here: a replay that was interrupted and repeated takes effect once,
     and undoes nothing that happened in between. So do the replays of two letters of one record.
     """
-    topic = letter.topic.removesuffix(DEAD_LETTER_SUFFIX)
-    replaced = {*REASON_HEADERS, REPLAYED_FROM, FIRST_PUBLISHED}
-    headers = [(name, content) for name, content in letter.headers if name not in replaced]
-    record = _record_id(letter)
-    identities = [content for name, content in headers if name == "ce_id"]
-    identity = identities[-1] or None if identities else None  # the last one counts, as for the consumers
-    if identity is None and topic.endswith(Topic.RETURN_COMMANDS):
-        identity = f"{record}/{earlier}".encode()
-        headers += [("ce_id", identity), ("ce_source", _SOURCE)]
-    if value is not None and identity is not None:
-        corrected_id = str(uuid5(_CORRECTION_NAMESPACE, f"{identity.hex()}/{value.hex()}")).encode()
-        headers = [(name, corrected_id if name == "ce_id" else content) for name, content in headers]
-    headers.append((REPLAYED_FROM, first_letter_id(letter).encode()))
-    headers.append((FIRST_PUBLISHED, str(first_published(letter)).encode()))
+    topic, replay_id = letter.topic.removesuffix(DEAD_LETTER_SUFFIX), f"{_record_id(letter)}/{earlier}"
+    headers = [
+        *_headers_with_identity(letter, topic, replay_id, value),
+        (REPLAYED_FROM, first_letter_id(letter).encode()),
+        (FIRST_PUBLISHED, str(first_published(letter)).encode()),
+    ]
     content = letter.value if value is None else value
     if content is not None and topic.endswith(_KNOWN_BY_COMMAND_ID):
-        replay_identity = f"{record}/{earlier}" if value is None else f"{record}/{earlier}/{value.hex()}"
+        command_id = uuid5(_COMMAND_NAMESPACE, replay_id if value is None else f"{replay_id}/{value.hex()}")
         is_answered = header(letter, "x-error-code") == DeadLetterCode.REVIEW_NOT_FOUND
-        content = _with_command_id(content, str(uuid5(_COMMAND_NAMESPACE, replay_identity)), is_answered=is_answered)
+        content = _with_command_id(content, str(command_id), is_answered=is_answered)
     return OutgoingMessage(topic, letter.key, content, headers)
+
+
+def _headers_with_identity(letter: RawRecord, topic: str, replay_id: str, value: bytes | None) -> list[Header]:
+    """The headers as received, with the identity of a return command that has none, or of a message with a corrected
+    value."""
+    replaced = {*REASON_HEADERS, REPLAYED_FROM, FIRST_PUBLISHED}
+    headers = [(name, content) for name, content in letter.headers if name not in replaced]
+    identity = dict(headers).get("ce_id")  # the last one counts, as for the consumers
+    if not identity and topic.endswith(Topic.RETURN_COMMANDS):
+        identity = replay_id.encode()
+        headers += [("ce_id", identity), ("ce_source", _SOURCE)]
+    if value is not None and identity:
+        corrected_id = str(uuid5(_CORRECTION_NAMESPACE, f"{identity.hex()}/{value.hex()}")).encode()
+        headers = [(name, corrected_id if name == "ce_id" else content) for name, content in headers]
+    return headers
 
 
 def _record_id(letter: RawRecord) -> str:
