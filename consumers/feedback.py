@@ -86,18 +86,7 @@ class FeedbackConsumer:
         up or erased meanwhile aren't applied; returns the others, with the result."""
         stored, session = work.repositories, work.session
         commands = await stored.parked_feedback.take_among(commands, released, session)
-        names_texts = any(command.text_hash for command in commands)
-        reviews = await stored.feedback.load({c.review_id for c in commands}, session, with_texts=names_texts)
-        reports = [command.report for command in commands if command.report]
-        owners = await stored.reports.owners({id for each in reports for id in (each.id, each.other_id)}, session)
-        commands = list(with_own_reports(commands, reviews, owners))
-        known = KnownFeedback(
-            reviews,
-            await stored.votes.load({command.vote_key for command in commands if command.vote_key}, session),
-            owners,
-            await stored.reports.open_among({c.report.id for c in commands if c.report and c.report.settled}, session),
-            await stored.outcomes.answers([c.answer_key for c in commands if c.answer_key], session),
-        )
+        commands, known = await _load(commands, work)
         taken = apply_feedback(commands, known)
         await stored.feedback.save(taken.reviews, session)
         # A settled report, as imported, changes nothing of its review.
@@ -122,6 +111,20 @@ class FeedbackConsumer:
             yield self.services.event(key, "ReviewReplied", review_replied(command, review), cause=trace)
         if report := command.report:
             yield self.services.event(key, "ReviewReported", review_reported(command, report, review), cause=trace)
+
+
+async def _load(commands: Sequence[Feedback], work: UnitOfWork) -> tuple[list[Feedback], KnownFeedback]:
+    """The commands, whose reports have the ids under which they are stored, and the state that decides on them."""
+    stored, session = work.repositories, work.session
+    names_texts = any(command.text_hash for command in commands)
+    reviews = await stored.feedback.load({c.review_id for c in commands}, session, with_texts=names_texts)
+    reports = [command.report for command in commands if command.report]
+    owners = await stored.reports.owners({id for each in reports for id in (each.id, each.other_id)}, session)
+    own = list(with_own_reports(commands, reviews, owners))
+    votes = await stored.votes.load({command.vote_key for command in own if command.vote_key}, session)
+    open_reports = await stored.reports.open_among({c.report.id for c in own if c.report and c.report.settled}, session)
+    answered = await stored.outcomes.answers([c.answer_key for c in own if c.answer_key], session)
+    return own, KnownFeedback(reviews, votes, owners, open_reports, answered)
 
 
 def _overdue(command: Feedback) -> Overdue:
