@@ -30,8 +30,8 @@ from storage.shapes import StoredDocumentError
 
 COLLECTION: Final = RETURN.collection
 
-SUPERSEDED: Final = ("store",)
-"""The index of 0.1.0 that is a part of `store_numbered`."""
+SUPERSEDED: Final = ("number", "store")
+"""Indexes of earlier versions: one had numbers unique over all stores, the other is a part of `store_numbered`."""
 _NUMBERED: Final = [("number", ASCENDING), ("_id", ASCENDING)]
 _OLDEST: Final = [("createdDate", ASCENDING), ("_id", ASCENDING)]
 
