@@ -1,7 +1,7 @@
 """Write docs/console/*.png and docs/storefront/*.png: the screens of a running service, light and dark.
 
-`make up`, then `make screenshots`, or with `ARGS=storefront` a part of them. The service gets reviews first: it is one
-to try things with.
+`make up`, then `make screenshots`, or with `ARGS=storefront` a part of them. The service gets reviews and orders
+first: it is one to try things with.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,6 +18,11 @@ import httpx
 from PIL import Image
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 
+from devservers.waiting import until
+from domain.timestamps import timestamp
+from messaging.envelope import Envelope
+from messaging.kafka.publisher import Publisher
+from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.terminal import Terminal
 from plaudit.tools.demo_shop.fill import run_fill
@@ -57,6 +63,13 @@ REVIEWS: Final = (
     ),
     ("kettle-17", 4, "Rapide et silencieuse", "L'eau est chaude en deux minutes, mais le couvercle ferme mal.", "Luc"),
 )
+ORDERS: Final = (
+    ("CO-2041", "Complete", 0, "Ann K.", [("camera-3", 1, 249.0), ("lamp-77", 2, 39.5)]),
+    ("CO-2042", "Complete", 4, "Mira", [("camera-3", 1, 249.0)]),
+    ("CO-2043", "Shipped", 5, "Luc", [("kettle-17", 1, 64.9)]),
+)
+"""The number, status and customer of each order, and the product, quantity and price of each of its lines."""
+
 RULES: Final = [{"id": "links", "kind": "links", "outcome": "hold"}]
 PATHS: Final = {
     "queue": "/console/queue",
@@ -90,7 +103,45 @@ async def fill(http: httpx.AsyncClient) -> str:
     await http.put("/api/stores/Electronics", json={"settings": {"moderationRules": RULES}}, headers=waiting)
     answer = (await http.post("/api/customerReviews", json=bodies, headers=once)).raise_for_status().json()
     await http.post("/api/customerReviews/approve", json=answer["ids"][4:], headers=once)
+    await publish_orders()
+
+    async def has_order() -> bool:
+        return (await http.get("/api/return/available-quantities/CO-2041")).status_code == httpx.codes.OK
+
+    await until(has_order)
+    line = {"orderLineItemId": "2", "quantity": 1, "reason": "One is enough"}
+    await http.post("/api/return", json={"orderId": "CO-2041", "lineItems": [line]}, headers=once)
     return str(answer["ids"][0])
+
+
+async def publish_orders() -> None:
+    """Publish the orders as an upstream system does."""
+    settings, now = Settings(), timestamp(datetime.now(UTC))
+    name, envelope = settings.topics.name(Topic.ORDER_EVENTS), Envelope("/plaudit/screenshots")
+    messages = []
+    for number, status, customer, customer_name, lines in ORDERS:
+        items = [
+            {"id": str(n), "productId": id, "name": OBJECTS[id], "quantity": quantity, "price": price}
+            for n, (id, quantity, price) in enumerate(lines, start=1)
+        ]
+        order = {
+            "id": number,
+            "number": number,
+            "status": status,
+            "storeId": "Electronics",
+            "customerId": f"u-{customer}",
+            "customerName": customer_name,
+            "currency": "EUR",
+            "createdDate": now,
+            "modifiedDate": now,
+            "items": items,
+        }
+        messages.append(envelope.wrap(name, number, Topic.ORDER_EVENTS.value, order))
+    publisher = Publisher(settings.kafka_connection())
+    try:
+        await publisher.publish(messages)
+    finally:
+        await publisher.stop()
 
 
 async def shoot(page: Page, name: str, path: str) -> None:
