@@ -23,8 +23,8 @@ from domain.permissions import Caller
 from domain.stores import GENERAL
 from domain.templates import MailTemplate, TemplateScope, by_preference, template_id
 from messaging.reading import Read
-from messaging.schemas import Language, OptionalId
-from messaging.templates.messages import TEMPLATE_FIELDS, TemplateFields
+from messaging.schemas import OptionalId
+from messaging.templates.messages import TEMPLATE_FIELDS, Language, TemplateFields
 from messaging.templates.order_review_request import SAMPLE_CONTEXT, store_context
 from messaging.templates.rendering import BUILT_IN, TemplateError, in_template_thread, render
 from messaging.topics import Topic

@@ -19,11 +19,6 @@ def language_tag(text: str) -> str:
     return tag
 
 
-def canonical_language(code: str | None) -> str | None:
-    """The tag for a language code; None for none."""
-    return language_tag(code) if code else None
-
-
 def detectable(title: str | None, text: str) -> str | None:
     """The text from which a review's language is detected; None if it is too short."""
     whole = f"{title} {text}" if title else text

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from domain.languages import canonical_language
-
 TemplateScope = tuple[str | None, str | None]
 """The scope of a template: a store (None: all stores) and a language (None: all languages)."""
 
@@ -24,6 +22,25 @@ def template_id(name: str, store_id: str | None, language: str | None) -> str:
     scope = {"storeId": store_id, "languageCode": canonical_language(language)}
     query = urlencode({field: value for field, value in scope.items() if value})
     return f"{name}?{query}" if query else name
+
+
+def canonical_language(code: str | None) -> str | None:
+    """A language code in the letter case of ids, "de-AT" for "DE_at"; None for none. Stored ids have extensions in it,
+    too ("en-x-AB"), unlike those of `language_tag`."""
+    if not code:
+        return None
+    language, *rest = code.replace("_", "-").split("-")
+    return "-".join([language.lower(), *(_subtag(part) for part in rest)])
+
+
+def _subtag(part: str) -> str:
+    match len(part):
+        case 2:
+            return part.upper()
+        case 4:
+            return part.title()
+        case _:
+            return part.lower()
 
 
 def fallbacks(store_id: str | None, language: str | None) -> Iterator[TemplateScope]:

@@ -23,7 +23,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, c
 
 from domain.addresses import bare_address, mailbox
 from domain.invisible import is_blank
-from domain.languages import canonical_language
+from domain.languages import language_tag
 from domain.ratings import hundredths, rating_number
 from domain.timestamps import in_utc
 
@@ -222,6 +222,10 @@ def usable(check: Callable[[str], object], code: LiteralString) -> AfterValidato
     return AfterValidator(checked)
 
 
+def _language_tag(language: str | None) -> str | None:
+    return language_tag(language) if language else None
+
+
 NotBlank = _NonBlank(_check_not_blank)
 EMPTY_IS_MISSING: Final = BeforeValidator(_none_if_empty)
 """An empty string counts as null."""
@@ -260,8 +264,7 @@ ReviewTokenText = Annotated[
     Annotated[str, StringConstraints(max_length=8_192, pattern=NO_NULL)] | None, EMPTY_IS_MISSING
 ]
 Language = Annotated[
-    Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None,
-    AfterValidator(canonical_language),
+    Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_language_tag)
 ]
 LanguageTag = Annotated[str, StringConstraints(min_length=1, max_length=35, pattern=LANGUAGE_PATTERN)]
 MailAddress = Annotated[

@@ -10,8 +10,7 @@ from urllib.parse import parse_qs
 from pymongo import ASCENDING, IndexModel
 
 from domain.delivery import Seen
-from domain.languages import canonical_language
-from domain.templates import MailTemplate, TemplateScope, fallbacks, template_id
+from domain.templates import MailTemplate, TemplateScope, canonical_language, fallbacks, template_id
 from storage.database import Database, Document, Session
 from storage.queries import expiry_index, stored_bytes
 from storage.seen import seen_document, seen_from

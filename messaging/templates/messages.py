@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter
 from pydantic_core import PydanticCustomError
 
-from domain.templates import MailTemplate
-from messaging.schemas import ClosedMessage, Language, Name, OptionalId, PartialMessage
+from domain.templates import MailTemplate, canonical_language
+from messaging.schemas import LANGUAGE_PATTERN, ClosedMessage, Name, OptionalId, PartialMessage
 from messaging.templates.language import MAX_SOURCE_BYTES
 from messaging.templates.rendering import BUILT_IN, PARTS, Part, TemplateError, check_part
 
@@ -32,6 +32,10 @@ def _check_known(name: str) -> str:
 
 
 _Source = Annotated[str, StringConstraints(max_length=MAX_SOURCE_BYTES)]
+Language = Annotated[
+    Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None,
+    AfterValidator(canonical_language),
+]
 
 
 class TemplateFields(PartialMessage):

@@ -1,6 +1,6 @@
 import pytest
 
-from domain.languages import canonical_language, detectable, language_tag
+from domain.languages import detectable, language_tag
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,6 @@ from domain.languages import canonical_language, detectable, language_tag
 )
 def test_tags_are_normalized_to_usual_case(given: str, tag: str) -> None:
     assert language_tag(given) == tag
-
-
-def test_no_language_has_no_tag() -> None:
-    assert canonical_language("DE_at") == "de-AT"
-    assert canonical_language("") is None
-    assert canonical_language(None) is None
 
 
 def test_short_texts_have_no_language() -> None:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.languages import canonical_language
-from domain.templates import MailTemplate, TemplateScope, by_preference, fallbacks, template_id
+from domain.templates import MailTemplate, TemplateScope, by_preference, canonical_language, fallbacks, template_id
 from messaging.templates.language import FILTERS, MAX_SOURCE_BYTES, TAGS
 from messaging.templates.order_review_request import (
     DEFAULT_ORDER_REVIEW_REQUEST,
@@ -249,11 +248,27 @@ def test_scopes_in_which_a_template_is_looked_up(store: str | None, language: st
     assert best({("other", None): named_template("it")}, store, language) is None
 
 
+@pytest.mark.parametrize(
+    ("code", "canonical"),
+    [
+        (None, None),
+        ("", None),
+        ("DE", "de"),
+        ("DE_at", "de-AT"),
+        ("ZH-hANT-tw", "zh-Hant-TW"),
+        ("De-1996X", "de-1996x"),
+    ],
+)
+def test_language_codes(code: str | None, canonical: str | None) -> None:
+    assert canonical_language(code) == canonical
+
+
 def test_template_id_is_its_path_and_query() -> None:
     assert template_id("T", None, None) == "T"
     assert template_id("T", "a&b", "DE_at") == "T?storeId=a%26b&languageCode=de-AT"
     assert template_id("T", None, "de") == "T?languageCode=de"
-    assert template_id("T", None, "en-x-AB") == "T?languageCode=en-x-ab"
+    # 0.1.0 stored such ids.
+    assert template_id("T", None, "ar-eg-u-nu-latn") == "T?languageCode=ar-EG-u-NU-Latn"
 
 
 LARGEST = order_review_context(
