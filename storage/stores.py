@@ -46,7 +46,6 @@ _STORE: Final = Shape(
         "languages": default_field(ARRAY),
         "settings": default_field(OBJECT),
     },
-    {},
 )
 _STORE_SETTINGS: Final = Shape(
     COLLECTION,
@@ -64,7 +63,6 @@ _STORE_SETTINGS: Final = Shape(
         **dict.fromkeys(("returnNumberTemplate", "reviewUrl"), default_field(TEXT_OR_NULL)),
         **dict.fromkeys(("moderationRules", "storefrontOrigins"), default_field(ARRAY)),
     },
-    {},
 )
 
 
