@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.reviews.rows import ReviewDetails
-from domain.csv_cells import cell_of, text_of
+from domain.csv_cells import cell_of, cells_of, text_of
 from plaudit.tools.export import review_writer
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.rows import csv_header, csv_rows
@@ -81,3 +81,8 @@ def test_cells_stay_readable(text: str, cell: str) -> None:
 @pytest.mark.parametrize("cell", ["'Tis great", "''", "_x4E2D_", "_x001b_", "a'=b", "_"])
 def test_foreign_cells_are_unchanged(cell: str) -> None:
     assert text_of(cell) == cell
+
+
+def test_texts_of_a_row_become_cells() -> None:
+    row = {"title": "=1", "rating": 4.5, "images": ["=1"], "user": None}
+    assert cells_of(row) == {**row, "title": "'=1"}
