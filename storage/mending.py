@@ -17,7 +17,7 @@ from storage.images import IMAGE
 from storage.objects import FACTS
 from storage.orders_shape import ORDER, returned_by
 from storage.queries import write_all
-from storage.ratings import TALLY, key_from
+from storage.ratings import TALLY
 from storage.reminders import REMINDED
 from storage.returns_documents import RETURN
 from storage.review_tokens import USED_TOKEN
@@ -132,12 +132,12 @@ class Mender:
     def _to_recount(self, document: Document, changes: Document) -> set[Entity]:
         """The object, if known, whose ratings have to be recounted because of these changes to a document."""
         whole = {**document, **changes}
-        if "entityType" not in whole or "entityId" not in whole:
+        entity_type, entity_id = whole.get("entityType"), whole.get("entityId")
+        if not isinstance(entity_type, str) or not isinstance(entity_id, str):
             return set()
-        if self._shape is TALLY:
-            return {key_from(whole).entity}
-        is_counted_anew = self._shape is REVIEW and (is_uncertain(document) or changes.keys() & TALLIED)
-        return {Entity(whole["entityType"], whole["entityId"])} if is_counted_anew else set()
+        is_review_counted_anew = self._shape is REVIEW and (is_uncertain(document) or changes.keys() & TALLIED)
+        is_counted_anew = self._shape is TALLY or is_review_counted_anew
+        return {Entity(entity_type, entity_id)} if is_counted_anew else set()
 
     def _consequences(self, whole: Document, changes: Document, *, has_defaults: bool) -> Document:
         """Further fields that change with these, in a document that is `whole` with them."""

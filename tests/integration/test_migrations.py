@@ -12,6 +12,7 @@ import pytest
 from bson import ObjectId
 
 from domain.schema import NEWEST
+from storage.database import in_transaction
 from storage.id_ranges import SIZE
 from storage.mending import Mender
 from tests.support import reviews_topic
@@ -266,6 +267,18 @@ async def test_damaged_documents_are_found_in_slices_some_of_them_empty(servers:
             tallies[3:6],
             tallies[6:],
         ]
+
+
+@pytest.mark.parametrize("collection", ["reviews", "ratings"])
+@pytest.mark.parametrize("entity_type", [["Product"], None])
+async def test_object_of_another_type_is_reported_and_not_counted(
+    servers: Servers, collection: str, entity_type: object
+) -> None:
+    async with own_database(servers) as database:
+        id = ObjectId() if collection == "ratings" else "review"
+        await database[collection].insert_one({"_id": id, "entityType": entity_type, "entityId": "camera"})
+        mended = await in_transaction(database, partial(Mender(database, collection).mend, [id], {}))
+    assert ("entityType" in mended.lost[str(id)], mended.entities) == (True, set())
 
 
 @pytest.mark.long
