@@ -26,8 +26,8 @@ from messaging.envelope import cloud_event_identity
 from messaging.returns import ReturnCommand, parked_return_command, return_request
 from storage.returns_documents import StoredReturn
 from storage.returns_numbers import is_number_taken
-from storage.returns_parking import ParkedReturn, WaitingRoom
-from storage.shapes import StoredDocumentError
+from storage.returns_parking import UNREADABLE, ParkedReturn, WaitingRoom
+from storage.shapes import StoredDocumentError, log_damage
 from storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
@@ -238,7 +238,7 @@ def _parked_request(parked: ParkedReturn) -> ReturnRequest | None:
     try:
         command = parked_return_command(parked.value)
     except ValueError as error:
-        log.error("a parked return can't be read", id=parked.key, error=str(error)[:500])
+        log_damage(UNREADABLE, id=str(parked.key), error=str(error))
         return None
     request = return_request(command, parked.id, parked.position, from_milliseconds(parked.position.timestamp))
     return replace(request, order_id=parked.order_id, command_id=parked.command_id, mark=parked.mark, has_waited=True)

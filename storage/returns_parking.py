@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-import structlog
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.commands import CommandMark, mark_from
@@ -19,9 +18,7 @@ from domain.timestamps import milliseconds
 from messaging.returns import parked_return_command
 from storage.database import Database, Document, Session
 from storage.parking import parked_now
-from storage.shapes import all_readable
-
-log = structlog.get_logger()
+from storage.shapes import all_readable, log_damage
 
 COLLECTION: Final = "parkedReturns"
 
@@ -37,7 +34,8 @@ MOST_BYTES_OF_ORDER: Final = 2 * 1024 * 1024
 """Limits of the commands that wait for one order, by number and bytes: far more than for orders that come, and few
 enough to read for each batch."""
 
-_UNREADABLE: Final = "a parked return can't be read"
+UNREADABLE: Final = "a parked return can't be read"
+"""The message of the log about a damaged command."""
 
 _EARLIER: Final = -1
 """The partition of commands that 0.1.0 parked: it stored no position, and parked only new returns."""
@@ -116,7 +114,7 @@ class ReturnParking:
             found = self._parked.find({"return": {"$in": list(return_ids)}}, {"orderId": 1}, session=session)
             orders |= {document["orderId"] async for document in found if _has_order(document)}
         found = self._parked.find({"orderId": {"$in": list(orders)}}, session=session)
-        return in_turn(await all_readable(found, _parked, _UNREADABLE), lambda each: each.position)
+        return in_turn(await all_readable(found, _parked, UNREADABLE), lambda each: each.position)
 
     async def orders_waited_for(self, ids: Collection[str]) -> set[str]:
         """Those of these orders that commands wait for."""
@@ -136,7 +134,7 @@ class ReturnParking:
             if isinstance(value := document.get("value"), bytes):
                 values.append(ParkedValue(document["_id"], document.get("orderId"), value))
             else:
-                log.error(_UNREADABLE, id=document["_id"], error="without value")
+                log_damage(UNREADABLE, id=str(document["_id"]), error="without value")
         return values
 
     async def rewrite(self, parked: ParkedValue, value: bytes) -> None:

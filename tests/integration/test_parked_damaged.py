@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 from bson import ObjectId
+from structlog.testing import capture_logs
 
 from consumers.images_commands import ImageCommandConsumer
 from consumers.returns import ReturnConsumer
@@ -103,6 +104,18 @@ async def test_damaged_waiting_return_stops_no_other(desk: Desk, change: Json) -
     assert ("ReturnCreated", whole["id"]) in kinds
     assert [each["return"] async for each in parked.find()] == [damaged["id"]]
     assert not [message for message in desk.kafka.published if message.topic.endswith(".dlq")]
+
+
+async def test_waiting_return_whose_value_is_no_command_is_logged_once(desk: Desk) -> None:
+    parked, order = desk.database["parkedReturns"], new_id("order")
+    wanted = wanted_return(order, {"a": 1}, id=new_id("return"))
+    await desk.command_returns(desk.records({"action": "create", "return": wanted}))
+    await parked.update_one({}, {"$set": {"value": b"{"}})
+    (document,) = await parked.find().to_list()
+    with capture_logs() as lines:
+        for _ in range(2):
+            await ReturnConsumer(desk.services).release([order])
+    assert [line["id"] for line in lines] == [document["_id"]]
 
 
 async def test_waiting_return_without_time_is_created_with_its_order(desk: Desk) -> None:
