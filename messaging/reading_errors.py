@@ -28,7 +28,7 @@ _PLAIN_MESSAGES: Final = {
 }
 """Messages by the type of the error, where Pydantic's own is about its types."""
 
-_SHOULD: Final = re.compile(r"^(Input|String|List|Tuple) should ")
+_SHOULD: Final = re.compile(r"^(Input|String|List|Tuple|Dictionary) should ")
 
 
 class InputError(NamedTuple):

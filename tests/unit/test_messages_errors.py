@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 import messaging
 from messaging.reading_errors import invalid_content
-from messaging.schemas import Message
+from messaging.schemas import AtMost, Message
 
 PUBLISHED: Final = {"_TOMBSTONE", "REVIEW_CLAIMED"}
 """Adapters of what is only published: no value is read with them."""
@@ -53,6 +53,7 @@ class _Numbers(Message):
     flag: bool = True
     text: Annotated[str, Field(max_length=3)] = ""
     words: list[str] | None = None
+    hashes: Annotated[dict[str, str], AtMost(1)] | None = None
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,7 @@ class _Numbers(Message):
         ({"text": 5}, "Must be a text"),
         ({"text": "four"}, "Must have at most 3 characters"),
         ({"words": "x"}, "Must be a list"),
+        ({"hashes": {"a": "1", "b": "2"}}, "Must have at most 1 item after validation, not 2"),
     ],
 )
 def test_texts_of_errors_are_plain(value: dict[str, Any], message: str) -> None:
