@@ -49,7 +49,7 @@ class Parked(Protocol):
         """True if any command was parked before that moment."""
 
     async def give_up_overdue(self, before: datetime) -> int:
-        """Give up commands parked before that moment. Returns the number given up."""
+        """Give up some commands parked before that moment. Returns the number given up."""
 
 
 class Task(Protocol):

@@ -39,6 +39,6 @@ class ParkedCommands:
         return any([await each.are_any_before(before) for each in waiting])
 
     async def give_up_overdue(self, before: datetime) -> int:
-        """Give up commands parked before that moment. Returns the number given up."""
+        """Give up some commands parked before that moment. Returns the number given up."""
         waiting = (self.moderation, self.feedback, self.verdicts, self.images)
         return sum([await each.give_up_overdue(before) for each in waiting])
