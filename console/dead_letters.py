@@ -127,7 +127,7 @@ async def _letter(visit: Visit) -> Mapping[str, Any]:
 
 
 async def _try(visit: Visit, body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """What a replay of each letter would do, without publishing anything. Raises Refused."""
+    """The effect that a replay of each letter would have, without publishing anything. Raises Refused."""
     answer = await visit.facade.ask("POST", _REPLAY, {**body, "dryRun": True})
     results: Sequence[Mapping[str, Any]] = answer["results"]
     return results

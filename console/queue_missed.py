@@ -1,4 +1,4 @@
-"""What an open page of the queue may have missed: other reviews, and the current state of its own. For its script."""
+"""News that an open page of the queue may have missed: other reviews, and the current state of its own."""
 
 import asyncio
 from collections.abc import Collection, Mapping

@@ -55,7 +55,7 @@ def within(caller: Caller, search: Search) -> Search:
 
 
 def visible_to(caller: Caller, found: Found | None, what: str) -> Found:
-    """What was found. Raises ProblemError, the same one, if there is nothing, or if it belongs to another store."""
+    """The thing that was found. Raises ProblemError, the same one if there is none and if it is of another store."""
     if found is None or not caller.may_touch(found.store_id):
         raise not_found(what)
     return found

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 from pydantic import ValidationError
@@ -76,6 +77,18 @@ def refusal_of(rules: list[dict[str, Any]]) -> tuple[int, Any]:
     return 422, {"type": "/problems/validation", "detail": "The request has an error.", "errors": errors}
 
 
+async def refused_try(rules: list[dict[str, Any]]) -> httpx.Response:
+    """The page after a trial of rules that the API refuses."""
+    answers = {
+        "stores/s": (200, STORE),
+        "customerReviews/search": (200, {"results": []}),
+        "stores/s/moderationRules/try": refusal_of(rules),
+    }
+    async with client_of(faked([each.value for each in Permission], answers)) as http:
+        sent = {"rules": orjson.dumps(rules).decode(), "loaded": "[]", "step": "try"}
+        return await http.post("/console/stores/s/rules", data=sent)
+
+
 @pytest.mark.parametrize(
     ("rules", "words"),
     [
@@ -87,14 +100,7 @@ def refusal_of(rules: list[dict[str, Any]]) -> tuple[int, Any]:
     ],
 )
 async def test_errors_in_rules_use_the_labels_of_the_form(rules: list[dict[str, Any]], words: str) -> None:
-    answers = {
-        "stores/s": (200, STORE),
-        "customerReviews/search": (200, {"results": []}),
-        "stores/s/moderationRules/try": refusal_of(rules),
-    }
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        sent = {"rules": orjson.dumps(rules).decode(), "loaded": "[]", "step": "try"}
-        page = await http.post("/console/stores/s/rules", data=sent)
+    page = await refused_try(rules)
     assert page.status_code == 422
     shown = text_of(page.text)
     assert words in shown
@@ -115,14 +121,7 @@ async def test_errors_in_rules_use_the_labels_of_the_form(rules: list[dict[str, 
 async def test_wrong_fields_of_a_rule_are_marked(rule: dict[str, Any], marked: list[str]) -> None:
     """The script focuses the first one that is marked."""
     rules = [{**RULE, "id": "other"}, rule]
-    answers = {
-        "stores/s": (200, STORE),
-        "customerReviews/search": (200, {"results": []}),
-        "stores/s/moderationRules/try": refusal_of(rules),
-    }
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        sent = {"rules": orjson.dumps(rules).decode(), "loaded": "[]", "step": "try"}
-        page = await http.post("/console/stores/s/rules", data=sent)
+    page = await refused_try(rules)
     assert re.findall(r'<\w+ name="([^"]*)"[^>]* aria-invalid="true" aria-describedby="e-1"', page.text) == marked
     assert page.text.count("aria-invalid") == len(marked)
 
