@@ -136,6 +136,7 @@ async def test_long_edits_are_judged_off_thread_in_small_transactions(
 ) -> None:
     rules = [RULES[-1], {"id": "same", "kind": "duplicate", "outcome": "hold"}]
     store, on_main_thread, commits = await desk.open_store(moderationRules=rules), list[bool](), list[int]()
+    judged_on_main_thread = list[bool]()
     reviews = [desk.review(storeId=store, userId=f"a {n}", title=None, review=f"The {n}.{'.' * 34}") for n in range(6)]
     await desk.submit(desk.records(reviews))
     *reviews, unchanged = reviews
@@ -147,7 +148,7 @@ async def test_long_edits_are_judged_off_thread_in_small_transactions(
 
     class Judge(RuleSet):
         def judge(self, review: RuleInput) -> Ruling:
-            on_main_thread.append(current_thread() is main_thread())
+            judged_on_main_thread.append(current_thread() is main_thread())
             return super().judge(review)
 
     async def counting_run(function: Callable[[UnitOfWork], Awaitable[T]]) -> T:
@@ -162,16 +163,41 @@ async def test_long_edits_are_judged_off_thread_in_small_transactions(
     monkeypatch.setattr(desk.services.transactions, "run", counting_run)
     monkeypatch.setattr(reviews_edits, "text_keys", keys_of)
     monkeypatch.setattr(reviews_edits, "_AT_ONCE", 100)
-    monkeypatch.setattr(moderation_rules, "_THREAD_CHARACTERS", 0)
     monkeypatch.setattr(moderation_rules, "rule_set", Judge)
     texts = ["A scam." + "!" * 33, "Fine." * 8, "Good." * 8, "Long." * 8, unchanged["review"]]
     await desk.submit(desk.records(*({**r, "review": text} for r, text in zip(reviews, texts, strict=True))))
     # Edits committed before the failure are not repeated.
     assert commits == [2, 2, *([0] if is_cut_off else []), 1]
     assert not any(on_main_thread)
+    # Before its id is known to be taken, an edit is also judged as a new review, in turns with other tasks.
+    assert judged_on_main_thread.count(False) >= len(texts)
     assert [(await desk.stored(each["id"]))["review"] for each in reviews] == texts
     assert [(await desk.stored(each["id"])).get("flags", []) for each in reviews] == [["words"], [], [], [], ["same"]]
     assert [desk.event_kinds(each["id"]) for each in reviews] == [["ReviewSubmitted", "ReviewEdited"]] * 5
+
+
+async def test_long_reviews_are_judged_in_turns_with_other_tasks(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await desk.open_store(moderationRules=RULES)
+    turns, judged_at = 0, list[int]()
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    class Judge(RuleSet):
+        def judge(self, review: RuleInput) -> Ruling:
+            judged_at.append(turns)
+            return super().judge(review)
+
+    monkeypatch.setattr(moderation_rules, "rule_set", Judge)
+    other = asyncio.create_task(take_turns())
+    reviews = [desk.review(storeId=store, review="Long. " * 1_000) for _ in range(8)]
+    await desk.submit(desk.records(reviews))
+    other.cancel()
+    assert len(judged_at) == 8
+    assert len(set(judged_at)) == 3  # three reviews have nearly 20,000 characters
 
 
 async def test_review_deleted_before_its_event_is_announced(desk: Desk) -> None:
