@@ -84,9 +84,9 @@ class ReviewEditor:
         drafts = edit_reviews(edits, present, answered, keeping, images=images).reviews
         languages = await _languages(present, drafts)
         judge = await self._judge(edits, present, rules, drafts)
-        # In a thread: rules may take long, and heartbeats to Kafka must not wait for them.
         editing = partial(edit_reviews, edits, present, answered, keeping, judge, languages, images)
-        edited = await asyncio.to_thread(editing)
+        # Rules may take long, and heartbeats to Kafka must not wait for them.
+        edited = await asyncio.to_thread(editing) if rules else editing()
         await reviews.save(edited.reviews, work.session)
         await save_images(present, edited.reviews, work)
         applied = list(_applied(edits, edited))
@@ -118,7 +118,7 @@ class ReviewEditor:
         drafts: Mapping[str, Review],
     ) -> Judge:
         """A judge by the rules of the stores, with the texts of other reviews and the languages of these."""
-        keys = await asyncio.to_thread(_duplicate_keys, edits, present, rules)
+        keys = await asyncio.to_thread(_duplicate_keys, edits, present, rules) if rules else {}
         # Outside of the transaction: a noted text counts only once its review has it.
         holders = await self.services.texts.holders((id, each) for (id, _), each in keys.items())
         languages = await languages_of_strangers(
