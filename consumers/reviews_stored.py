@@ -215,16 +215,16 @@ async def _claim(
         if key is not None and holders.get(key, review.id) != review.id:
             refused[review.id] = Refusal.DUPLICATE_REVIEW
             continue
-        claimed = with_claimed_images(review, images)
+        claimed = with_claimed_images(review, images) if review.images else review
         if isinstance(claimed, Refusal):
             refused[review.id] = claimed
             continue
         stored.append(claimed)
         if key is not None and key not in holders:
             holders[key] = given[key] = review.id
-        own_images = dict.fromkeys((image.id for image in claimed.images), review.id)
-        given_images |= own_images
-        images = images.claimed(own_images, review.id)
+        if own_images := dict.fromkeys((image.id for image in claimed.images), review.id):
+            given_images |= own_images
+            images = images.claimed(own_images, review.id)
     await repositories.unique_keys.give(given, work.session)
     await repositories.images.give(given_images, now, work.session)
     return stored, refused
