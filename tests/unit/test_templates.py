@@ -283,7 +283,7 @@ LARGEST = order_review_context(
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("part", ["text", "html"])
 def test_hostile_templates_are_bounded_in_time_and_output(name: str, part: Literal["text", "html"]) -> None:
-    """Hangs or runs out of memory if a bound doesn't hold; `python -m benchmarks.templates` measures the time."""
+    """Hangs or runs out of memory if a bound doesn't hold."""
     template = replace(DEFAULT_ORDER_REVIEW_REQUEST, **{part: HOSTILE[name]})
     if end := ENDS[name]:
         with pytest.raises(TemplateError, match=re.escape(end)):
