@@ -6,7 +6,7 @@ The load comes over 16 keep-alive connections.
 import asyncio
 import socket
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
@@ -22,6 +22,9 @@ from storage.ratings import RatingRepository
 
 _START_S = 120.0
 _TALLY = RatingTally.of([300, 400])
+
+Rate = Callable[..., Awaitable[float]]
+"""`rate` with all arguments but `seconds`."""
 
 
 def free_port() -> int:
@@ -85,49 +88,44 @@ async def rate_products(workspace: Workspace, count: int) -> None:
     await in_transaction(workspace.database, lambda session: RatingRepository(workspace.database).add(tallies, session))
 
 
+def always(request: bytes) -> Callable[[int], bytes]:
+    """A function that returns the same request for each number."""
+    return lambda _: request
+
+
+@asynccontextmanager
+async def serving_both(workspace: Workspace) -> AsyncIterator[tuple[int, int]]:
+    """Run the facade and the bare server until the block ends; yields their ports."""
+    async with (
+        serving(workspace, "plaudit", "api") as port,
+        serving(workspace, "benchmarks.subjects.bare_facade") as bare_port,
+    ):
+        yield port, bare_port
+
+
+async def compare_rates(title: str, against: str, goal: float, ours: Rate, bare: Rate, size: Size) -> Comparison:
+    """Measure requests per second of the facade and of the bare server, in turns, after a warm-up."""
+    for warm_up in (ours, bare):
+        await warm_up(seconds=size.seconds / 4)
+    measures = {title: partial(ours, seconds=size.seconds), "bare": partial(bare, seconds=size.seconds)}
+    rates = await in_turns(size.runs, measures)
+    absolute = f"{per_second(rates[title])} against {per_second(rates['bare'])}"
+    return Comparison(title, against, paired(rates[title], rates["bare"]), goal, absolute=absolute)
+
+
 async def compare(servers: Servers, size: Size) -> list[Comparison]:
     """Measure the facade and the bare server in turns."""
-    seconds = size.seconds
-    cases: list[tuple[str, str, float, Callable[[int], bytes], Callable[[int], bytes], int]] = [
-        (
-            "POST one review",
-            "limit: a bare endpoint that publishes with acks=all",
-            0.85,
-            lambda number: post("/api/customerReviews", submission(number)),
-            lambda number: post("/publish", submission(number)),
-            202,
-        )
-    ]
-    for ids, goal in ((1, 0.80), (100, 0.60)):
-        request, bare_request = (
-            post("/api/rating/entityRating", rating_request(ids)),
-            post("/ratings", rating_request(ids)),
-        )
-        cases.append(
-            (
-                f"entityRating of {ids}",
-                "limit: a bare endpoint that returns the same JSON",
-                goal,
-                lambda _, request=request: request,  # type: ignore[misc]
-                lambda _, request=bare_request: request,  # type: ignore[misc]
-                200,
-            )
-        )
-    comparisons = []
     async with servers.workspace() as workspace:
         await rate_products(workspace, 100)
-        async with (
-            serving(workspace, "plaudit", "api") as port,
-            serving(workspace, "benchmarks.subjects.bare_facade") as bare_port,
-        ):
-            for name, against, goal, our_request, their_request, status in cases:
-                ours = partial(rate, port, our_request, status=status)
-                theirs = partial(rate, bare_port, their_request, status=status)
-                for warm_up in (ours, theirs):
-                    await warm_up(seconds=seconds / 4)
-                measures = {name: partial(ours, seconds=seconds), "bare": partial(theirs, seconds=seconds)}
-                rates = await in_turns(size.runs, measures)
-                absolute = f"{per_second(rates[name])} against {per_second(rates['bare'])}"
-                ratios = paired(rates[name], rates["bare"])
-                comparisons.append(Comparison(f"Facade, {name}", against, ratios, goal, absolute=absolute))
+        async with serving_both(workspace) as (port, bare_port):
+            ours = partial(rate, port, lambda number: post("/api/customerReviews", submission(number)), status=202)
+            bare = partial(rate, bare_port, lambda number: post("/publish", submission(number)), status=202)
+            limit = "limit: a bare endpoint that publishes with acks=all"
+            comparisons = [await compare_rates("Facade, POST one review", limit, 0.85, ours, bare, size)]
+            for ids, goal in ((1, 0.80), (100, 0.60)):
+                body = rating_request(ids)
+                ours = partial(rate, port, always(post("/api/rating/entityRating", body)), status=200)
+                bare = partial(rate, bare_port, always(post("/ratings", body)), status=200)
+                limit = "limit: a bare endpoint that returns the same JSON"
+                comparisons.append(await compare_rates(f"Facade, entityRating of {ids}", limit, goal, ours, bare, size))
     return comparisons

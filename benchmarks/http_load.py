@@ -8,10 +8,7 @@ from typing import Final, cast
 import orjson
 
 _HEAD_END: Final = b"\r\n\r\n"
-
-
-class ClosedError(Exception):
-    """The server closed the connection."""
+_TIMEOUT_S: Final = 60.0
 
 
 class Connection(asyncio.Protocol):
@@ -47,15 +44,31 @@ class Connection(asyncio.Protocol):
         """Fail the request that waits, and later ones."""
         self._transport = None
         if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(ClosedError())
+            self._answer.set_exception(ConnectionResetError())
 
     async def ask(self, request: bytes) -> tuple[int, bytes]:
-        """Send a request. Returns status and body of the response. Raises ClosedError."""
+        """Send a request. Returns status and body of the response. Raises ConnectionResetError."""
         if self._transport is None:
-            raise ClosedError
+            raise ConnectionResetError
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         return await self._answer
+
+    async def body_of(self, request: bytes, status: int) -> bytes:
+        """Send a request. Returns the body of the response. Raises AssertionError for another status."""
+        got, body = await self.ask(request)
+        if got != status:
+            raise AssertionError(f"{got}: {body[:300]!r}")
+        return body
+
+    async def wait_for(self, wanted: bytes, request: bytes, *, pause_s: float) -> None:
+        """Repeat a request until the response contains this. Raises TimeoutError."""
+        async with asyncio.timeout(_TIMEOUT_S):
+            while True:
+                _, body = await self.ask(request)
+                if wanted in body:
+                    return
+                await asyncio.sleep(pause_s)
 
     def close(self) -> None:
         """Close the connection."""
@@ -91,9 +104,7 @@ async def rate(port: int, request: Callable[[int], bytes], *, seconds: float, st
         connection = await open_connection(port)
         sent = 0
         while perf_counter() < end:
-            got, body = await connection.ask(request(number * 10_000_000 + sent))
-            if got != status:
-                raise AssertionError(f"{got}: {body[:300]!r}")
+            await connection.body_of(request(number * 10_000_000 + sent), status)
             sent += 1
         connection.close()
         done += sent

@@ -144,9 +144,7 @@ class Pages:
         started = perf_counter()
         for _ in range(times):
             asked = perf_counter()
-            status, answer = await connection.ask(self._request)
-            if status != 200:
-                raise AssertionError(answer)
+            await connection.body_of(self._request, 200)
             self.answers_ms.append(1000 * (perf_counter() - asked))
         took = perf_counter() - started
         connection.close()

@@ -7,8 +7,8 @@ from functools import partial
 from time import perf_counter
 from typing import Final
 
-from benchmarks.comparison import Comparison, in_turns, p99, paired, per_second
-from benchmarks.facade import rate_products, serving, submission
+from benchmarks.comparison import Comparison, p99
+from benchmarks.facade import always, compare_rates, rate_products, serving, serving_both, submission
 from benchmarks.http_load import Connection, get, open_connection, post, rate
 from benchmarks.progress import print_progress
 from benchmarks.servers import Servers, Workspace
@@ -18,7 +18,6 @@ _SUMMARY: Final = "/storefront/v1/open/Product/product-0/summary"
 _PROCESSES: Final = 3
 _CLIENTS: Final = 8
 _WATCHED: Final = 500_000_000
-_TIMEOUT_S: Final = 60.0
 _PAUSE_S: Final = 0.02
 """Pause between two requests for a summary; its response is cached from the request before."""
 
@@ -28,26 +27,16 @@ async def compare(servers: Servers, size: Size) -> list[Comparison]:
     comparisons: list[Comparison] = []
     async with servers.workspace() as workspace:
         await rate_products(workspace, 1)
-        async with (
-            serving(workspace, "plaudit", "api") as port,
-            serving(workspace, "benchmarks.subjects.bare_facade") as bare_port,
-        ):
-            tag = await _etag(port)
-            unchanged = get(_SUMMARY, f"if-none-match: {tag}\r\n")
+        async with serving_both(workspace) as (port, bare_port):
+            tag = f"if-none-match: {await _etag(port)}\r\n"
             cases = [
                 ("summary", get(_SUMMARY), get("/summary"), 200, "a bare endpoint that returns the same bytes"),
-                ("summary, 304", unchanged, get("/unchanged", f"if-none-match: {tag}\r\n"), 304, "a bare 304"),
+                ("summary, 304", get(_SUMMARY, tag), get("/unchanged", tag), 304, "a bare 304"),
             ]
             for name, request, bare_request, status, limit in cases:
-                ours = partial(rate, port, lambda _, request=request: request, status=status)  # type: ignore[misc]
-                bare = partial(rate, bare_port, lambda _, request=bare_request: request, status=status)  # type: ignore[misc]
-                for warm_up in (ours, bare):
-                    await warm_up(seconds=size.seconds / 4)
-                measures = {name: partial(ours, seconds=size.seconds), "bare": partial(bare, seconds=size.seconds)}
-                rates = await in_turns(size.runs, measures)
-                absolute = f"{per_second(rates[name])} against {per_second(rates['bare'])}"
-                ratios = paired(rates[name], rates["bare"])
-                comparisons.append(Comparison(f"Storefront, {name}", f"limit: {limit}", ratios, 0.9, absolute=absolute))
+                ours = partial(rate, port, always(request), status=status)
+                bare = partial(rate, bare_port, always(bare_request), status=status)
+                comparisons.append(await compare_rates(f"Storefront, {name}", f"limit: {limit}", 0.9, ours, bare, size))
             comparisons.append(await _at_half_load(port, size))
     async with servers.workspace() as workspace:
         comparisons.append(await _in_every_process(workspace, size))
@@ -112,25 +101,10 @@ async def _seen_by_all(connections: list[Connection], number: int) -> float:
     """Milliseconds from when the approval was applied until all processes show it."""
     review = submission(number)[0] | {"EntityId": f"watched-{number}"}
     request = get(f"/storefront/v1/open/Product/watched-{number}/summary")
-    await _applied(connections[0], post("/api/customerReviews", [review], "prefer: wait=25\r\n"))
+    await connections[0].body_of(post("/api/customerReviews", [review], "prefer: wait=25\r\n"), 200)
     for connection in connections:
         await connection.ask(request)
-    await _applied(connections[0], post("/api/customerReviews/approve", [review["id"]], "prefer: wait=25\r\n"))
+    await connections[0].body_of(post("/api/customerReviews/approve", [review["id"]], "prefer: wait=25\r\n"), 200)
     started = perf_counter()
-    async with asyncio.timeout(_TIMEOUT_S):
-        await asyncio.gather(*(_until_counted(connection, request) for connection in connections))
+    await asyncio.gather(*(each.wait_for(b'"reviewCount":1', request, pause_s=_PAUSE_S) for each in connections))
     return 1000 * (perf_counter() - started)
-
-
-async def _applied(connection: Connection, request: bytes) -> None:
-    status, answer = await connection.ask(request)
-    if status != 200:
-        raise AssertionError(answer)
-
-
-async def _until_counted(connection: Connection, request: bytes) -> None:
-    while True:
-        _, answer = await connection.ask(request)
-        if b'"reviewCount":1' in answer:
-            return
-        await asyncio.sleep(_PAUSE_S)
