@@ -8,9 +8,8 @@ import typer
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import LetterPlace, LetterState, place_in
 from plaudit.cli.command_line import AsJson, Moment, command_group, fail, run_tool
-from plaudit.config import Settings
 from plaudit.errors import UsageError
-from plaudit.terminal import Terminal, errors
+from plaudit.terminal import errors
 
 app = command_group("List, replay or discard dead letters.")
 
@@ -98,12 +97,6 @@ def replay(
     since: Moment = None,
     until: Moment = None,
     limit: Limit = None,
-    partition: Annotated[
-        int | None, typer.Option(min=0, help="Partition of a single letter; needs --topic and --offset.")
-    ] = None,
-    offset: Annotated[
-        int | None, typer.Option(min=0, help="Offset of a single letter; needs --topic and --partition.")
-    ] = None,
     value: Annotated[
         Path | None,
         typer.Option(
@@ -117,19 +110,13 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Publish dead letters to their topics again, each once, in order."""
-    from plaudit.tools.dead_letters import Filter, named_letter
+    from plaudit.tools.dead_letters import Filter
     from plaudit.tools.dead_letters_replay import ReplayOptions, replay_dead_letters
 
     mended = value.read_bytes() if value else None
-
-    async def work(settings: Settings, out: Terminal) -> None:
-        letter = named_letter(settings.topics, topic, partition, offset)
-        topics, letters = None if letter else topic, [*(places or ()), *letter]
-        wanted = Filter(topics=topics, codes=code, since=since, until=until, limit=limit, places=letters)
-        options = ReplayOptions(wanted, mended=mended, again=again, dry_run=dry_run)
-        await replay_dead_letters(settings, out, errors, options)
-
-    run_tool(as_json, work)
+    wanted = Filter(topics=topic, codes=code, since=since, until=until, limit=limit, places=places or ())
+    options = ReplayOptions(wanted, mended=mended, again=again, dry_run=dry_run)
+    run_tool(as_json, replay_dead_letters, errors, options)
 
 
 @app.command()

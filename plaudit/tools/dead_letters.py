@@ -54,23 +54,10 @@ class Filter:
         return bool(self.topics or self.codes or self.since or self.until)
 
 
-def named_letter(
-    names: TopicNames, topics: Sequence[str] | None, partition: int | None, offset: int | None
-) -> list[LetterPlace]:
-    """The place of the letter named by topic, partition and offset; empty without the last two.
-
-    Raises UsageError: only some of them are given, or the topic has no dead letters.
-    """
-    if partition is None and offset is None:
-        return []
-    if partition is None or offset is None or len(topics or ()) != 1:
-        raise UsageError("A single letter needs --topic, --partition and --offset together.")
-    return [LetterPlace(topic, partition, offset) for topic in topics_of(names, topics)]
-
-
 async def show_dead_letter(settings: Settings, out: Terminal, topic: str, partition: int, offset: int) -> None:
     """Print a letter. Raises UsageError or CommandError."""
-    wanted = Filter(places=named_letter(settings.topics, (topic,), partition, offset))
+    (named,) = topics_of(settings.topics, (topic,))
+    wanted = Filter(places=[LetterPlace(named, partition, offset)])
     async for (letter,) in dead_letters(settings, wanted):
         out.set_result(_shown_letter(letter))
         out.print(f"topic      {letter.topic}")
