@@ -2,8 +2,8 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from typing import Any
 
 from domain.quantities import quantity
 from domain.timestamps import timestamp
@@ -13,8 +13,6 @@ from plaudit.terminal import Terminal, shown
 from plaudit.tools.dead_letters import Filter, shown_text
 from plaudit.tools.dead_letters_state import LetterWithState, letters_with_state
 from plaudit.tools.servers import reached
-
-_AGES: Final = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 
 
 async def list_dead_letters(settings: Settings, out: Terminal, wanted: Filter, states: list[LetterState]) -> None:
@@ -38,17 +36,15 @@ class _Group:
 
     states: Counter[LetterState] = field(default_factory=Counter)
     failed_again: int = 0
-    ages: Counter[str] = field(default_factory=Counter)
     oldest: datetime | None = None
     newest: datetime | None = None
 
-    def add(self, each: LetterWithState, now: datetime) -> None:
+    def add(self, each: LetterWithState) -> None:
         self.states[each.state] += 1
         if each.state is not LetterState.OPEN:
             return
         self.failed_again += each.failed_again
         at = moment_of(each.letter)
-        self.ages[next((name for name, age in _AGES.items() if now - at <= age), "older")] += 1
         self.oldest = min(at, self.oldest or at)
         self.newest = max(at, self.newest or at)
 
@@ -56,12 +52,11 @@ class _Group:
 async def summarize_dead_letters(settings: Settings, out: Terminal, wanted: Filter) -> None:
     """Print the number of letters by topic and code: open ones with their age, replayed and discarded ones."""
     groups: dict[tuple[str, str], _Group] = {}
-    now = datetime.now(UTC)
     async with reached(settings) as (database, _):
         async for letters in letters_with_state(settings, database, wanted):
             for each in letters:
                 kind = each.place.topic.value, header(each.letter, "x-error-code")
-                groups.setdefault(kind, _Group()).add(each, now)
+                groups.setdefault(kind, _Group()).add(each)
     total: Counter[LetterState] = sum((group.states for group in groups.values()), Counter())
     counts = {state.value: total[state] for state in LetterState}
     out.set_result({**counts, "groups": [_group_row(*kind, group) for kind, group in groups.items()]})
@@ -89,7 +84,6 @@ def _group_row(topic: str, code: str, group: _Group) -> dict[str, Any]:
         "code": code,
         **{state.value: group.states[state] for state in LetterState},
         "failedAgain": group.failed_again,
-        "openByAge": {name: group.ages[name] for name in (*_AGES, "older")},
         "oldestOpen": group.oldest and timestamp(group.oldest),
         "newestOpen": group.newest and timestamp(group.newest),
     }
