@@ -20,7 +20,6 @@ MOST_REQUESTS: Final = 8
 MOST_BYTES: Final = 1024 * 1024
 """Maximum size of an answer in bytes."""
 
-MOST_REDIRECTS: Final = 3
 ID: Final = "{id}"
 
 _UNKNOWN: Final = frozenset({httpx.codes.NOT_FOUND, httpx.codes.GONE})
@@ -32,9 +31,9 @@ class HttpResolver:
     """Requests `url`, which contains `{id}`, for each id; `name` and `image` are paths in the JSON of the answer.
 
     The id is percent-encoded. An id that a server could decode, however often, into another path is unknown without a
-    request; so is one that is answered 404, 410, or without a name. Redirects are followed within the same origin only.
-    `timeout` is in seconds, for each request. If some requests fail, PartlyResolvedError holds the other names; if all
-    fail, the first error is raised.
+    request; so is one that is answered 404, 410, or without a name. A redirect is an error. `timeout` is in seconds,
+    for each request. If some requests fail, PartlyResolvedError holds the other names; if all fail, the first error is
+    raised.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class HttpResolver:
     async def _entity(self, client: httpx.AsyncClient, id: str) -> ResolvedEntity | None:
         try:
             async with self._slots, asyncio.timeout(self._timeout):
-                body = await _read(client, client.build_request("GET", self._url.replace(ID, quote(id, safe=""))))
+                body = await _read(client, self._url.replace(ID, quote(id, safe="")))
         except TimeoutError:
             raise ResolverError(f"no answer within {self._timeout} s") from None
         except httpx.HTTPError as error:
@@ -101,36 +100,18 @@ class HttpResolver:
         return resolved_entity(value_at(answer, self._name), image)
 
 
-async def _read(client: httpx.AsyncClient, request: httpx.Request) -> bytes | None:
-    origin = _origin(request.url)
-    for _ in range(1 + MOST_REDIRECTS):
-        response = await client.send(request, stream=True)
-        try:
-            if response.status_code in _UNKNOWN:
-                return None
-            if response.next_request is None:
-                return await _body(response)
-            request = response.next_request
-        finally:
-            await response.aclose()
-        if _origin(request.url) != origin:
-            raise ResolverError("the answer is a redirect to another host")
-    raise ResolverError(f"more than {MOST_REDIRECTS} redirects")
-
-
-def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port
-
-
-async def _body(response: httpx.Response) -> bytes:
-    if response.status_code != httpx.codes.OK:
-        raise ResolverError(f"the answer has status {response.status_code}")
-    body = bytearray()
-    async for chunk in response.aiter_raw():
-        body += chunk
-        if len(body) > MOST_BYTES:
-            raise ResolverError(f"the answer has more than {MOST_BYTES} bytes")
-    return bytes(body)
+async def _read(client: httpx.AsyncClient, url: str) -> bytes | None:
+    async with client.stream("GET", url) as response:
+        if response.status_code in _UNKNOWN:
+            return None
+        if response.status_code != httpx.codes.OK:
+            raise ResolverError(f"the answer has status {response.status_code}")
+        body = bytearray()
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > MOST_BYTES:
+                raise ResolverError(f"the answer has more than {MOST_BYTES} bytes")
+        return bytes(body)
 
 
 def value_at(answer: Any, path: str) -> Any:

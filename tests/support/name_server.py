@@ -10,7 +10,7 @@ from typing import Literal
 
 from .sockets import listening
 
-Mood = Literal["answers", "hangs", "fails", "redirects", "redirects away", "floods"]
+Mood = Literal["answers", "hangs", "fails", "redirects", "floods"]
 
 
 @dataclass
@@ -68,8 +68,6 @@ class NameServer:
             return 200, b" " * 2_000_000, ""
         if self.mood == "redirects" and not target.startswith("/moved"):
             return 302, b"", f"location: /moved/{id}\r\n"
-        if self.mood == "redirects away":
-            return 302, b"", f"location: http://localhost:{self.port}/{id}\r\n"
         if id in self.unknown:
             return 404, b"", ""
         product = {"title": f"Name of {id}", "images": [{"url": self.images.get(id, f"/{id}.png")}]}
