@@ -7,8 +7,7 @@ import typer
 
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import LetterPlace, LetterState, place_in
-from plaudit.cli.command_line import AsJson, Moment, command_group, fail, run_tool
-from plaudit.errors import UsageError
+from plaudit.cli.command_line import AsJson, Moment, command_group, run_tool
 from plaudit.terminal import errors
 
 app = command_group("List, replay or discard dead letters.")
@@ -28,7 +27,6 @@ Codes = Annotated[
         "--code", case_sensitive=False, metavar="CODE", help="Only letters with this error code; can be repeated."
     ),
 ]
-Limit = Annotated[int | None, typer.Option(min=1, help="Maximum number of letters.")]
 Places = Annotated[
     list[LetterPlace] | None,
     typer.Argument(
@@ -46,10 +44,7 @@ def list_letters(
     code: Codes = None,
     since: Moment = None,
     until: Moment = None,
-    limit: Limit = 100,
-    state: Annotated[
-        list[LetterState] | None, typer.Option(help="Only letters in this state; can be repeated. Default: open.")
-    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of letters.")] = 100,
     everything: Annotated[bool, typer.Option("--all", help="Letters in every state.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -57,9 +52,7 @@ def list_letters(
     from plaudit.tools.dead_letters import Filter
     from plaudit.tools.dead_letters_list import list_dead_letters
 
-    if everything and state:
-        fail("--all lists letters in any state: leave out --state.", UsageError.exit_code)
-    states = list(LetterState) if everything else state or [LetterState.OPEN]
+    states = list(LetterState) if everything else [LetterState.OPEN]
     wanted = Filter(topics=topic, codes=code, since=since, until=until, limit=limit)
     run_tool(as_json, list_dead_letters, wanted, states)
 
@@ -96,7 +89,6 @@ def replay(
     code: Codes = None,
     since: Moment = None,
     until: Moment = None,
-    limit: Limit = None,
     value: Annotated[
         Path | None,
         typer.Option(
@@ -114,7 +106,7 @@ def replay(
     from plaudit.tools.dead_letters_replay import ReplayOptions, replay_dead_letters
 
     mended = value.read_bytes() if value else None
-    wanted = Filter(topics=topic, codes=code, since=since, until=until, limit=limit, places=places or ())
+    wanted = Filter(topics=topic, codes=code, since=since, until=until, places=places or ())
     options = ReplayOptions(wanted, mended=mended, again=again, dry_run=dry_run)
     run_tool(as_json, replay_dead_letters, errors, options)
 
@@ -127,7 +119,6 @@ def discard(
     code: Codes = None,
     since: Moment = None,
     until: Moment = None,
-    limit: Limit = None,
     everything: Annotated[bool, typer.Option("--all", help="Discard all open letters.")] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -136,6 +127,6 @@ def discard(
     from plaudit.tools.dead_letters import Filter
     from plaudit.tools.dead_letters_replay import DiscardOptions, discard_dead_letters
 
-    wanted = Filter(topics=topic, codes=code, since=since, until=until, limit=limit, places=places or ())
+    wanted = Filter(topics=topic, codes=code, since=since, until=until, places=places or ())
     options = DiscardOptions(wanted, reason, everything=everything, dry_run=dry_run)
     run_tool(as_json, discard_dead_letters, errors, options)

@@ -30,8 +30,8 @@ class Filter:
     topics: Sequence[str] | None = None
     codes: Sequence[DeadLetterCode] | None = None
     since: datetime | None = None
-    limit: int | None = None
     until: datetime | None = None
+    limit: int | None = None
     places: Sequence[LetterPlace] = ()
 
     @property

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -87,22 +87,18 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
     async with reached(settings, *topics) as (database, publisher):
         repositories = Repositories(database, erasure_keys=settings.privacy.keys())
         transactions = Transactions(database, repositories, publisher.publish)
-        limit = options.wanted.limit
         with progress.status("Replaying dead letters") as status:
-            async for letters in letters_with_state(settings, database, replace(options.wanted, limit=None)):
+            async for letters in letters_with_state(settings, database, options.wanted):
                 for chunk in in_parts(letters, MOST_BYTES, _size):
-                    left = None if limit is None else limit - replayed
                     if options.dry_run:
-                        done, hindered = await _choose(chunk, options, left, repositories)
+                        done, hindered = await _choose(chunk, options, repositories)
                     else:
                         # To keep the order, first publish what an earlier replay has marked.
                         await transactions.outbox.settle_current()
-                        done, hindered = await transactions.run(partial(_replay, chunk, options, left))
+                        done, hindered = await transactions.run(partial(_replay, chunk, options))
                     replayed += len(done)
                     left_out += hindered
                     status.update(f"Replaying dead letters: {replayed} published")
-                if replayed == limit:
-                    break
     counts = {reason.value: left_out[reason] for reason in _LEFT_OUT}
     out.set_result({"replayed": replayed, "dryRun": options.dry_run, "leftOut": counts})
     out.print(f"{'Would replay' if options.dry_run else 'Replayed'} {quantity(replayed, 'dead letter')}.")
@@ -122,9 +118,9 @@ def _check_mended(mended: bytes, topic: Topic) -> None:
 
 
 async def _replay(
-    letters: Sequence[LetterWithState], options: ReplayOptions, left: int | None, work: UnitOfWork
+    letters: Sequence[LetterWithState], options: ReplayOptions, work: UnitOfWork
 ) -> tuple[list[LetterWithState], Counter[ReplayObstacle]]:
-    chosen, left_out = await _choose(letters, options, left, work.repositories, work.session)
+    chosen, left_out = await _choose(letters, options, work.repositories, work.session)
     now, stored = datetime.now(UTC), work.repositories
     ids = [letter_id(each.letter) for each in chosen]
     earlier = await stored.replays.marks(ids, work.session)
@@ -141,19 +137,16 @@ async def _replay(
 async def _choose(
     letters: Sequence[LetterWithState],
     options: ReplayOptions,
-    left: int | None,
     stored: Repositories,
     session: Session | None = None,
 ) -> tuple[list[LetterWithState], Counter[ReplayObstacle]]:
-    """The letters to replay, at most `left`, and the counted reasons against the others."""
+    """The letters to replay, and the counted reasons against the others."""
     marks = await stored.replays.marks([letter_id(e.letter) for e in letters], session)
     replayable = {letter_id(letter) for letter in await stored.erasures.replayable([each.letter for each in letters])}
     chosen: list[LetterWithState] = []
     left_out = Counter[ReplayObstacle]()
     is_named = options.wanted.names_letters
     for each in letters:
-        if len(chosen) == left:
-            break
         if each.came_back:
             continue  # The letter that replaces it is counted.
         id = letter_id(each.letter)

@@ -32,11 +32,6 @@ def test_discard_all_with_places_or_filters_is_refused(criterion: tuple[str, ...
     assert (result.exit_code, "omit it if you name places or a filter" in output) == (2, True), result.output
 
 
-def test_list_all_with_a_state_is_refused() -> None:
-    result = CliRunner().invoke(dead_letters.app, ["list", "--all", "--state", "open"])
-    assert (result.exit_code, "leave out --state" in result.output) == (2, True), result.output
-
-
 def test_letter_named_twice_counts_once(tmp_path: Path) -> None:
     """So it can be replaced by a value; this one would become a dead letter again."""
     mended = tmp_path / "mended.json"
