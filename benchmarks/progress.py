@@ -9,12 +9,7 @@ _OUT: Final = Console(highlight=False, soft_wrap=True)
 _started: Final = monotonic()
 
 
-def elapsed_s() -> float:
-    """Seconds since the start of the run."""
-    return monotonic() - _started
-
-
 def print_progress(text: str) -> None:
     """Print a line, with the time since the start of the run."""
-    minutes, seconds = divmod(int(elapsed_s()), 60)
+    minutes, seconds = divmod(int(monotonic() - _started), 60)
     _OUT.print(f"{minutes:02}:{seconds:02} {text}", markup=False)

@@ -30,8 +30,6 @@ class Size:
     worker_reviews: int = 20_000
     """Reviews in each round of `workers`."""
     memory_messages: int = 1_000_000
-    memory_end_minutes: int = 55
-    """Minutes from the start of the run after which the last group, `memory`, ends early."""
 
 
 FULL: Final = Size()
@@ -48,5 +46,4 @@ QUICK: Final = Size(
     observed=20,
     worker_reviews=8_000,
     memory_messages=50_000,
-    memory_end_minutes=3,
 )
