@@ -4,7 +4,6 @@ The load comes over 16 keep-alive connections.
 """
 
 import asyncio
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,20 +18,13 @@ from benchmarks.sizes import Size
 from domain.ratings import Entity, RatingTally, TallyKey
 from storage.database import in_transaction
 from storage.ratings import RatingRepository
+from tests.support.waiting import free_port
 
 _START_S = 120.0
 _TALLY = RatingTally.of([300, 400])
 
 Rate = Callable[..., Awaitable[float]]
 """`rate` with all arguments but `seconds`."""
-
-
-def free_port() -> int:
-    """A free TCP port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @asynccontextmanager

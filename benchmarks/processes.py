@@ -15,6 +15,7 @@ from benchmarks.samples import submissions
 from benchmarks.servers import Servers, Workspace
 from benchmarks.sizes import Size
 from devservers.waiting import until
+from messaging.kafka.administration import admin_client
 from messaging.topics import Topic
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -113,7 +114,7 @@ async def _store_more(workspace: Workspace, first: int, total: int, processes: l
 
 async def _members(workspace: Workspace) -> int:
     """The number of members in the consumer group of submissions; 0 while it rebalances."""
-    async with workspace.admin() as admin:
+    async with admin_client(workspace.settings.kafka_connection()) as admin:
         (answer,) = await admin.describe_consumer_groups([workspace.topic(Topic.REVIEW_SUBMISSIONS)])
     ((_, _, state, _, _, members, *_),) = answer.groups
     return len(members) if state == _STABLE else 0

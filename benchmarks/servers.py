@@ -14,13 +14,13 @@ from typing import Any, Final
 from uuid import uuid4
 
 from aiokafka import TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 from confluent_kafka import Producer
 
 from benchmarks.progress import print_progress
 from devservers.broker import embedded_kafka
 from devservers.mongo import embedded_mongo
+from messaging.kafka.administration import admin_client
 from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.processes.waiting import prepare_servers
@@ -161,7 +161,7 @@ class Workspace:
     @asynccontextmanager
     async def committed(self, group: str, topic: Topic) -> AsyncIterator[Count]:
         """A function that returns the number of records of a topic that a group has committed."""
-        async with self.admin() as admin:
+        async with admin_client(self.settings.kafka_connection()) as admin:
             name = self.topic(topic)
 
             async def committed() -> int:
@@ -172,16 +172,6 @@ class Workspace:
                 return sum(o.offset for partition, o in offsets.items() if partition.topic == name)
 
             yield committed
-
-    @asynccontextmanager
-    async def admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        """A Kafka admin client."""
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.settings.kafka_connection().bootstrap_servers)
-        await admin.start()
-        try:
-            yield admin
-        finally:
-            await admin.close()
 
 
 async def _rate(count: Count, total: int, process: subprocess.Popen[bytes]) -> float:
@@ -236,10 +226,8 @@ class Servers:
                 await prepare_servers(settings, database)
                 yield Workspace(settings, database, self.version)
         finally:
-            admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka)
-            await admin.start()
-            await admin.delete_topics(settings.topics.all())
-            await admin.close()
+            async with admin_client(settings.kafka_connection()) as admin:
+                await admin.delete_topics(settings.topics.all())
 
 
 def _new_name() -> str:

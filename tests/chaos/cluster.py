@@ -11,13 +11,14 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 from pymongo.errors import PyMongoError
 
 from devservers.kafka import KafkaProcess, form_cluster
 from devservers.kafka_setup import set_up_kafka
 from devservers.mongo import MongoProcess, direct_client, form_replica_set
+from messaging.kafka.administration import admin_client
+from messaging.kafka.connection import KafkaConnection
 from tests.chaos.proxy import HOST, Proxy, running_proxy
 from tests.support.service import Servers
 
@@ -104,15 +105,12 @@ class Cluster:
     async def leader(self, topics: Sequence[str]) -> Broker:
         """The broker that leads most partitions of these topics; the first broker if Kafka can't say."""
         leads: Counter[int] = Counter()
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.servers.kafka)
         try:
-            await admin.start()
-            for topic in await admin.describe_topics(list(topics)):
-                leads.update(partition["leader"] for partition in topic["partitions"])
+            async with admin_client(KafkaConnection(self.servers.kafka)) as admin:
+                for topic in await admin.describe_topics(list(topics)):
+                    leads.update(partition["leader"] for partition in topic["partitions"])
         except KafkaError:
             return self.brokers[0]
-        finally:
-            await admin.close()
         node_id = leads.most_common(1)[0][0]
         return next((broker for broker in self.brokers if broker.node_id == node_id), self.brokers[0])
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 from confluent_kafka import Producer
 
 from devservers import kafka_setup
@@ -31,12 +31,8 @@ LARGE = b"x" * 11_000_000
 
 
 async def create_topic(server: ServerProcess) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=server.address)
-    await admin.start()
-    try:
+    async with admin_client(KafkaConnection(server.address)) as admin:
         await admin.create_topics([NewTopic("reviews", 12, 1)])
-    finally:
-        await admin.close()
 
 
 async def produce(server: ServerProcess, value: bytes) -> None:

@@ -19,6 +19,8 @@ from devservers.broker import Broker, embedded_kafka
 from devservers.errors import EmbeddedServerError
 from devservers.mongo import MongoProcess, embedded_mongo, form_replica_set
 from devservers.private import private_folder
+from messaging.kafka.administration import admin_client
+from messaging.kafka.connection import KafkaConnection
 from tests.support.documents import ROOT, blocks_of
 from tests.support.processes import Marked
 from tests.support.up_command import Up
@@ -85,9 +87,8 @@ async def test_up_data_is_private(tmp_path: Path, marked: Marked) -> None:
         async with AsyncMongoClient[Document](endpoints["mongo"]) as client:
             assert await client[endpoints["database"]].stores.count_documents({}) == 1
         # Upstream systems need only the address, and a warning says that so does everyone.
-        admin = AIOKafkaAdminClient(bootstrap_servers=endpoints["kafka"])
-        await admin.start()
-        await admin.close()
+        async with admin_client(KafkaConnection(endpoints["kafka"])):
+            pass
         output = up.log.read_text()
         assert f"Removed the access of other users to {data}" in output
         (shown,) = [
