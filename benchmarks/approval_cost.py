@@ -5,6 +5,8 @@ aggregation recounts the object.
 """
 
 import subprocess
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,8 +38,7 @@ class Objects:
     approvals: int
     worker: subprocess.Popen[bytes] = field(init=False)
     _next_review: int = 0
-    _approved: int = 0
-    _feedback_sent: int = 0
+    _sent: Counter[Topic] = field(default_factory=Counter)
     _numbers: "count[int]" = field(default_factory=count)
     _huge: dict[int, Entity] = field(default_factory=dict)
 
@@ -59,22 +60,21 @@ class Objects:
         """Microseconds per approval for more reviews of an object, from publication until the ratings are updated."""
         entity = await self.with_approved(size)
         first = await self._store(entity, self.approvals, ReviewStatus.NEW)
-        self._approved += self.approvals
-        group = self.workspace.topic(Topic.REVIEW_CHANGES)
-        started = perf_counter()
-        self.workspace.publish(Topic.MODERATION_COMMANDS, approvals(first, self.approvals, entity_id=entity.id))
-        await self.workspace.until_committed(group, Topic.REVIEW_CHANGES, self._approved, self.worker)
-        return (perf_counter() - started) / self.approvals * 1e6
+        messages = approvals(first, self.approvals, entity_id=entity.id)
+        return await self._message_us(messages, Topic.MODERATION_COMMANDS, Topic.REVIEW_CHANGES)
 
     async def feedback_us(self, action: str, size: int) -> float:
         """Microseconds per vote on, or reply to, more reviews of an object, from publication until they are applied."""
         entity = await self.with_approved(size)
         first = await self._store(entity, self.approvals, ReviewStatus.APPROVED)
-        self._feedback_sent += self.approvals
-        group = self.workspace.topic(Topic.REVIEW_FEEDBACK)
+        messages = feedback(action, first, self.approvals, entity.id)
+        return await self._message_us(messages, Topic.REVIEW_FEEDBACK, Topic.REVIEW_FEEDBACK)
+
+    async def _message_us(self, messages: Iterable[tuple[str, bytes]], topic: Topic, applied_from: Topic) -> float:
+        self._sent[applied_from] += self.approvals
         started = perf_counter()
-        self.workspace.publish(Topic.REVIEW_FEEDBACK, feedback(action, first, self.approvals, entity.id))
-        await self.workspace.until_committed(group, Topic.REVIEW_FEEDBACK, self._feedback_sent, self.worker)
+        self.workspace.publish(topic, messages)
+        await self.workspace.until_committed(applied_from, self._sent[applied_from], self.worker)
         return (perf_counter() - started) / self.approvals * 1e6
 
     async def recount_us(self, size: int) -> float:
@@ -106,48 +106,32 @@ async def compare(servers: Servers, size: Size) -> list[Comparison]:
             await workspace.until_relayed(objects.worker)  # else it would relay them beside the first rounds
             for number in sizes:
                 await objects.approval_us(number)
-            costs = await in_turns(size.runs, {f"{n:,}": partial(objects.approval_us, n) for n in sizes})
-            feedback_costs = {
-                action: await in_turns(size.runs, {f"{n:,}": partial(objects.feedback_us, action, n) for n in sizes})
-                for action in ("vote", "reply")
+            measures: dict[str, Callable[[int], Awaitable[float]]] = {
+                "an approval": objects.approval_us,
+                "a vote": partial(objects.feedback_us, "vote"),
+                "a reply": partial(objects.feedback_us, "reply"),
+            }
+            costs = {
+                action: await in_turns(size.runs, {f"{n:,}": partial(measure, n) for n in sizes})
+                for action, measure in measures.items()
             }
             recounts = await in_turns(size.runs, {f"recount {n:,}": partial(objects.recount_us, n) for n in sizes})
-    (small, *_), (small_recount, *_) = costs.values(), recounts.values()
-    comparisons = [
-        Comparison(
-            f"Speed of a {action}, an object with {number:,} approved reviews",
-            f"one with {sizes[0]:,}",
-            paired(few, cost),
-            0.9,
-            absolute=f"{min(cost):,.0f} µs against {min(few):,.0f} µs",
-        )
-        for action, (few, *others) in ((action, list(by_size.values())) for action, by_size in feedback_costs.items())
-        for number, cost in zip(sizes[1:], others, strict=True)
-    ]
-    for number, cost, recount in zip(sizes, costs.values(), recounts.values(), strict=True):
-        if cost is not small:
-            name, against = f"{number:,} approved reviews", f"one with {sizes[0]:,}"
-            comparisons += [
-                Comparison(
-                    f"Speed of an approval, an object with {name}",
-                    against,
-                    paired(small, cost),
-                    0.9,
-                    absolute=f"{min(cost):,.0f} µs against {min(small):,.0f} µs",
-                ),
-                Comparison(
-                    f"Time of a recount, an object with {name}",
-                    against,
-                    paired(recount, small_recount),
-                    absolute=f"{min(recount):,.0f} µs against {min(small_recount):,.0f} µs",
-                ),
-            ]
-        comparisons.append(
-            Comparison(
-                f"Approvals in the time of a recount, an object with {number:,}",
-                "alternative: a recount of all reviews",
-                paired(recount, cost),
-                absolute=f"{min(cost):,.0f} µs against {min(recount):,.0f} µs",
-            )
-        )
+    smallest, comparisons = f"one with {sizes[0]:,}", list[Comparison]()
+    for action, by_size in costs.items():
+        few, *others = by_size.values()
+        for number, cost in zip(sizes[1:], others, strict=True):
+            name = f"Speed of {action}, an object with {number:,} approved reviews"
+            comparisons.append(Comparison(name, smallest, paired(few, cost), 0.9, absolute=_times(cost, few)))
+    few, *others = recounts.values()
+    for number, recount in zip(sizes[1:], others, strict=True):
+        name = f"Time of a recount, an object with {number:,} approved reviews"
+        comparisons.append(Comparison(name, smallest, paired(recount, few), absolute=_times(recount, few)))
+    for number, cost, recount in zip(sizes, costs["an approval"].values(), recounts.values(), strict=True):
+        name = f"Approvals in the time of a recount, an object with {number:,}"
+        against = "alternative: a recount of all reviews"
+        comparisons.append(Comparison(name, against, paired(recount, cost), absolute=_times(cost, recount)))
     return comparisons
+
+
+def _times(ours: list[float], theirs: list[float]) -> str:
+    return f"{min(ours):,.0f} µs against {min(theirs):,.0f} µs"

@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
+from typing import Any
 
 from benchmarks.comparison import Comparison, in_turns, paired, per_second
 from benchmarks.http_load import open_connection, post, rate
-from benchmarks.samples import review_id, stored_review
+from benchmarks.samples import review_id, submitted_review
 from benchmarks.servers import Servers, Workspace
 from benchmarks.sizes import Size
 from domain.ratings import Entity, RatingTally, TallyKey
@@ -50,23 +51,9 @@ async def until_open(process: subprocess.Popen[bytes], port: int) -> None:
             return
 
 
-def submission(number: int) -> list[dict[str, object]]:
+def submission(number: int) -> list[dict[str, Any]]:
     """The body of a request that submits one review."""
-    review = stored_review(number)
-    return [
-        {
-            "id": f"http-{review_id(number)}",
-            "storeId": "open",
-            "userId": review["userId"],
-            "userName": review["userName"],
-            "EntityId": review["entityId"],
-            "EntityType": "Product",
-            "EntityName": review["entityName"],
-            "title": review["title"],
-            "review": review["review"],
-            "rating": 4,
-        }
-    ]
+    return [submitted_review(number) | {"id": f"http-{review_id(number)}"}]
 
 
 def rating_request(ids: int) -> dict[str, object]:

@@ -68,7 +68,5 @@ async def _rate(servers: Servers, rules: list[dict[str, Any]], count: int) -> fl
         with workspace.running("plaudit", "worker") as process:
             rate = await workspace.stored_rate("reviews", count, process)
             # A worker that is killed during the last transaction leaves locks, and the database can't be dropped.
-            await workspace.until_committed(
-                workspace.topic(Topic.REVIEW_SUBMISSIONS), Topic.REVIEW_SUBMISSIONS, count, process
-            )
+            await workspace.until_committed(Topic.REVIEW_SUBMISSIONS, count, process)
             return rate

@@ -33,23 +33,26 @@ def object_id(number: int, objects: int = OBJECTS) -> str:
     return f"product-{number % objects}"
 
 
+def submitted_review(number: int, objects: int = OBJECTS) -> dict[str, Any]:
+    """A review in the specified format, about one of `objects` objects."""
+    return {
+        "id": review_id(number),
+        "storeId": "open",
+        "userId": f"user-{number % 50_000}",
+        "userName": "Anna Berg",
+        "EntityId": object_id(number, objects),
+        "EntityType": "Product",
+        "EntityName": "Camera",
+        "title": "As good as they say",
+        "review": _TEXT,
+        "rating": 1 + number % 5,
+    }
+
+
 def submissions(count: int, objects: int = OBJECTS, *, first: int = 0) -> Iterator[tuple[str, bytes]]:
     """Submissions in the specified format, with their keys, spread over `objects` objects."""
     for number in range(first, first + count):
-        entity = object_id(number, objects)
-        body = {
-            "id": review_id(number),
-            "storeId": "open",
-            "userId": f"user-{number % 50_000}",
-            "userName": "Anna Berg",
-            "EntityId": entity,
-            "EntityType": "Product",
-            "EntityName": "Camera",
-            "title": "As good as they say",
-            "review": _TEXT,
-            "rating": 1 + number % 5,
-        }
-        yield f"Product:{entity}", orjson.dumps(body)
+        yield f"Product:{object_id(number, objects)}", orjson.dumps(submitted_review(number, objects))
 
 
 def approvals(

@@ -133,9 +133,9 @@ class Workspace:
         async with self.committed(group, topic) as committed:
             return await _rate(committed, total, process)
 
-    async def until_committed(self, group: str, topic: Topic, total: int, process: subprocess.Popen[bytes]) -> None:
-        """Wait until a group has committed `total` records."""
-        async with self.committed(group, topic) as committed:
+    async def until_committed(self, topic: Topic, total: int, process: subprocess.Popen[bytes]) -> None:
+        """Wait until the worker's group of a topic has committed `total` records."""
+        async with self.committed(self.topic(topic), topic) as committed:
             await _wait_for_count(committed, total, process)
 
     async def relay(self) -> None:
