@@ -6,9 +6,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Final
 
-import orjson
 from opentelemetry import trace
-from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
 from messaging import tracing
 from plaudit.config import ConfigurationError, TracesSettings
@@ -29,27 +27,8 @@ def export_traces(settings: TracesSettings, process: str, version: str) -> Itera
         return
     # Imported here, so that processes without tracing start faster.
     from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
-
-    def line(span: ReadableSpan) -> str:
-        context: SpanContext | None = span.context
-        fields = {
-            "trace": format_trace_id(context.trace_id) if context else None,
-            "span": format_span_id(context.span_id) if context else None,
-            "parent": format_span_id(span.parent.span_id) if span.parent else None,
-            "process": process,
-            "name": span.name,
-            "kind": span.kind.name.lower(),
-            "start": span.start_time,
-            "end": span.end_time,
-            "attributes": dict(span.attributes or {}),
-            "links": [
-                {"trace": format_trace_id(link.context.trace_id), "span": format_span_id(link.context.span_id)}
-                for link in span.links
-            ],
-        }
-        return orjson.dumps(fields).decode() + "\n"
 
     attributes = {"service.name": f"plaudit-{process}", "service.version": version}
     if "OTEL_SERVICE_NAME" in os.environ:
@@ -61,7 +40,8 @@ def export_traces(settings: TracesSettings, process: str, version: str) -> Itera
             file = settings.file.open("a", buffering=_LONGEST_LINE)
         except OSError as error:
             raise ConfigurationError(f"PLAUDIT_TRACES__FILE: {settings.file}: {error.strerror}.") from error
-        provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=file, formatter=line)))
+        exporter = ConsoleSpanExporter(out=file, formatter=lambda span: f"{span.to_json(indent=None)}\n")
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
     if is_exported:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 

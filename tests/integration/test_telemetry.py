@@ -217,7 +217,13 @@ def traces_file(service: Service) -> Path:
 
 
 def spans_of(service: Service, trace: str) -> list[Json]:
-    return [span for span in whole_lines(traces_file(service).read_text()) if span["trace"] == trace]
+    spans = whole_lines(traces_file(service).read_text())
+    return [span for span in spans if span["context"]["trace_id"] == f"0x{trace}"]
+
+
+def process_of(span: Json) -> str:
+    name: str = span["resource"]["attributes"]["service.name"]
+    return name.removeprefix("plaudit-")
 
 
 def whole_lines(text: str) -> list[Json]:
@@ -231,11 +237,11 @@ def names_of_spans(service: Service, trace: str) -> set[str]:
 
 def path_to(spans: list[Json], name: str) -> list[str]:
     """Return the names of the spans from the root to the last span with this name."""
-    by_id = {span["span"]: span for span in spans}
+    by_id = {span["context"]["span_id"]: span for span in spans}
     path, span = [], next((span for span in reversed(spans) if span["name"] == name), None)
     while span:
-        path.append(f"{span['process']}: {span['name']}")
-        span = by_id.get(span["parent"])
+        path.append(f"{process_of(span)}: {span['name']}")
+        span = by_id.get(span["parent_id"])
     return path[::-1]
 
 
@@ -251,7 +257,7 @@ async def test_trace_spans_from_request_to_rating(service: Service, facade: Faca
     names = await eventually(lambda: names_of_spans(service, trace), lambda names: names >= expected)
     assert names == expected
     spans = spans_of(service, trace)
-    assert [span["name"] for span in spans if span["process"] == "api"].count(f"POST {REVIEWS}") == 1
+    assert [span["name"] for span in spans if process_of(span) == "api"].count(f"POST {REVIEWS}") == 1
     assert path_to(spans, store) == [f"api: POST {REVIEWS}", "api: publish review-submissions", f"worker: {store}"]
 
     # A span is written when it ends, and those of a batch end last.
