@@ -14,14 +14,13 @@ from pydantic import ValidationError
 
 from domain.entity_types import PRODUCT, DuplicateEntityTypeError, EntityType, EntityTypes
 from messaging.json_values import without_bom
-from messaging.reading_errors import pointer
+from messaging.reading_errors import InvalidContentError, input_error
 from plaudit.config import ConfigurationError, Settings
 from plaudit.entity_types.resolvers import FunctionResolver
 from plaudit.entity_types.schema import REGISTRATIONS, EntityTypeRegistration, shown_location
 
 GROUP: Final = "plaudit.entity_types"
 _VARIABLE: Final = "PLAUDIT_ENTITY_TYPES"
-_SHOWN_ERRORS: Final = 5
 
 
 def registered_entity_types(settings: Settings) -> EntityTypes:
@@ -85,11 +84,7 @@ def _read(source: str, text: bytes) -> Iterable[tuple[str, EntityTypeRegistratio
         registrations = REGISTRATIONS.validate_json(text)
     except ValidationError as error:
         # Without the input: headers are secrets.
-        details = error.errors(include_url=False, include_context=False, include_input=False)
-        shown = [
-            f"{pointer(shown_location(detail['loc']))} {detail['msg'].removeprefix('Value error, ')}".strip()
-            for detail in details[:_SHOWN_ERRORS]
-        ]
-        more = [f"and {len(details) - _SHOWN_ERRORS} more"] if len(details) > _SHOWN_ERRORS else []
-        raise ConfigurationError(f"{source}: {'; '.join(shown + more)}") from None
+        details = error.errors(include_url=False, include_input=False)
+        errors = [input_error({**detail, "loc": shown_location(detail["loc"])}) for detail in details]
+        raise ConfigurationError(f"{source}: {InvalidContentError(errors)}") from None
     return ((f"{source} /{index}", registration) for index, registration in enumerate(registrations))

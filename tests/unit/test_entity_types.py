@@ -127,11 +127,11 @@ def test_file_and_variable_are_merged(tmp_path: Path) -> None:
         ({}, "/0/entityType", "required"),
         ({**VENDOR, "entityType": " "}, "/0/entityType", "blank"),
         ({**VENDOR, "colour": "red"}, "/0/colour", "not permitted"),
-        ({**VENDOR, "icon": 3}, "/0/icon", "string"),
+        ({**VENDOR, "icon": 3}, "/0/icon", "text"),
         ({**VENDOR, "detailBlade": {"controller": "x"}}, "/0/detailBlade/template", "required"),
-        ({**VENDOR, "knownChildrenTypes": "Branch"}, "/0/knownChildrenTypes", "array"),
+        ({**VENDOR, "knownChildrenTypes": "Branch"}, "/0/knownChildrenTypes", "list"),
         ({**VENDOR, "getEntity": 3}, "/0/getEntity", "package.module:function"),
-        ({**VENDOR, "getEntity": "names"}, "/0/getEntity", "pattern"),
+        ({**VENDOR, "getEntity": "names"}, "/0/getEntity", "characters"),
         ({**VENDOR, "getEntity": "no_such_module:names"}, "/0/getEntity", "no_such_module"),
         ({**VENDOR, "getEntity": f"{__name__}:nobody"}, "/0/getEntity", "nobody"),
         ({**VENDOR, "getEntity": f"{__name__}:VENDOR"}, "/0/getEntity", "function"),
@@ -144,7 +144,7 @@ def test_file_and_variable_are_merged(tmp_path: Path) -> None:
 )
 def test_invalid_registration_is_located(type: Any, place: str, expected: str) -> None:
     message = error_of(type)
-    assert message.startswith(f"PLAUDIT_ENTITY_TYPES: {place} ")
+    assert message.startswith(f"PLAUDIT_ENTITY_TYPES: {place}: ")
     assert expected in message
 
 
