@@ -18,7 +18,7 @@ from typing import Final
 import uvloop
 
 from benchmarks.comparison import Comparison, in_turns, paired, per_second
-from benchmarks.facade import rate_products, rating_request, serving, submission
+from benchmarks.facade import always, rate_products, rating_request, serving, submission
 from benchmarks.http_load import post, rate
 from benchmarks.ingest import OURS, SUBJECTS, ingest_rate, published
 from benchmarks.moderation import our_rate
@@ -41,23 +41,8 @@ async def measure_ingest(servers: Servers) -> float:
         return await ingest_rate(workspace, SUBJECTS[OURS], _REVIEWS)
 
 
-async def measure_approvals(servers: Servers) -> float:
-    """Approvals per second, including their ratings."""
-    return await our_rate(servers, _APPROVALS)
-
-
-async def measure_submissions(servers: Servers) -> float:
-    """Requests per second that submit one review each."""
-    return await _served(servers, lambda number: post("/api/customerReviews", submission(number)), status=202)
-
-
-async def measure_ratings(servers: Servers) -> float:
-    """Requests per second for the ratings of 100 objects."""
-    request = post("/api/rating/entityRating", rating_request(100))
-    return await _served(servers, lambda _: request, status=200)
-
-
-async def _served(servers: Servers, request: Callable[[int], bytes], *, status: int) -> float:
+async def _served(servers: Servers, request: Callable[[int], bytes], status: int) -> float:
+    """Requests per second to the facade."""
     async with servers.workspace() as workspace:
         await rate_products(workspace, 100)
         async with serving(workspace, "plaudit", "api") as port:
@@ -67,9 +52,13 @@ async def _served(servers: Servers, request: Callable[[int], bytes], *, status: 
 
 MEASURES: Final[dict[str, Measure]] = {
     "Ingest": measure_ingest,
-    "Moderation": measure_approvals,
-    "Facade, POST one review": measure_submissions,
-    "Facade, entityRating of 100": measure_ratings,
+    "Moderation": partial(our_rate, count=_APPROVALS),
+    "Facade, POST one review": partial(
+        _served, request=lambda number: post("/api/customerReviews", submission(number)), status=202
+    ),
+    "Facade, entityRating of 100": partial(
+        _served, request=always(post("/api/rating/entityRating", rating_request(100))), status=200
+    ),
 }
 
 

@@ -34,12 +34,8 @@ async def find_java() -> tuple[Path, str]:
         raise MissingPartError(f"{binary} doesn't report its version: {output or 'no output'}. {_ADVICE}")
     if int(version[1]) < _OLDEST_JAVA:
         raise MissingPartError(f"{binary} is Java {version[1]}, too old for Kafka. {_ADVICE}")
-    return binary, _version_of(output)
-
-
-def _version_of(output: str) -> str:
-    """Version and build, without the mode, which options in the environment may have changed."""
-    return "\n".join(re.findall(r'^.*(?:version "|\(build )[^,)\n]+', output, re.MULTILINE))
+    # Without the mode, which options in the environment may have changed.
+    return binary, "\n".join(re.findall(r'^.*(?:version "|\(build )[^,)\n]+', output, re.MULTILINE))
 
 
 def _java() -> Path:

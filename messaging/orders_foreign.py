@@ -129,8 +129,9 @@ def _commercetools(order: Mapping[str, Any]) -> dict[str, Any]:
     """The Order of commercetools' HTTP API."""
     addresses = [_nested(order.get(name.lower()), name) for name in ("billingAddress", "shippingAddress")]
     locale = order.get("locale")
-    lines = _convert_lines(order.get("lineitems"), "lineItems", partial(_commercetools_line, locale))
-    others = _convert_lines(order.get("customlineitems"), "customLineItems", partial(_custom_line, locale))
+    read_line = partial(_commercetools_line, locale)
+    lines = _convert_lines(order.get("lineitems"), "lineItems", read_line)
+    others = _convert_lines(order.get("customlineitems"), "customLineItems", read_line)
     return {
         "id": _as_text(order.get("id")),
         "number": _as_text(order.get("ordernumber")),
@@ -172,10 +173,6 @@ def _shopify_line(line: Mapping[str, Any]) -> dict[str, Any]:
 
 def _commercetools_line(locale: Any, line: Mapping[str, Any]) -> dict[str, Any]:
     return _line(line, product=line.get("productid"), name=_in_language(line.get("name"), locale))
-
-
-def _custom_line(locale: Any, line: Mapping[str, Any]) -> dict[str, Any]:
-    return _line(line, product=None, name=_in_language(line.get("name"), locale))
 
 
 def _line(line: Mapping[str, Any], *, product: Any, name: Any) -> dict[str, Any]:

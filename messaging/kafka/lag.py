@@ -78,7 +78,8 @@ class ConsumerLag:
         name = self._topics.name(topic)
         async with self._stop_on_error():
             admin, reader = await self._clients()
-            group = self._groups.pop(name, None) or await _find_group(admin, name)
+            group = self._groups.pop(name, None)
+            group = group or _Group(await partitions_of(admin, [name]), await admin.find_coordinator(name))
             partitions, ends, committed = await asyncio.gather(
                 partitions_of(admin, [name]),
                 reader.end_offsets(group.partitions),
@@ -171,10 +172,6 @@ class ConsumerLag:
             )
             for partition, offset in next_offsets.items()
         }
-
-
-async def _find_group(admin: AIOKafkaAdminClient, name: str) -> _Group:
-    return _Group(await partitions_of(admin, [name]), await admin.find_coordinator(name))
 
 
 def _is_committed(committed: OffsetAndMetadata | None, end: int) -> bool:
