@@ -95,9 +95,9 @@ def import_reviews(
     as_new: Annotated[
         bool, typer.Option("--as-new", help="Import the reviews of an export without their status, dates and feedback.")
     ] = False,
-    images: Annotated[
-        bool, typer.Option("--images/--no-images", help="Import the images of an export from the folder FILE.images.")
-    ] = True,
+    no_images: Annotated[
+        bool, typer.Option("--no-images", help="Leave out the images of an export, in the folder FILE.images.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Submit the reviews in a CSV or JSON Lines file; the next run continues an interrupted one.
@@ -112,7 +112,7 @@ def import_reviews(
 
     async def work(settings: Settings, out: Terminal) -> int:
         mapping = ColumnMapping.of(map or (), store=store, entity_type=entity_type)
-        order = ImportOptions(file, format or FileFormat.of(file), mapping, report, dry_run, as_new, images)
+        order = ImportOptions(file, format or FileFormat.of(file), mapping, report, dry_run, as_new, not no_images)
         return await run_import(settings, out, errors, order)
 
     if run_tool(as_json, work):
@@ -132,13 +132,9 @@ def export_reviews(
         Path | None,
         typer.Option("-o", "--output", dir_okay=False, help="Default: standard output."),
     ] = None,
-    images: Annotated[
-        bool | None,
-        typer.Option(
-            "--images/--no-images",
-            help="Write image files to the folder FILE.images. Default: yes with -o and JSON Lines.",
-        ),
-    ] = None,
+    no_images: Annotated[
+        bool, typer.Option("--no-images", help="Write no image files. JSON Lines have theirs in FILE.images.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary on standard error as JSON.")] = False,
 ) -> None:
     """Write all reviews, in the order of their ids, in a form that `plaudit import` reads.
@@ -154,10 +150,8 @@ def export_reviews(
         store_id=store,
     )
     file_format = format or (FileFormat.of(file) if file else FileFormat.JSONL)
-    can_have_images = file is not None and file_format is FileFormat.JSONL
-    if images and not can_have_images:
-        fail("--images needs a JSON Lines file: -o reviews.jsonl.", UsageError.exit_code)
-    order = ExportOptions(search, file_format, file, can_have_images and images is not False)
+    with_images = file is not None and file_format is FileFormat.JSONL and not no_images
+    order = ExportOptions(search, file_format, file, with_images)
     with output(errors, as_json=as_json) as console:
         lost = run(lambda settings: run_export(settings, console, order))
     if lost:
