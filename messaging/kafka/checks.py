@@ -182,16 +182,14 @@ async def check_consumption(
     admin: AIOKafkaAdminClient, connection: KafkaConnection, topics: TopicNames
 ) -> AsyncIterator[Finding]:
     """Findings on lag and progress, which take up to ten seconds if there is a backlog. The topics must exist."""
-    consumer_lag = ConsumerLag(connection, topics)
     try:
-        earlier = await consumer_lag.measure()
-        unread = await _unread_topics(admin, earlier, topics)
-        lag, standing = await _watch(consumer_lag, earlier, unread)
+        async with ConsumerLag(connection, topics) as consumer_lag:
+            earlier = await consumer_lag.measure()
+            unread = await _unread_topics(admin, earlier, topics)
+            lag, standing = await _watch(consumer_lag, earlier, unread)
     except BrokerAwayError as error:
         yield warn("lag", f"{error}", "Run this again: Kafka may have started a moment ago.")
         return
-    finally:
-        await consumer_lag.stop()
     unread = await _unread_topics(admin, lag, topics)
     yield check_lag(lag, unread)
     standing = {partition: offset for partition, offset in standing.items() if partition[0] not in unread}

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from itertools import groupby
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -53,6 +53,7 @@ class ConsumerLag:
     """Asks Kafka for end offsets and for the committed offsets of groups; keeps its two clients open between calls.
 
     Raises aiokafka's errors, or BrokerAwayError, also if Kafka doesn't answer in time. The next call makes new clients.
+    As a context manager it disconnects at the end.
     """
 
     def __init__(self, connection: KafkaConnection, topics: TopicNames, *, timeout: float = 3.0) -> None:
@@ -63,6 +64,12 @@ class ConsumerLag:
         self._reader: AIOKafkaConsumer | None = None
         self._groups: dict[str, _Group] = {}
         self._connecting = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
 
     def another(self) -> "ConsumerLag":
         """A copy with its own clients: a failed call closes the clients of all concurrent calls of one instance."""

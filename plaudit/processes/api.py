@@ -67,8 +67,7 @@ async def run_api(settings: Settings) -> None:
         AsyncExitStack() as stack,
     ):
         probes = stack.enter_context(serve_telemetry(settings, "api"))
-        lag = ConsumerLag(settings.kafka_connection(), settings.topics)
-        stack.push_async_callback(lag.stop)
+        lag = await stack.enter_async_context(ConsumerLag(settings.kafka_connection(), settings.topics))
         services = _services(settings, database, publisher, lag)
         app = create_app(
             services,

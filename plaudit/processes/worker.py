@@ -74,11 +74,8 @@ async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> bool:
 
 async def _wait_until_read(settings: Settings, topics: Collection[Topic]) -> None:
     """Wait until all records of these topics are applied."""
-    lag = ConsumerLag(settings.kafka_connection(), settings.topics)
-    try:
+    async with ConsumerLag(settings.kafka_connection(), settings.topics) as lag:
         await until_read(lag, topics)
-    finally:
-        await lag.stop()
 
 
 async def until_read(lag: ConsumerLag, topics: Collection[Topic]) -> None:
@@ -94,9 +91,8 @@ async def until_read(lag: ConsumerLag, topics: Collection[Topic]) -> None:
 
 async def _watch_progress(settings: Settings, running: RunningWorker, probes: Probes) -> None:
     """Report partitions of this worker without progress to the probes, and new ones to the log."""
-    lag, standstill = ConsumerLag(settings.kafka_connection(), settings.topics), Standstill()
-    logged = 0
-    try:
+    standstill, logged = Standstill(), 0
+    async with ConsumerLag(settings.kafka_connection(), settings.topics) as lag:
         while True:
             try:
                 standstill.observe(await lag.measure(), monotonic())
@@ -111,5 +107,3 @@ async def _watch_progress(settings: Settings, running: RunningWorker, probes: Pr
                 log.error("partitions make no progress", partitions=probes.failures)
             logged = len(probes.failures)
             await asyncio.sleep(LOOK_EVERY_S)
-    finally:
-        await lag.stop()

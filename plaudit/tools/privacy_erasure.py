@@ -131,9 +131,8 @@ async def _await_backlog(settings: Settings, progress: Terminal, owed: Outbox, w
             "This broker doesn't report pending messages: run this again once all messages sent so far are processed."
         )
         return
-    lag = ConsumerLag(connection, settings.topics)
     try:
-        async with asyncio.timeout(wait):
+        async with ConsumerLag(connection, settings.topics) as lag, asyncio.timeout(wait):
             # Requested replays publish to the other topics, some of them after the current ends.
             await _await_ends(lag, (Topic.DEAD_LETTER_COMMANDS,))
             await owed.settle_current()
@@ -143,8 +142,6 @@ async def _await_backlog(settings: Settings, progress: Terminal, owed: Outbox, w
             f"Workers haven't processed earlier messages within {wait:g} s, and {so_far}. Check that a "
             "worker is running, then run this again, or allow more time with --wait."
         ) from None
-    finally:
-        await lag.stop()
 
 
 async def _await_ends(lag: ConsumerLag, topics: Collection[Topic]) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
 from functools import partial
 from typing import Final
 
@@ -72,10 +71,11 @@ async def rebuild(settings: Settings, out: Terminal, progress: Terminal, store_i
     """
     envelope, topics, connection = Envelope("/plaudit/cli"), settings.topics, settings.kafka_connection()
     ordered = 0
-    async with reached(settings, Topic.REVIEW_CHANGES) as (database, publisher), AsyncExitStack() as stack:
+    async with (
+        reached(settings, Topic.REVIEW_CHANGES) as (database, publisher),
+        ConsumerLag(connection, topics) as lag,
+    ):
         await check_registered(database, store_id)
-        lag = ConsumerLag(connection, topics)
-        stack.push_async_callback(lag.stop)
         with progress.status("Ordering recounts") as status:
             async for entities in in_batches(RatingRepository(database).entities(store_id), _BATCH):
                 if ordered and connection.idempotence:  # else the broker doesn't report the lag

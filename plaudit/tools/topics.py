@@ -257,8 +257,7 @@ async def grow(settings: Settings, out: Terminal, progress: Terminal, count: int
         if not (await SchemaMarks(database).load()).has_places:
             raise CommandError("The schema has no places yet: run `plaudit migrate` first.")
         admin = await stack.enter_async_context(admin_client(settings.kafka_connection()))
-        lag = ConsumerLag(settings.kafka_connection(), settings.topics)
-        stack.push_async_callback(lag.stop)
+        lag = await stack.enter_async_context(ConsumerLag(settings.kafka_connection(), settings.topics))
         lease = await stack.enter_async_context(migration_lease(database, progress))
         grower = Grower(settings.topics, GrowthRepository(database), admin, lag, progress, lease)
         grown = await grower.grow(count, wait_s)

@@ -126,12 +126,9 @@ async def test_lag_on_tansu(data: Path, progress: list[str]) -> None:
         ) as member:
             member.assign([TopicPartition(name, 1)])
             await member.commit({TopicPartition(name, 1): 0})
-        lag = ConsumerLag(connection, names)
-        try:
+        async with ConsumerLag(connection, names) as lag:
             assert set((await lag.measure()).values()) == {Unread(0, 0)}
             assert await lag.is_read(Topic.MODERATION_COMMANDS)
-        finally:
-            await lag.stop()
 
 
 @pytest.mark.parametrize(

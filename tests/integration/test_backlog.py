@@ -129,8 +129,12 @@ async def test_reminders_are_overdue_by_their_schedule(servers: Servers) -> None
 @pytest.mark.kafka
 async def test_deleted_partition_has_no_lag(servers: Servers) -> None:
     connection, names = KafkaConnection(servers.kafka), TopicNames(f"{new_id()}.")
-    lag, topics = ConsumerLag(connection, names, timeout=60), (Topic.ORDER_EVENTS, Topic.STORE_UPDATES)
-    async with own_database(servers) as database, admin_client(connection) as admin:
+    topics = Topic.ORDER_EVENTS, Topic.STORE_UPDATES
+    async with (
+        own_database(servers) as database,
+        admin_client(connection) as admin,
+        ConsumerLag(connection, names, timeout=60) as lag,
+    ):
         await admin.create_topics([NewTopic(names.name(topic), 1, 1) for topic in topics])
         services = facade_services(database, Publisher(connection), names, lag=lag)
         gauges = Gauges(services)
@@ -141,12 +145,9 @@ async def test_deleted_partition_has_no_lag(servers: Servers) -> None:
             gauges_of_lag = (metrics.CONSUMER_LAG, metrics.CONSUMER_LAG_AGE)
             return {topic for topic in topics if all(value(g, topic=topic, partition="0") == 0 for g in gauges_of_lag)}
 
-        try:
-            await eventually(with_lag, set(topics).__eq__)
-            await delete_topic(servers, names.name(Topic.STORE_UPDATES))
-            await eventually(with_lag, {Topic.ORDER_EVENTS}.__eq__)
-        finally:
-            await lag.stop()
+        await eventually(with_lag, set(topics).__eq__)
+        await delete_topic(servers, names.name(Topic.STORE_UPDATES))
+        await eventually(with_lag, {Topic.ORDER_EVENTS}.__eq__)
 
 
 class FailingLag(ConsumerLag):

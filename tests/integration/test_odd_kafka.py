@@ -331,10 +331,9 @@ async def test_oldest_unread_record_follows_transaction_marker(servers: Servers)
     place = TopicPartition(topic, 0)
     await create(servers, topic, 1)
     await publish_transaction(servers, topic, is_kept=True)
-    lag = ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60)
     async with member(servers, topic, topic) as consumer:
         await consumer.commit({place: 1})
-    try:
+    async with ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60) as lag:
         # Only the end marker of the transaction is unread.
         assert (await lag.measure())[Topic.REVIEW_SUBMISSIONS, 0] == Unread(1, 1)
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 3_000) is None
@@ -342,8 +341,6 @@ async def test_oldest_unread_record_follows_transaction_marker(servers: Servers)
             for seconds in (1_000, 2_000):
                 await producer.send_and_wait(topic, b"value", partition=0, timestamp_ms=seconds * 1_000)
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 3_000) == 1_000
-    finally:
-        await lag.stop()
 
 
 async def test_record_from_the_future_tells_nothing_about_those_behind_it(servers: Servers) -> None:
@@ -352,15 +349,12 @@ async def test_record_from_the_future_tells_nothing_about_those_behind_it(server
     await create(servers, topic, 2)
     async with member(servers, topic, topic):
         pass  # Kafka has its topic for commits from then on
-    lag = ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60)
-    try:
+    async with ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60) as lag:
         async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
             for partition, seconds in ((0, 2_000), (1, 9_000), (1, 1_000)):
                 await producer.send_and_wait(topic, b"value", partition=partition, timestamp_ms=seconds * 1_000)
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 9_000) == 2_000
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 8_999) == 0
-    finally:
-        await lag.stop()
 
 
 async def test_lag_is_unknown_while_coordinator_loads_group(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,20 +363,18 @@ async def test_lag_is_unknown_while_coordinator_loads_group(servers: Servers, mo
     await create(servers, topic, 2)
     async with member(servers, topic, topic):
         pass  # Kafka has its topic for commits from then on
-    lag, answer = ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60), AIOKafkaAdminClient._send_request
+    answer = AIOKafkaAdminClient._send_request
 
     async def loading(admin: AIOKafkaAdminClient, request: Any, node_id: int | None = None) -> Any:
         if isinstance(request, OffsetFetchRequest):
             return OffsetFetchResponse_v3(0, [], GroupLoadInProgressError.errno)
         return await answer(admin, request, node_id)
 
-    try:
+    async with ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60) as lag:
         assert set((await lag.measure()).values()) == {Unread(0, 0)}
         monkeypatch.setattr(AIOKafkaAdminClient, "_send_request", loading)
         with pytest.raises(BrokerAwayError):
             await lag.measure()
-    finally:
-        await lag.stop()
 
 
 @pytest.mark.long

@@ -63,11 +63,8 @@ async def test_measuring_lag_creates_no_topics(servers: Servers, tmp_path: Path)
     runtime = await set_up_kafka(print)
     async with _AutoCreatingKafka(tmp_path / "kafka", tmp_path / "kafka.log", runtime) as kafka:
         connection, names = KafkaConnection(kafka.address), TopicNames("shop.")
-        lag = ConsumerLag(connection, names, timeout=60)
-        try:
+        async with ConsumerLag(connection, names, timeout=60) as lag:
             assert await lag.measure() == {}
-        finally:
-            await lag.stop()
         async with admin_client(connection) as admin:
             assert await admin.list_topics() == []
         service = Service(Servers(kafka.address, servers.mongo, is_tansu=False), tmp_path)
