@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.highlighter import JSONHighlighter
 from rich.text import Text
 
 
@@ -73,12 +72,8 @@ def output(out: Terminal, *, as_json: bool) -> Iterator[Terminal]:
 
 
 def print_json(console: Console, value: Any) -> None:
-    """Print a value as indented JSON: in colour on a terminal, else plain, even if FORCE_COLOR is set."""
-    text = shown_json(json.dumps(value, indent=2, ensure_ascii=False))
-    if console.file.isatty():
-        console.print(JSONHighlighter()(Text(text)))
-    else:
-        console.file.write(f"{text}\n")
+    """Print a value as indented JSON, without colours: programs read it."""
+    console.file.write(f"{shown_json(json.dumps(value, indent=2, ensure_ascii=False))}\n")
 
 
 def shown(text: str) -> str:
