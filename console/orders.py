@@ -1,8 +1,6 @@
 """Orders as received, with a search by id, number or customer."""
 
 import json
-import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 from starlette.responses import Response
@@ -11,13 +9,10 @@ from console.api_client import Refused, segment
 from console.screens import ROWS, Screens
 from console.visits import Visit
 from domain.permissions import Permission
-from messaging.reading_shapes import folded_name
 
 _MOST_LINES: Final = 300
 _MAX_EVENT_CHARACTERS: Final = 20_000
 """Maximum characters of an order's last event on its page."""
-
-_CURRENCY: Final = re.compile("[A-Za-z]{3}")
 
 screens = Screens()
 
@@ -46,7 +41,6 @@ async def order(visit: Visit) -> Response:
     return visit.page(
         "order.html",
         row=row,
-        currency=currency_of(row),
         lines=row["lineItems"][:_MOST_LINES],
         returned=returned,
         is_returnable=any(line["availableQuantity"] for line in row["lineItems"]),
@@ -71,12 +65,3 @@ async def order_or_none(visit: Visit, id: str) -> dict[str, Any] | None:
             return None
         raise
     return found
-
-
-def currency_of(order: Mapping[str, Any] | None) -> str:
-    """The code of an order's currency, like EUR, by the fields of its last event; empty if they don't have it."""
-    event = order["order"] if order else None
-    fields = {folded_name(name): value for name, value in event.items()} if isinstance(event, dict) else {}
-    total = fields.get("totalprice")  # of commercetools
-    found = fields.get("currency") or (total.get("currencyCode") if isinstance(total, dict) else None)
-    return found.upper() if isinstance(found, str) and _CURRENCY.fullmatch(found) else ""

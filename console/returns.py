@@ -11,7 +11,7 @@ from starlette.responses import Response
 from console.api_client import Refused, if_in_time, segment
 from console.content_hashes import check_seen, hash_of_return
 from console.fields import Form, in_one_line, loaded_in, shown_again
-from console.orders import currency_of, order_or_none, returns_of
+from console.orders import order_or_none, returns_of
 from console.parameters import choice
 from console.returns_lines import (
     MOST_LINES,
@@ -215,7 +215,8 @@ async def _page(visit: Visit, form: Form | None = None, refused: Refused | None 
         statuses=list(dict.fromkeys([*counts, row["status"]])),
         others=[each for each in others["results"] if each["id"] != row["id"]],
         has_more="next" in others,
-        **_form_values(order, lines, form, refused),
+        currency=row["currency"],
+        **_form_values(lines, form, refused),
     )
 
 
@@ -227,17 +228,15 @@ async def _new_page(
     lines = lines_of_order(order) if order else []
     if form and refused:
         lines = typed(lines, form, refused)
-    return visit.page("return_new.html", order=order, **_form_values(order, lines, form, refused))
+    currency = order["currency"] if order else None
+    return visit.page("return_new.html", order=order, currency=currency, **_form_values(lines, form, refused))
 
 
-def _form_values(
-    order: Mapping[str, Any] | None, lines: Sequence[LineField], form: Form | None, refused: Refused | None
-) -> dict[str, Any]:
+def _form_values(lines: Sequence[LineField], form: Form | None, refused: Refused | None) -> dict[str, Any]:
     """The template values of a form with lines. After a server error it keeps its key, as the same is to be sent
     again."""
     key = key_of(form) if form and refused and refused.status >= 500 else None
     return {
-        "currency": currency_of(order),
         "lines": lines[:MOST_LINES],
         "more_lines": max(0, len(lines) - MOST_LINES),
         "typed": form or {},

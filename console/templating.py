@@ -77,9 +77,9 @@ def stars(rating: float) -> int:
     return int(rating + 0.5)
 
 
-def money(amount: float | None, currency: str = "") -> str:
+def money(amount: float | None, currency: str | None) -> str:
     """An amount with its currency, if that is known; a dash if the amount is unknown."""
-    return "\N{EN DASH}" if amount is None else f"{amount:,.2f} {currency}".rstrip()
+    return "\N{EN DASH}" if amount is None else f"{amount:,.2f} {currency or ''}".rstrip()
 
 
 def address(path: str, query: Mapping[str, Any], **changes: Any) -> str:

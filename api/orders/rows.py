@@ -1,7 +1,8 @@
 """Orders as the API shows them."""
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Final, NotRequired
 
 import orjson
 from pydantic import WithJsonSchema
@@ -10,7 +11,10 @@ from typing_extensions import TypedDict
 from domain.orders import Order, OrderLine
 from domain.stores import Store, store_name
 from domain.timestamps import timestamp
+from messaging.reading_shapes import folded_name
 from messaging.schemas import ShownMoment
+
+_CURRENCY: Final = re.compile("[A-Za-z]{3}")
 
 OrderEvent = Annotated[
     Any,
@@ -55,10 +59,11 @@ class OrderRow(TypedDict):
 
 
 class OrderDetails(OrderRow):
-    """One order, with all fields of its last event in `order`."""
+    """One order, with all fields of its last event in `order`, and the currency that they name, like EUR."""
 
     customerEmail: str | None
     languageCode: str | None
+    currency: str | None
     order: OrderEvent
 
 
@@ -93,8 +98,21 @@ def order_details(order: Order, stores: Mapping[str, Store]) -> OrderDetails:
         **order_row(order, stores),
         "customerEmail": order.customer.email,
         "languageCode": order.customer.language_code,
+        "currency": currency_of(order),
         "order": orjson.Fragment(order.body),
     }
+
+
+def currency_of(order: Order) -> str | None:
+    """The code of an order's currency, like EUR, by the fields of its last event; None if they don't have it."""
+    try:
+        event = orjson.loads(order.body)
+    except orjson.JSONDecodeError:
+        return None
+    fields = {folded_name(name): value for name, value in event.items()} if isinstance(event, dict) else {}
+    total = fields.get("totalprice")  # of commercetools
+    found = fields.get("currency") or (total.get("currencyCode") if isinstance(total, dict) else None)
+    return found.upper() if isinstance(found, str) and _CURRENCY.fullmatch(found) else None
 
 
 def _line_row(line: OrderLine, available: int) -> OrderLineRow:

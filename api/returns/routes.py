@@ -122,7 +122,7 @@ async def _rows(
     """The rows of these returns, each with its order if wanted; deleted ones are left out."""
     returns, orders = await asyncio.gather(
         services.returns.of_ids({each.id for each in found}),
-        services.orders.of_ids({each.order_id for each in found}, with_bodies=with_orders),
+        services.orders.of_ids({each.order_id for each in found}),
     )
     present = (returns.get(each.id) for each in found)
     known = {id: order for id, order in orders.items() if caller.may_touch(order.store_id)}

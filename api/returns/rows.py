@@ -5,7 +5,7 @@ from typing import NotRequired
 import orjson
 from typing_extensions import TypedDict
 
-from api.orders.rows import OrderEvent
+from api.orders.rows import OrderEvent, currency_of
 from domain.orders import Order
 from domain.returns import Return
 from domain.returns_lines import ReturnLine
@@ -32,13 +32,14 @@ class ReturnLineRow(TypedDict):
 
 
 class ReturnRow(TypedDict):
-    """A return with its order."""
+    """A return with its order, and the currency of its prices, like EUR; null if the order doesn't name one."""
 
     id: str
     number: str
     orderId: str
     status: str
     resolution: str | None
+    currency: str | None
     order: OrderEvent | None
     lineItems: list[ReturnLineRow]
     createdDate: ShownMoment
@@ -64,6 +65,7 @@ def return_row(stored: Return, order: Order | None, *, with_order: bool = True) 
         "orderId": stored.order_id,
         "status": stored.status,
         "resolution": stored.resolution,
+        "currency": currency_of(order) if order else None,
         "order": orjson.Fragment(order.body) if order and with_order else None,
         "lineItems": [_line_row(stored, line, available.get(line.order_line_id, 0)) for line in stored.lines],
         "createdDate": timestamp(stored.created),

@@ -1776,7 +1776,7 @@ export interface components {
             reason?: string | null;
             price?: number | null;
         };
-        /** @description One order, with all fields of its last event in `order`. */
+        /** @description One order, with all fields of its last event in `order`, and the currency that they name, like EUR. */
         OrderDetails: {
             id: string;
             number: string | null;
@@ -1794,6 +1794,7 @@ export interface components {
             provesPurchase?: boolean;
             customerEmail: string | null;
             languageCode: string | null;
+            currency: string | null;
             /** @description The order with all fields of its last event */
             order: {
                 [key: string]: unknown;
@@ -2209,13 +2210,14 @@ export interface components {
             next?: string;
             results: components["schemas"]["ReturnRow"][];
         };
-        /** @description A return with its order. */
+        /** @description A return with its order, and the currency of its prices, like EUR; null if the order doesn't name one. */
         ReturnRow: {
             id: string;
             number: string;
             orderId: string;
             status: string;
             resolution: string | null;
+            currency: string | null;
             order: {
                 [key: string]: unknown;
             } | null;

@@ -92,7 +92,7 @@ def _without_order(stored: Return) -> dict[str, Any]:
     """A return without its order, which is elsewhere in the document."""
     row = return_row(stored, None)
     lines = [_without(line, "returnId", "availableQuantity") for line in row["lineItems"]]
-    return {**_without(row, "order"), "lineItems": lines}
+    return {**_without(row, "order", "currency"), "lineItems": lines}
 
 
 def _without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:

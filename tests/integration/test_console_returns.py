@@ -57,7 +57,7 @@ async def test_return_is_created_changed_and_deleted(returns: Returns, http: htt
 
 async def test_list_has_tabs_by_status(returns: Returns, http: httpx.AsyncClient) -> None:
     customer = new_id("customer")
-    order = await returns.ordered({"a": 9}, customerId=customer)
+    order = await returns.ordered({"a": 9}, customerId=customer, currency="EUR")
     ids = [await returns.create(order, {"a": 2}) for _ in range(3)]
     await returns.change(ids[0], status="Completed")
     numbers = [(await returns.existing(id))["number"] for id in ids]
@@ -68,7 +68,7 @@ async def test_list_has_tabs_by_status(returns: Returns, http: httpx.AsyncClient
     page = await page_of(http, SCREEN, customer=customer)
     assert in_order(page) == numbers[1:]
     assert re.search(r'aria-current="true">New <b>2</b>', page)
-    assert re.search(r'<td class="n">2</td>\s*<td class="n">20.00</td>', page)
+    assert re.search(r'<td class="n">2</td>\s*<td class="n">20.00 EUR</td>', page)
     assert in_order(await page_of(http, SCREEN, customer=customer, status="Completed")) == numbers[:1]
     everything = {"customer": customer, "status": "all"}
     assert in_order(await page_of(http, SCREEN, **everything)) == numbers

@@ -18,7 +18,7 @@ from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
 RETURN_FIELDS = [
-    *("id", "number", "orderId", "status", "resolution", "order", "lineItems"),
+    *("id", "number", "orderId", "status", "resolution", "currency", "order", "lineItems"),
     *("createdDate", "modifiedDate", "createdBy", "modifiedBy"),
 ]
 LINE_FIELDS = [
@@ -50,6 +50,7 @@ async def test_samples_of_the_specification(returns: Returns, http: httpx.AsyncC
     assert row["id"] == str(uuid.UUID(id))
     assert re.fullmatch(r"RET\d{6}-\d{5}", row["number"])
     assert (row["orderId"], row["status"], row["resolution"]) == (order["id"], "New", "Refund")
+    assert row["currency"] == "USD"
 
     assert await returns.search(**{**search, "take": 0}) == {"totalCount": 1, "results": []}
     assert await returns.available(order["id"]) == {"line-1": 3}

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from api.orders.rows import order_details
 from api.returns.checks import new_return
 from api.returns.routes import NEW_RETURN, SAVED_RETURN
 from api.returns.rows import return_row
@@ -204,7 +205,7 @@ def test_row_shows_the_original_order() -> None:
     assert body in shown
     row = orjson.loads(shown)
     assert list(row) == [
-        *("id", "number", "orderId", "status", "resolution", "order", "lineItems"),
+        *("id", "number", "orderId", "status", "resolution", "currency", "order", "lineItems"),
         *("createdDate", "modifiedDate", "createdBy", "modifiedBy"),
     ]
     assert [line["availableQuantity"] for line in row["lineItems"]] == [5, 2]
@@ -229,3 +230,26 @@ def test_row_shows_the_original_order() -> None:
     assert [line["availableQuantity"] for line in canceled["lineItems"]] == [3, 0]
     without = orjson.loads(orjson.dumps(return_row(stored, order, with_order=False)))
     assert without == {**row, "order": None}
+
+
+@pytest.mark.parametrize(
+    ("body", "currency"),
+    [
+        ('{"currency": "EUR"}', "EUR"),
+        ('{"Currency": "usd"}', "USD"),
+        ('{"totalPrice": {"currencyCode": "CHF", "centAmount": 1}}', "CHF"),
+        ('{"currency": {"name": "Euro"}}', None),
+        ('{"currency": "Euro"}', None),
+        ('{"currency": ""}', None),
+        ("{}", None),
+        ("[]", None),
+        ("null", None),
+        ("damaged", None),
+    ],
+)
+def test_amounts_have_the_currency_of_their_order(body: str, currency: str | None) -> None:
+    order = order_of([OrderLine("a", None, None, 5, 10)], body=body.encode())
+    stored = Return("r", "RET1", "o", ReturnStatus.NEW, None, (), AT, AT, "ben", "eva", Seen())
+    assert return_row(stored, order, with_order=False)["currency"] == currency
+    assert order_details(order, {})["currency"] == currency
+    assert return_row(stored, None)["currency"] is None
