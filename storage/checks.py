@@ -61,6 +61,8 @@ async def check_mongo(database: Database, remember_days: int) -> AsyncIterator[F
     yield await _templates(database)
     yield await _reminders(database)
     yield await _growth(database)
+    if damaged := await _damaged_stores(database):
+        yield damaged
 
 
 def _replica_set(hello: dict[str, Any]) -> Finding:
@@ -163,7 +165,7 @@ async def check_parked(database: Database) -> Finding | None:
     return failed("parked commands", text, advice)
 
 
-async def check_stores(database: Database) -> Finding | None:
+async def _damaged_stores(database: Database) -> Finding | None:
     """A finding on stores that can't be read; None without any."""
     if not (damaged := await StoreRepository(database).damaged()):
         return None

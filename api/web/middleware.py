@@ -92,7 +92,8 @@ def problem_of(scope: Scope, error: Exception) -> ProblemError:
         log.error("A stored document is damaged", path=scope["path"], error=str(error))
         detail = (
             f"A stored document that this needs is damaged, in the collection {error.collection}. The request is not "
-            "at fault. The log of the service has its id, and `plaudit doctor` lists such documents."
+            "at fault: send it again after the repair. `plaudit doctor` finds such documents and says how to repair "
+            "them; the log of the service has the id of this one."
         )
         return ProblemError(ProblemKind.INTERNAL, detail)
     log.error("Request failed", method=scope["method"], path=scope["path"], exc_info=error)

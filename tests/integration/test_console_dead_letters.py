@@ -154,6 +154,19 @@ async def test_failed_check_marks_the_health_in_the_navigation(service: Service,
 
 
 @pytest.mark.long
+async def test_health_names_damaged_stores(service: Service, facade: Facade, http: httpx.AsyncClient) -> None:
+    store = await facade.open_store()
+    async with service.mongo() as database:
+        await database["stores"].update_one({"_id": store}, {"$set": {"settings": None}})
+        try:
+            page = await page_with(http, "/console/health", f"1 store can't be read: {store}")
+            assert "These checks fail: stores." in page
+        finally:
+            await database["stores"].delete_one({"_id": store})
+    await page_with(http, "/console/health", 'aria-label="works"')
+
+
+@pytest.mark.long
 async def test_health_begins_with_its_summary(http: httpx.AsyncClient) -> None:
     # While a server is slow, the values that depend on it are missing.
     page = await page_with(http, "/console/health", f'<th scope="row">{TOPIC} ')

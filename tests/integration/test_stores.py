@@ -247,16 +247,33 @@ async def test_damaged_store_hides_no_other(
         reviews = await http.post(f"{REVIEWS}/search", json={"entityIds": [product]})
         policy, shop = await http.get(f"/api/stores/{id}/review-policy"), f"/storefront/v1/{id}/Product/{product}/form"
         form = await http.get(shop)
+        about = {"storeId": id, "userId": "anna", "entityType": "Product", "entityId": product}
+        permission = await http.get(f"{REVIEWS}/canLeaveFeedback", params=about)
         pages = [await http.get(f"/console/stores{path}") for path in ("", f"/{id}")]
         await database["stores"].delete_one({"_id": id})
     listed = {store["id"] for store in body_of(stores[0], list)}
     assert (other in listed, id in listed) == (True, False)
-    for damaged in (stores[1], policy, form):
-        assert "is damaged, in the collection stores" in problem_of(damaged, 500)["detail"]
+    for damaged in (stores[1], policy, form, permission):
+        detail = problem_of(damaged, 500)["detail"]
+        assert "is damaged, in the collection stores" in detail
+        assert "send it again after the repair. `plaudit doctor` finds such documents" in detail
     assert {row["storeId"] for row in body_of(ratings, list)} == {other, id}
     assert {row["storeId"] for row in body_of(reviews, dict)["results"]} == {other, id}
     assert [page.status_code for page in pages] == [200, 500]
     assert "is damaged, in the collection stores" in pages[1].text
+
+
+async def test_permission_to_review_a_damaged_object_says_what_to_do(service: Service, http: httpx.AsyncClient) -> None:
+    """Without its facts, nobody knows whether it takes reviews."""
+    about = {"entityType": "Product", "entityId": new_id()}
+    async with service.mongo() as database:
+        id = {**about, "storeId": None}
+        await database["objects"].insert_one({"_id": id, "facts": None, "told": {}})
+        answer = await http.get(f"{REVIEWS}/canLeaveFeedback", params={**about, "userId": "anna"})
+        await database["objects"].delete_one({"_id": id})
+    detail = problem_of(answer, 500)["detail"]
+    assert "is damaged, in the collection objects" in detail
+    assert "send it again after the repair. `plaudit doctor` finds such documents" in detail
 
 
 async def test_damaged_store_is_logged_once(desk: Desk) -> None:

@@ -27,7 +27,7 @@ from plaudit.tools.doctor.configuration import check_configuration
 from plaudit.tools.doctor.images import check_images
 from plaudit.tools.doctor.mail import check_mail
 from plaudit.tools.servers import ANSWER_S, answer_of
-from storage.checks import check_documents, check_mongo, check_parked, check_rights, check_stores
+from storage.checks import check_documents, check_mongo, check_parked, check_rights
 from storage.dead_letters_replays import ReplayRepository
 from storage.durability import why_not_durable as why_not_in_mongodb
 
@@ -86,9 +86,8 @@ async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
             yield await check_rights(database)
             yield _durability("mongodb", await why_not_in_mongodb(database), settings)
             yield await check_documents(database)
-            for check in (check_stores, check_parked):
-                if damaged := await check(database):
-                    yield damaged
+            if damaged := await check_parked(database):
+                yield damaged
     except ConfigurationError as error:
         yield failed("mongodb", without_credentials(str(error)), "Correct the setting: no process starts until then.")
     except OperationFailure as error:
