@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from api import examples
 from api.auth.permissions import DeadLetterReader, DeadLetterReplayer
 from api.commands import Command, CommandAnswer, Commanded, carry_out, command_answers
-from api.dead_letters_pages import ends_in, ends_text, moment_of
+from api.dead_letters_pages import ends_in, ends_text
 from api.outcomes import ItemResult
 from api.services import Injected, Services
 from api.stores.bounds import check_unbound
@@ -25,12 +25,14 @@ from api.web.routes import routes
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.permissions import Caller
+from domain.timestamps import timestamp
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.dead_letters_replays import (
     REPLAYS_KEY,
     LetterPlace,
     LetterState,
     PlaceText,
+    moment_of,
     optional_text_of,
     place_in,
 )
@@ -59,7 +61,7 @@ class LetterRow(TypedDict):
     topic: str
     partition: int
     offset: int
-    at: ShownMoment | None
+    at: ShownMoment
     code: str
     reason: str
     key: str | None
@@ -257,7 +259,7 @@ def _row(letter: LetterPreview, mark: LetterMark) -> LetterRow:
         "topic": letter.place.topic,
         "partition": letter.place.partition,
         "offset": letter.place.offset,
-        "at": moment_of(letter.timestamp),
+        "at": timestamp(moment_of(letter.timestamp)),
         "code": letter.code,
         "reason": letter.reason,
         "key": optional_text_of(letter.key),

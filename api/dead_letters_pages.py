@@ -1,11 +1,9 @@
-"""Text of page positions in lists of dead letters, and the times of their records."""
+"""Text of page positions in lists of dead letters."""
 
 import re
 from typing import Final
 
-from domain.timestamps import from_milliseconds, timestamp
 from messaging.dead_letters_replays import place_in
-from messaging.decoding import LATEST_MS
 from messaging.kafka.dead_letters import Ends
 
 _TOPIC: Final = re.compile(r"([a-z-]+)((?:~[0-9]{1,10}\.[0-9]{1,19})+)")
@@ -32,8 +30,3 @@ def ends_in(text: str) -> Ends:
             place = place_in(f"{found[1]}/{number}/{offset}")
             ends[place.topic, place.partition] = place.offset
     return ends
-
-
-def moment_of(milliseconds: int) -> str | None:
-    """The time of a record as text; None if its timestamp is out of range."""
-    return timestamp(from_milliseconds(milliseconds)) if 0 <= milliseconds <= LATEST_MS else None

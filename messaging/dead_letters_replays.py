@@ -226,10 +226,10 @@ def letter_id(letter: RawRecord) -> str:
     return f"{letter.topic}/{position_of(letter)}"
 
 
-def moment_of(letter: RawRecord) -> datetime:
-    """The time of a dead letter. Producers can give records any: one before 1970, or after 9999, counts as the nearest
-    within."""
-    return from_milliseconds(min(max(letter.timestamp, 0), LATEST_MS))
+def moment_of(timestamp: int) -> datetime:
+    """The time of a dead letter by its record's timestamp. Producers can give records any: one before 1970, or after
+    9999, counts as the nearest within."""
+    return from_milliseconds(min(max(timestamp, 0), LATEST_MS))
 
 
 def first_letter_id(letter: RawRecord) -> str:

@@ -89,7 +89,7 @@ class Erasures:
         return [
             letter
             for letter, about in zip(letters, people, strict=True)
-            if not any(person in erased and moment_of(letter) <= erased[person] for person in about)
+            if not any(person in erased and moment_of(letter.timestamp) <= erased[person] for person in about)
         ]
 
     async def _keys(self) -> list[bytes]:

@@ -1667,7 +1667,8 @@ export interface components {
             topic: string;
             partition: number;
             offset: number;
-            at: string | null;
+            /** Format: date-time */
+            at: string;
             code: string;
             reason: string;
             key: string | null;
@@ -1697,7 +1698,8 @@ export interface components {
             topic: string;
             partition: number;
             offset: number;
-            at: string | null;
+            /** Format: date-time */
+            at: string;
             code: string;
             reason: string;
             key: string | null;

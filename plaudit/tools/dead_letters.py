@@ -62,7 +62,7 @@ async def show_dead_letter(settings: Settings, out: Terminal, topic: str, partit
         out.set_result(_shown_letter(letter))
         out.print(f"topic      {letter.topic}")
         out.print(f"partition  {letter.partition}\noffset     {letter.offset}")
-        out.print(f"time       {timestamp(moment_of(letter))}")
+        out.print(f"time       {timestamp(moment_of(letter.timestamp))}")
         out.print(f"key        {shown_text(letter.key)}")
         for name, value in letter.headers:
             out.print(f"header     {shown(name)}: {shown_text(value)}")
@@ -145,7 +145,7 @@ def _shown_letter(letter: RawRecord) -> dict[str, object]:
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,
-        "at": timestamp(moment_of(letter)),
+        "at": timestamp(moment_of(letter.timestamp)),
         "key": optional_text_of(letter.key),
         "headers": [(name, optional_text_of(value)) for name, value in letter.headers],
         "value": optional_text_of(letter.value),

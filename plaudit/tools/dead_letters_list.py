@@ -44,7 +44,7 @@ class _Group:
         if each.state is not LetterState.OPEN:
             return
         self.failed_again += each.failed_again
-        at = moment_of(each.letter)
+        at = moment_of(each.letter.timestamp)
         self.oldest = min(at, self.oldest or at)
         self.newest = max(at, self.newest or at)
 
@@ -96,7 +96,7 @@ def _row(each: LetterWithState) -> dict[str, Any]:
         "topic": each.place.topic.value,
         "partition": letter.partition,
         "offset": letter.offset,
-        "at": timestamp(moment_of(letter)),
+        "at": timestamp(moment_of(letter.timestamp)),
         "state": each.state.value,
         "replayed": each.times,
         "failedAgain": each.failed_again,
@@ -112,7 +112,7 @@ def _line(each: LetterWithState) -> str:
         letter.topic,
         f"{letter.partition}",
         f"{letter.offset}",
-        timestamp(moment_of(letter)),
+        timestamp(moment_of(letter.timestamp)),
         shown(header(letter, "x-error-code")) or "-",
         shown(header(letter, "x-error-message")) or "-",
         shown_text(letter.key),

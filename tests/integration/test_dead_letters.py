@@ -277,8 +277,9 @@ async def test_replay_overwrites_no_newer_edit(facade: Facade, service: Service,
 
 
 @pytest.mark.long
-async def test_letters_with_impossible_times_are_shown_and_judged(service: Service) -> None:
-    """Others may write to the topics of dead letters, too, and give their records any time."""
+async def test_letters_with_impossible_times_are_shown_and_judged(service: Service, facade: Facade) -> None:
+    """Others may write to the topics of dead letters, too, and give their records any time. The API and the command
+    line show the same."""
     topic, key, times = "image-commands", new_id(), (-1, -(2**62))
     await service.publish(f"{topic}.dlq", *(Message(key, b"{", timestamp=time) for time in times))
     letters = await service.letters(topic, key, len(times))
@@ -286,6 +287,8 @@ async def test_letters_with_impossible_times_are_shown_and_judged(service: Servi
 
     listed = json.loads((await service.run("dlq", "list", "--topic", topic, "--json")).stdout)
     assert {row["at"] for row in listed if row["place"] in places} == {"1970-01-01T00:00:00.000Z"}
+    for place in places:
+        assert (await facade.get(f"/api/deadLetters/{place}"))["at"] == "1970-01-01T00:00:00.000Z"
     summary = json.loads((await service.run("dlq", "summary", "--topic", topic, "--json")).stdout)
     assert summary["groups"][0]["oldestOpen"] == "1970-01-01T00:00:00.000Z"
     shown = await service.run("dlq", "show", topic, *places[1].split("/")[1:])

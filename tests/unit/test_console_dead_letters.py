@@ -17,9 +17,10 @@ MOST_BYTES = 1_048_576
 LINES = [{"id": f"line {number}", "name": 'A "good"  one', "price": 1.5} for number in range(11_000)]
 VALUE = json.dumps({"id": "o", "lines": LINES}, separators=(",", ":"))
 LETTER = {
-    **dict.fromkeys(("at", "key", "replayedFrom", "refusal"), None),
+    **dict.fromkeys(("key", "replayedFrom", "refusal"), None),
     **{"place": "order-events/0/1", "topic": "order-events", "code": "invalid-message", "reason": "It is wrong"},
     **{"state": "open", "replayed": 0, "headers": [], "value": VALUE, "valueBytes": len(VALUE)},
+    "at": "2026-11-25T00:00:00.000Z",
 }
 LARGE = {"title": "Too large", "detail": "A body may have 1048576 bytes here."}
 
