@@ -21,7 +21,7 @@ from api.auth.authentication import Authenticator, RefusedCredentialError, requi
 from api.auth.keys_of_issuer import IssuerKeys
 from api.auth.timed_cache import TimedCache
 from domain.permissions import Caller, known_permissions
-from domain.reviews_facts import BY_RULE, BY_VERDICT
+from messaging.callers import fault_of_name
 from messaging.schemas import ID_LENGTH, MAX_ITEMS
 
 REMEMBERED_SECONDS: Final = 60.0
@@ -105,10 +105,8 @@ class Tokens(Authenticator):
 
     def _caller(self, claims: dict[str, Any]) -> Caller:
         subject = claims["sub"]
-        if not (subject.strip() and len(subject) <= ID_LENGTH and subject.isprintable()):
-            raise RefusedCredentialError(f"The subject of the token must have 1 to {ID_LENGTH} printable characters.")
-        if subject.startswith((BY_RULE, BY_VERDICT)):
-            raise RefusedCredentialError(f"The subject of the token must not begin with {BY_RULE} or {BY_VERDICT}.")
+        if fault := fault_of_name(subject):
+            raise RefusedCredentialError(f"The subject of the token {fault}.")
         return Caller(
             subject,
             known_permissions(_names(claims.get(self._rules.permissions_claim, []), self._rules.permissions_claim)),

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from domain.permissions import Permission
-from domain.reviews_facts import BY_RULE, BY_VERDICT
+from messaging.callers import fault_of_name, is_printable_name
 from messaging.schemas import ID_LENGTH
 from plaudit.cli.command_line import AsJson, command_group, run_tool
 
@@ -14,16 +14,16 @@ DEFAULT_DAYS: Final = 365
 app = command_group("Create, list and revoke API keys.")
 
 
-def _parse_name(text: str) -> str:
-    if not (text.strip() and len(text) <= ID_LENGTH and text.isprintable()):
-        raise typer.BadParameter(f"Use 1 to {ID_LENGTH} printable characters.")
+def _parse_client(text: str) -> str:
+    if fault := fault_of_name(text):
+        raise typer.BadParameter(f"It {fault}. Use another name.")
     return text
 
 
-def _parse_client(text: str) -> str:
-    if text.startswith((BY_RULE, BY_VERDICT)):
-        raise typer.BadParameter(f"{BY_RULE} and {BY_VERDICT} are prefixes of automatic decisions. Use another name.")
-    return _parse_name(text)
+def _parse_store(text: str) -> str:
+    if not is_printable_name(text):
+        raise typer.BadParameter(f"Use 1 to {ID_LENGTH} printable characters.")
+    return text
 
 
 @app.command()
@@ -35,7 +35,7 @@ def create(
     permission: Annotated[list[Permission], typer.Option(help="A permission of the key; can be repeated.")],
     store: Annotated[
         list[str] | None,
-        typer.Option(parser=_parse_name, help="Restrict the key to this store; can be repeated. Default: all stores."),
+        typer.Option(parser=_parse_store, help="Restrict the key to this store; can be repeated. Default: all stores."),
     ] = None,
     days: Annotated[
         int | None, typer.Option(min=1, max=3_650, help=f"Days until the key expires. Default: {DEFAULT_DAYS}.")

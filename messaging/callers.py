@@ -1,0 +1,18 @@
+"""Names of callers: the subjects of tokens, and the clients of API keys."""
+
+from domain.reviews_facts import BY_RULE, BY_VERDICT
+from messaging.schemas import ID_LENGTH
+
+
+def is_printable_name(text: str) -> bool:
+    """True if a text has 1 to ID_LENGTH printable characters, not all of them blank."""
+    return bool(text.strip()) and len(text) <= ID_LENGTH and text.isprintable()
+
+
+def fault_of_name(name: str) -> str | None:
+    """What is wrong with the name of a caller, as the rest of a sentence about it; None if it can be used."""
+    if not is_printable_name(name):
+        return f"must have 1 to {ID_LENGTH} printable characters"
+    if name.startswith((BY_RULE, BY_VERDICT)):
+        return f"must not begin with {BY_RULE} or {BY_VERDICT}, as the names of automatic decisions do"
+    return None
