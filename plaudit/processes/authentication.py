@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from pydantic import AnyHttpUrl
+
 from api.auth.api_keys import ApiKeys
 from api.auth.authentication import Authenticator, Nobody
 from api.auth.keys_of_issuer import FetchedKeys, IssuerKeys, StaticKey
@@ -77,13 +79,18 @@ def issuer_keys(jwt: JwtSettings) -> IssuerKeys:
     if (jwt.jwks_url is None) == (jwt.public_key_file is None):
         raise ConfigurationError(f"{_JWT}JWKS_URL or {_JWT}PUBLIC_KEY_FILE: set one of them, not both.")
     if jwt.jwks_url is not None:
-        if not is_confidential(jwt.jwks_url.scheme, (jwt.jwks_url.host or "").strip("[]")):
-            raise ConfigurationError(
-                f"{_JWT}JWKS_URL: must be https, otherwise an attacker on the network can sign tokens."
-            )
-        return FetchedKeys(str(jwt.jwks_url), jwt.algorithms, lifetime=jwt.jwks_lifetime)
+        url = confidential_address(f"{_JWT}JWKS_URL", jwt.jwks_url, "an attacker on the network can sign tokens")
+        return FetchedKeys(url, jwt.algorithms, lifetime=jwt.jwks_lifetime)
     try:
         pem = jwt.public_key_file.read_bytes() if jwt.public_key_file else b""
         return StaticKey(pem, jwt.algorithms)
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{_JWT}PUBLIC_KEY_FILE: {error}") from error
+
+
+def confidential_address(variable: str, url: AnyHttpUrl, risk: str) -> str:
+    """The address in a setting. Raises ConfigurationError, which names the risk, if others can read what is sent to
+    it."""
+    if not is_confidential(url.scheme, (url.host or "").strip("[]")):
+        raise ConfigurationError(f"{variable}: must be https, otherwise {risk}.")
+    return str(url)

@@ -9,9 +9,8 @@ from api.services import Services
 from console.sign_in.attempts import Provider
 from console.sign_in.keys import CookieKeys
 from console.sign_in.routes import SignIn
-from domain.origins import is_confidential
-from plaudit.config import ConfigurationError, Settings
-from plaudit.processes.authentication import issuer_keys, token_rules
+from plaudit.config import Settings
+from plaudit.processes.authentication import confidential_address, issuer_keys, token_rules
 
 _OIDC: Final = "PLAUDIT_CONSOLE__OIDC__"
 
@@ -35,13 +34,13 @@ def identity_provider(settings: Settings) -> Provider | None:
         issuer=jwt.issuer or "",
         scopes=oidc.scopes,
         parameters=oidc.parameters,
-        authorize_url=_checked_address("AUTHORIZE_URL", oidc.authorize_url),
-        token_url=_checked_address("TOKEN_URL", oidc.token_url),
+        authorize_url=_address("AUTHORIZE_URL", oidc.authorize_url),
+        token_url=_address("TOKEN_URL", oidc.token_url),
     )
     return OpenIdProvider(client, Tokens(issuer_keys(jwt), token_rules(jwt, audience=oidc.client_id)))
 
 
-def _checked_address(name: str, url: AnyHttpUrl | None) -> str | None:
-    if url is not None and not is_confidential(url.scheme, (url.host or "").strip("[]")):
-        raise ConfigurationError(f"{_OIDC}{name}: must be https, otherwise others on the network can sign in.")
-    return str(url) if url else None
+def _address(name: str, url: AnyHttpUrl | None) -> str | None:
+    if url is None:
+        return None
+    return confidential_address(f"{_OIDC}{name}", url, "others on the network can sign in")
