@@ -15,6 +15,7 @@ from jwt.exceptions import PyJWTError
 from jwt.types import JWKDict
 
 from api.auth.authentication import KeysAwayError
+from api.web.foreign_answers import read_answer
 
 PAUSE_S: Final = 5.0
 """Minimum seconds between two fetches: anyone can make up key ids that aren't known."""
@@ -116,14 +117,7 @@ class FetchedKeys:
             httpx.AsyncClient(headers=headers, timeout=_TIMEOUT_S, verify=self._tls) as client,
             client.stream("GET", self._url) as response,
         ):
-            if response.status_code != httpx.codes.OK:
-                raise ValueError(f"the answer has status {response.status_code}")
-            body = bytearray()
-            async for chunk in response.aiter_raw():
-                body += chunk
-                if len(body) > _MOST_BYTES:
-                    raise ValueError(f"the answer has more than {_MOST_BYTES} bytes")
-            return orjson.loads(body)
+            return orjson.loads(await read_answer(response, _MOST_BYTES))
 
 
 def _usable(document: Any, algorithms: Collection[str]) -> KeySet:

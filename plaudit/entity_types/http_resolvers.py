@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 import httpx
 import orjson
 
+from api.web.foreign_answers import read_answer
 from domain.entity_types import PartlyResolvedError, ResolvedEntity, ResolverError
 from plaudit.entity_types.resolvers import resolved_entity
 
@@ -104,14 +105,10 @@ async def _read(client: httpx.AsyncClient, url: str) -> bytes | None:
     async with client.stream("GET", url) as response:
         if response.status_code in _UNKNOWN:
             return None
-        if response.status_code != httpx.codes.OK:
-            raise ResolverError(f"the answer has status {response.status_code}")
-        body = bytearray()
-        async for chunk in response.aiter_raw():
-            body += chunk
-            if len(body) > MOST_BYTES:
-                raise ResolverError(f"the answer has more than {MOST_BYTES} bytes")
-        return bytes(body)
+        try:
+            return await read_answer(response, MOST_BYTES)
+        except ValueError as error:
+            raise ResolverError(str(error)) from error
 
 
 def value_at(answer: Any, path: str) -> Any:
