@@ -1,6 +1,7 @@
 """The errors of this package, and the type of its progress callback."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 Report = Callable[[str], None]
 """Called with one line about work that takes a while, or about a choice that the user should know about."""
@@ -12,3 +13,10 @@ class EmbeddedServerError(Exception):
 
 class MissingPartError(EmbeddedServerError):
     """Something that the server needs isn't installed."""
+
+
+def unwritable(folder: Path, error: OSError) -> EmbeddedServerError:
+    """The error of a folder in which nothing can be written."""
+    return EmbeddedServerError(
+        f"{folder} is not writable ({error.strerror}). Make it writable, or choose another folder."
+    )

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from devservers.errors import EmbeddedServerError, Report
+from devservers.errors import EmbeddedServerError, Report, unwritable
 from devservers.waiting import PAUSE_S, until
 
 
@@ -20,8 +20,7 @@ class FolderLock:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            message = f"{file.parent} is not writable ({error.strerror}). Make it writable, or choose another folder."
-            raise EmbeddedServerError(message) from error
+            raise unwritable(file.parent, error) from error
 
     @property
     def descriptor(self) -> int:

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from devservers.errors import EmbeddedServerError, Report
+from devservers.errors import EmbeddedServerError, Report, unwritable
 
 UMASK = 0o077
 """Removes the permissions of group and others from all files that a process creates."""
@@ -35,8 +35,7 @@ def private_folder(folder: Path, report: Report | None = None, *, known_by: str 
             if report is not None:
                 report(f"Removed the access of other users to {folder}; its mode was {stat.S_IMODE(mode):o}")
     except OSError as error:
-        message = f"{folder} is not writable ({error.strerror}). Make it writable, or choose another folder."
-        raise EmbeddedServerError(message) from error
+        raise unwritable(folder, error) from error
 
 
 def private(path: str, flags: int) -> int:
