@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from consumers.services import ENVELOPE, Services
+from consumers.services import Services
 from domain.commands import CommandMark, Outcome
 from domain.delivery import OutgoingMessage
 from domain.moderation import ModeratedReview
@@ -13,7 +13,7 @@ from domain.places import entity_key
 from domain.ratings import ChangedTally, Entity, RatingTally, TallyKey
 from domain.reviews import Review
 from messaging.decoding import Received, mark_in
-from messaging.envelope import Envelope
+from messaging.envelope import OF_WORKERS, Envelope
 from messaging.events import rating_changed
 from messaging.reviews import RecountOfEntity, RecountOfStore, ReviewChange
 from messaging.topics import Topic, TopicNames
@@ -54,7 +54,7 @@ async def _fan_out(services: Services, command: RecountOfStore, mark: CommandMar
     has_any = False
     async for entities in in_batches(services.ratings.entities(command.store_id), _FAN_OUT_BATCH):
         has_any = True
-        await services.publisher.publish([recount_message(services.topics, ENVELOPE, each) for each in entities])
+        await services.publisher.publish([recount_message(services.topics, OF_WORKERS, each) for each in entities])
     if command.command_id:
         is_there = has_any or command.store_id is None or await services.stores.get(command.store_id) is not None
         outcome = Outcome.APPLIED if is_there else Outcome.NOT_FOUND

@@ -2,19 +2,16 @@
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Final
 
 from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE, EntityTypes
-from messaging.envelope import Envelope
+from messaging.envelope import OF_WORKERS
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
 from storage.images_files import ImageFiles
 from storage.repositories import Repositories
 from storage.unit_of_work import RetryWhileAway, Transactions
-
-ENVELOPE: Final = Envelope("/plaudit/worker")
 
 
 class Services(Repositories):
@@ -47,7 +44,7 @@ class Services(Repositories):
         self, topic: Topic, key: str, kind: str, data: object, *, id: str | None = None, cause: str = ""
     ) -> OutgoingMessage:
         """A message of the worker; for the arguments see `Envelope.wrap`."""
-        return ENVELOPE.wrap(self.topics.name(topic), key, kind, data, id=id, cause=cause)
+        return OF_WORKERS.wrap(self.topics.name(topic), key, kind, data, id=id, cause=cause)
 
     def event(self, key: str, kind: str, data: object, *, id: str | None = None, cause: str = "") -> OutgoingMessage:
         """An event; for the arguments see `Envelope.wrap`."""

@@ -53,6 +53,9 @@ class Envelope:
         return OutgoingMessage(topic, key.encode(), orjson.dumps(data), headers)
 
 
+OF_WORKERS: Final = Envelope("/plaudit/worker")
+
+
 @lru_cache(maxsize=1)
 def _time_header(milliseconds: int) -> bytes:
     """The time in the format of the header, computed once for all messages of a millisecond."""

@@ -1,7 +1,5 @@
 """Whole reviews, as the interface shows them and as records of the compacted topic `reviews`."""
 
-from typing import Final
-
 import orjson
 from typing_extensions import TypedDict
 
@@ -10,10 +8,8 @@ from domain.ratings import Entity, hundredths, rating_number
 from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import Reply
 from domain.timestamps import moment_in, timestamp
-from messaging.envelope import Envelope
+from messaging.envelope import OF_WORKERS
 from messaging.schemas import ShownMoment
-
-_ENVELOPE: Final = Envelope("/plaudit/worker")
 
 
 class ShownReply(TypedDict):
@@ -144,7 +140,7 @@ def review_of_state(value: bytes) -> Review | None:
 
 def state_record(topic: str, state: ReviewState) -> OutgoingMessage:
     """The record for a review."""
-    return _ENVELOPE.wrap(topic, state["id"], "ReviewState", state)
+    return OF_WORKERS.wrap(topic, state["id"], "ReviewState", state)
 
 
 def review_id_of(key: bytes | None) -> str | None:
@@ -157,4 +153,4 @@ def review_id_of(key: bytes | None) -> str | None:
 
 def tombstone(topic: str, review_id: str) -> OutgoingMessage:
     """The tombstone of a review: a key without a value, which in time removes the earlier records."""
-    return _ENVELOPE.wrap(topic, review_id, "ReviewGone", None)._replace(value=None)
+    return OF_WORKERS.wrap(topic, review_id, "ReviewGone", None)._replace(value=None)
