@@ -1,7 +1,6 @@
 """The endpoints of a store's feed of product reviews for search engines."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final
 
@@ -10,9 +9,9 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from api.auth.permissions import client_address
 from api.services import Injected, Services
-from api.web.budgets import NoRoomError, StalledError
 from api.web.openapi import OPEN_TO_ALL
-from api.web.problems import ProblemError, ProblemKind
+from api.web.pages import ROW_BYTES
+from api.web.problems import ProblemKind
 from api.web.routes import routes
 from domain.feed import MOST_BYTES, feed_bytes, is_in_feed, product_url, review_element
 from domain.objects import ObjectKey, description
@@ -70,24 +69,9 @@ async def read_zipped_feed(request: Request, store: Visited, services: Injected)
 async def _stream_feed(
     request: Request, store: Store, services: Services, files: FeedFiles, media_type: str
 ) -> Response:
-    batches = _batches(services, store, f"{request.base_url}api/images/")
-    with ExitStack() as held:
-        if not held.enter_context(services.feeds.take(client_address(request))):
-            raise NoRoomError("The maximum number of concurrent feeds is reached.")
-        with await services.pages.rows(_BATCH) as room:
-            # Read before the response begins, so that an error can still be answered.
-            first = await anext(batches)
-            content = files(store.name or store.id, _join(first, batches))
-            return services.pages.stream(room, content, media_type, {}, held.pop_all())
-
-
-async def _join(first: Elements, others: AsyncIterator[Elements]) -> AsyncIterator[Elements]:
-    yield first
-    try:
-        async for batch in others:
-            yield batch
-    except ProblemError as error:
-        raise StalledError from error
+    content = files(store.name or store.id, _batches(services, store, f"{request.base_url}api/images/"))
+    client, size = client_address(request), _BATCH * ROW_BYTES
+    return await services.pages.export(client, size, content, media_type, slots=services.feeds)
 
 
 async def _batches(services: Services, store: Store, image_root: str) -> AsyncIterator[Elements]:

@@ -55,20 +55,24 @@ async def zipped(
 
 
 async def files(publisher: str, batches: AsyncIterator[Elements], most_bytes: int) -> AsyncIterator[Piece]:
-    """Files of at most `most_bytes`, each a complete feed; one without any reviews. A batch is never divided."""
+    """Files of at most `most_bytes`, each a complete feed; one without any reviews. A batch is never divided. The first
+    piece has the first batch: an error in reading that is raised before anything was sent."""
     head = feed_head(publisher).encode()
     file, size, left_out = 1, 0, 0
-    yield Piece(file, head)
+    unsent = head
     async for batch in batches:
         if size and len(head) + size + len(batch.text) + _ROOM_FOR_THE_END > most_bytes:
             yield Piece(file, _end(size, left_out))
             file, size, left_out = file + 1, 0, 0
-            yield Piece(file, head)
-        if batch.text:
-            yield Piece(file, batch.text if size else _OPEN + batch.text)
+            unsent = head
+        if batch.text and not size:
+            unsent += _OPEN
+        if text := unsent + batch.text:
+            yield Piece(file, text)
+        unsent = b""
         size += len(batch.text)
         left_out += batch.left_out
-    yield Piece(file, _end(size, left_out))
+    yield Piece(file, unsent + _end(size, left_out))
 
 
 def _end(size: int, left_out: int) -> bytes:

@@ -75,15 +75,17 @@ class PageBudget(Budget):
         content: AsyncIterator[bytes],
         media_type: str,
         headers: Mapping[str, str] = MappingProxyType({}),
+        slots: Slots | None = None,
     ) -> Response:
-        """A list of any length, written while this client reads it; it holds a slot and `size` bytes until then. Its
-        first part is made here, so that an error can still become a problem. Raises NoRoomError."""
+        """A list of any length, written while this client reads it; it holds a slot, of `exports` by default, and
+        `size` bytes until then. Its first part is made here, so that an error can still become a problem; a later error
+        closes the connection. Raises NoRoomError."""
         with ExitStack() as held:
-            if not held.enter_context(self.exports.take(client)):
+            if not held.enter_context((slots or self.exports).take(client)):
                 raise NoRoomError("The maximum number of concurrent exports is reached.")
             with await self.take(size) as room:
-                first = await anext(content)
-                return self.stream(room, _after(first, content), media_type, headers, held.pop_all())
+                content = _after(await anext(content), content)
+                return _PieceByPiece(room.hand_on(), content, media_type, headers, held.pop_all())
 
     async def response(
         self,
@@ -108,17 +110,6 @@ class PageBudget(Budget):
         content = _join(head, first, pieces[1:], write)
         return _PieceByPiece(room.hand_on(), content)
 
-    def stream(
-        self,
-        room: Share,
-        content: AsyncIterator[bytes],
-        media_type: str,
-        headers: Mapping[str, str],
-        held: AbstractContextManager[object] | None = None,
-    ) -> Response:
-        """A response that is written while it is sent. It keeps its share, and all that is `held`, until then."""
-        return _PieceByPiece(room.hand_on(), content, media_type, headers, held)
-
 
 def page_bytes(rows: int, text: int) -> int:
     """The bytes in memory of a page with this many rows, and this many characters of text among them."""
@@ -141,8 +132,11 @@ def pieces_of(rows: Iterable[T], size: Callable[[T], int]) -> list[list[T]]:
 
 async def _after(first: bytes, others: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
-    async for each in others:
-        yield each
+    try:
+        async for each in others:
+            yield each
+    except ProblemError as error:
+        raise StalledError from error
 
 
 async def _join(

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from fastapi import FastAPI
+from pymongo.errors import AutoReconnect
 
 from domain.objects import ObjectFacts, ObjectKey
 from domain.ratings import Entity, RatingTally
@@ -13,7 +14,7 @@ from domain.reviews import Review
 from domain.stores import Store
 from storage.reviews_search import ReviewPage, ReviewSearch
 from storefront.app import add_storefront
-from tests.support.app import app_without_servers, client_of
+from tests.support.app import app_without_servers, client_of, problem_of
 
 OBJECT = "/storefront/v1/S/Product/1"
 NOW = datetime(2026, 3, 14, tzinfo=UTC)
@@ -72,4 +73,21 @@ async def test_long_texts_are_read_within_the_budget(app: FastAPI, path: str) ->
     assert [answer.status_code for answer in answers] == [200] * 10
     assert all("a" * BYTES in answer.text for answer in answers if "jsonld" not in path)
     assert not exceeded
+    assert services.pages.held == 0
+
+
+@pytest.mark.parametrize("file", ["product-reviews.xml", "product-reviews.zip"])
+async def test_feed_whose_first_reviews_cannot_be_read_is_a_problem(app: FastAPI, file: str) -> None:
+    """It is read before the response begins."""
+    services = app.state.services
+
+    async def no_reviews(store_id: str) -> tuple[int, int]:
+        return 0, 0
+
+    async def search(wanted: ReviewSearch) -> ReviewPage:
+        raise AutoReconnect("no server")
+
+    services.store_counts.extent_of_feed, services.reviews.search = no_reviews, search
+    async with client_of(app) as http:
+        problem_of(await http.get(f"/storefront/v1/S/{file}"), 503)
     assert services.pages.held == 0
