@@ -118,6 +118,7 @@ def _form_page(
         rules=rules,
         loaded=json.dumps(loaded),
         kinds=list(RuleKind),
+        tried=TRIED,
         outcomes=_OUTCOMES,
         errors=errors,
         wrong=wrong,

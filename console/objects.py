@@ -9,6 +9,7 @@ from console.api_client import Refused
 from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
+from storage.ratings_objects import MOST_COUNTED, MOST_FOUND
 
 _HEIGHT: Final = 64
 _STEP: Final = 20
@@ -37,7 +38,13 @@ async def objects(visit: Visit) -> Response:
         "after": query.get("after"),
     }
     found = await visit.facade.ask("POST", "/api/rating/objects", body)
-    return visit.page("objects.html", rows=found["results"], next=found.get("next"), is_partial=found["isPartial"])
+    return visit.page(
+        "objects.html",
+        rows=found["results"],
+        next=found.get("next"),
+        is_partial=found["isPartial"],
+        most_found=MOST_FOUND,
+    )
 
 
 @screens.get("/objects/{type}/{id:path}", Permission.READ_RATINGS)
@@ -52,7 +59,13 @@ async def one_object(visit: Visit) -> Response:
         found = {"entityType": type, "entityId": id, "entityName": None, "ratings": [], "trend": None}
     weeks = found["trend"]["weeks"] if found["trend"] else []
     return visit.page(
-        "object.html", found=found, weeks=weeks, bars=_bars(weeks), width=_STEP * len(weeks), height=_HEIGHT
+        "object.html",
+        found=found,
+        weeks=weeks,
+        bars=_bars(weeks),
+        width=_STEP * len(weeks),
+        height=_HEIGHT,
+        most_counted=MOST_COUNTED,
     )
 
 

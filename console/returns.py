@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
+from api.returns.routes import MOST_COUNTED
 from console.api_client import Refused, if_in_time, segment
 from console.content_hashes import check_seen, hash_of_return
 from console.fields import Form, in_one_line, loaded_in, shown_again
@@ -25,9 +26,6 @@ from console.returns_lines import (
 from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
-
-MOST_COUNTED: Final = 1_000
-"""Upper bound of a count: one that reaches it means that there may be more."""
 
 PATH: Final = "/console/returns"
 ALL: Final = "all"
