@@ -70,12 +70,9 @@ class Inbox(Generic[T]):
     shares: int = 1
     """Consumers of one worker that share the partitions: of two, one decodes while MongoDB writes for the other."""
     is_slow: bool = False
-    """True if `read` is slow, and so has to run in a thread."""
+    """True if reading a message is slow, and so has to run in a thread."""
     listener: ConsumerRebalanceListener | None = None
     """Notified of the partitions that are assigned to us or revoked."""
-    read: Callable[[bytes], T] | None = None
-    """Decodes a value; by default the function for the topic in READERS. Raises InvalidContentError or
-    InvalidMessageError."""
 
     async def deliver(self, records: Sequence[RawRecord]) -> None:
         """Deliver a batch, a large one in parts, in order; returns once its offsets may be committed."""
@@ -103,7 +100,7 @@ class Inbox(Generic[T]):
                 await self._set_aside([DeadLetter(record, _reason(error))])
 
     async def _process(self, records: Sequence[RawRecord]) -> None:
-        read = self.read or READERS[self.topic]
+        read = READERS[self.topic]
         good, bad = (
             await in_template_thread(decode_records, records, read) if self.is_slow else decode_records(records, read)
         )

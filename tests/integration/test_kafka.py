@@ -233,11 +233,12 @@ async def test_consumer_without_records_does_not_sleep(service: Service, monkeyp
         slept.append(seconds)
         await asyncio.sleep(seconds)
 
+    monkeypatch.setattr("consumers.inbox.READERS", {Topic.MAIL_COMMANDS: bytes})
     monkeypatch.setattr(subscriptions, "_POLL_MS", 20)
     monkeypatch.setattr(AIOKafkaConsumer, "getmany", look)
     monkeypatch.setattr("faststream.kafka.subscriber.usecase.anyio.sleep", sleep)
     connection, topics = KafkaConnection(service.servers.kafka), TopicNames(service.prefix)
-    inbox = Inbox(Topic.MAIL_COMMANDS, handle, publish, read=bytes)
+    inbox = Inbox(Topic.MAIL_COMMANDS, handle, publish)
     broker = subscribed_broker(connection, topics, [inbox], group_prefix=new_id("group"))
     try:
         async with service.mongo() as database, asyncio.timeout(60):

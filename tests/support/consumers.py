@@ -28,17 +28,9 @@ from consumers.verdicts import VerdictConsumer
 from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE
 from domain.images import upload_digest
-from messaging.feedback import FEEDBACK_COMMAND
-from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
-from messaging.moderation import MODERATION_COMMAND
-from messaging.orders import order_event
-from messaging.returns import RETURN_COMMAND
-from messaging.reviews import REVIEW_CHANGE, submissions_in
-from messaging.stores import STORE_UPDATE
 from messaging.topics import Topic, TopicNames
-from messaging.verdicts import MODERATION_VERDICT
 from storage.database import Database
 from storage.images_files import files_in_memory
 
@@ -97,7 +89,7 @@ class Desk:
         """A store that accepts reviews from everyone unless the settings differ. Returns its id."""
         store = id or new_id("store")
         rules = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False, **settings}
-        inbox = self._inbox(Topic.STORE_UPDATES, STORE_UPDATE.validate_json, StoreConsumer(self.services))
+        inbox = self._inbox(Topic.STORE_UPDATES, StoreConsumer(self.services))
         await inbox.deliver(self.records({"id": store, "name": store, "settings": rules}))
         return store
 
@@ -120,7 +112,7 @@ class Desk:
 
     async def submit(self, records: Sequence[Record]) -> None:
         """Deliver submissions in one batch."""
-        await self._inbox(Topic.REVIEW_SUBMISSIONS, submissions_in, self.submissions).deliver(records)
+        await self._inbox(Topic.REVIEW_SUBMISSIONS, self.submissions).deliver(records)
 
     async def moderate(self, *changes: tuple[str, str], sent: int = 0, **fields: Any) -> None:
         """Deliver moderation changes in one batch, each an action and a review id, sent at `sent` (milliseconds)."""
@@ -135,13 +127,11 @@ class Desk:
             }
             for n, (action, id) in enumerate(changes)
         ]
-        await self._inbox(Topic.REVIEW_CHANGES, REVIEW_CHANGE.validate_json, consumer).deliver(self.records(*values))
+        await self._inbox(Topic.REVIEW_CHANGES, consumer).deliver(self.records(*values))
 
     async def route(self, records: Sequence[Record]) -> None:
         """Deliver moderation commands in one batch."""
-        await self._inbox(Topic.MODERATION_COMMANDS, MODERATION_COMMAND.validate_json, self.parked.moderation).deliver(
-            records
-        )
+        await self._inbox(Topic.MODERATION_COMMANDS, self.parked.moderation).deliver(records)
 
     def changes(self) -> list[Json]:
         """The published changes of reviews."""
@@ -157,22 +147,22 @@ class Desk:
     async def judge(self, records: Sequence[Record]) -> None:
         """Deliver verdicts in one batch."""
         consumer = VerdictConsumer(self.services)
-        await self._inbox(Topic.MODERATION_VERDICTS, MODERATION_VERDICT.validate_json, consumer).deliver(records)
+        await self._inbox(Topic.MODERATION_VERDICTS, consumer).deliver(records)
 
     async def give_feedback(self, records: Sequence[Record]) -> None:
         """Deliver feedback in one batch."""
         consumer = FeedbackConsumer(self.services)
-        await self._inbox(Topic.REVIEW_FEEDBACK, FEEDBACK_COMMAND.validate_json, consumer).deliver(records)
+        await self._inbox(Topic.REVIEW_FEEDBACK, consumer).deliver(records)
 
     async def order(self, order: Json) -> None:
         """Deliver an order event."""
         consumer = OrderConsumer(self.services, ReturnConsumer(self.services))
-        await self._inbox(Topic.ORDER_EVENTS, order_event, consumer).deliver(self.records(order))
+        await self._inbox(Topic.ORDER_EVENTS, consumer).deliver(self.records(order))
 
     async def command_returns(self, records: Sequence[Record]) -> None:
         """Deliver return commands in one batch."""
         consumer = ReturnConsumer(self.services)
-        await self._inbox(Topic.RETURN_COMMANDS, RETURN_COMMAND.validate_json, consumer).deliver(records)
+        await self._inbox(Topic.RETURN_COMMANDS, consumer).deliver(records)
 
     async def upload(self, content: bytes, *, at: int | None = None, **fields: Any) -> str:
         """Store an upload and deliver its message, written at `at` (milliseconds). Returns the image's id."""
@@ -184,12 +174,12 @@ class Desk:
     async def read_uploads(self, records: Sequence[Record]) -> None:
         """Deliver messages of uploads in one batch."""
         consumer = UploadConsumer(self.services)
-        await self._inbox(Topic.IMAGE_UPLOADS, IMAGE_UPLOAD.validate_json, consumer).deliver(records)
+        await self._inbox(Topic.IMAGE_UPLOADS, consumer).deliver(records)
 
     async def command_images(self, records: Sequence[Record]) -> None:
         """Deliver image commands in one batch."""
         consumer = ImageCommandConsumer(self.services)
-        await self._inbox(Topic.IMAGE_COMMANDS, IMAGE_COMMAND.validate_json, consumer).deliver(records)
+        await self._inbox(Topic.IMAGE_COMMANDS, consumer).deliver(records)
 
     async def stored(self, id: str) -> Json:
         """The stored document of a review; empty without one."""
@@ -209,8 +199,8 @@ class Desk:
         """Types of the events about a review, in order."""
         return [kind for kind, data in self.events() if data.get("reviewId") == id]
 
-    def _inbox(self, topic: Topic, read: Any, handler: Handler[Any]) -> Inbox[Any]:
-        return Inbox(topic, handler, self.kafka.publish, read=read)
+    def _inbox(self, topic: Topic, handler: Handler[Any]) -> Inbox[Any]:
+        return Inbox(topic, handler, self.kafka.publish)
 
 
 @asynccontextmanager

@@ -51,12 +51,17 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_PAUSE_S", 0.0)
 
 
+@pytest.fixture(autouse=True)
+def _numbers_as_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "READERS", dict.fromkeys(Topic, number))
+
+
 async def never(batch: Sequence[Received[int]]) -> None:
     raise AssertionError(batch)
 
 
 async def deliver(broker: Broker, handle: Handler[int], batch: Sequence[RawRecord], *, is_slow: bool = False) -> None:
-    await Inbox(Topic.ORDER_EVENTS, handle, broker.publish, is_slow=is_slow, read=number).deliver(batch)
+    await Inbox(Topic.ORDER_EVENTS, handle, broker.publish, is_slow=is_slow).deliver(batch)
 
 
 async def test_messages_are_handled_in_order_and_invalid_ones_become_dead_letters() -> None:
@@ -169,5 +174,5 @@ async def test_batch_that_outlives_its_connection_is_cancelled() -> None:
         await client.database.things.find_one()
 
     with pytest.raises(asyncio.CancelledError):
-        await Inbox(Topic.REVIEW_CHANGES, handle, broker.publish, read=number).deliver(records(b"1", b"2", b"3"))
+        await Inbox(Topic.REVIEW_CHANGES, handle, broker.publish).deliver(records(b"1", b"2", b"3"))
     assert (attempts, broker.letters) == (1, [])

@@ -1,6 +1,7 @@
 """The log of a worker names the command of a message."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 import structlog
@@ -28,13 +29,14 @@ def loggers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def record(offset: int, command_id: str | None = None) -> RawRecord:
-    return Record(offset, [(COMMAND_HEADER, command_id.encode())] if command_id else [])
+    headers = [(COMMAND_HEADER, command_id.encode())] if command_id else []
+    return Record(offset, headers, value=b'{"action": "approve", "ids": ["r"]}')
 
 
 async def test_failed_record_is_logged_with_its_command() -> None:
     letters: list[OutgoingMessage] = []
 
-    async def handle(batch: Sequence[Received[bytes]]) -> None:
+    async def handle(batch: Sequence[Received[Any]]) -> None:
         if any(record.offset in (1, 2) for record, _ in batch):
             raise ValueError("bad")
 
@@ -43,7 +45,7 @@ async def test_failed_record_is_logged_with_its_command() -> None:
 
     records = [record(0, "a"), record(1, "b"), record(2), record(3, "c")]
     with capture_logs([merge_contextvars]) as lines:
-        await Inbox(Topic.MODERATION_COMMANDS, handle, publish, read=bytes).deliver(records)
+        await Inbox(Topic.MODERATION_COMMANDS, handle, publish).deliver(records)
     failed = [(line["offset"], line.get("command_id")) for line in lines if line["event"] == "record failed"]
     assert failed == [(1, "b"), (2, None)]
     assert len(letters) == 2
