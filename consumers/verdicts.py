@@ -53,19 +53,24 @@ class VerdictConsumer:
         return len(await give_up(self.services, parking, overdue, _overdue))
 
     async def _apply(self, verdicts: Sequence[Verdict], review_ids: Collection[str]) -> None:
-        """Apply verdicts, after those already parked for the same reviews, and remove these from the parking."""
+        """Apply verdicts, after those already parked for the same reviews."""
         parked = await self.services.parked_verdicts.about(review_ids)
-        by_record = {(verdict.position, verdict.review_id): verdict for verdict in [*parked, *verdicts]}
-        order = in_turn(by_record.values(), lambda verdict: verdict.position)
+        known = {(verdict.position, verdict.review_id) for verdict in parked}
+        fresh = [verdict for verdict in verdicts if (verdict.position, verdict.review_id) not in known]
+        order = in_turn([*parked, *fresh], lambda verdict: verdict.position)
         for part in in_parts(order, _MOST_AT_ONCE):
-            applied = await self.services.transactions.run(partial(self._write, part))
-            for verdict, result in zip(part, applied.results, strict=True):
-                VERDICTS.labels(verdict.outcome.value, result.outcome.value).inc()
-            if parked:
-                await self.services.parked_verdicts.remove(part)
+            released = [verdict for verdict in part if (verdict.position, verdict.review_id) in known]
+            applied, result = await self.services.transactions.run(partial(self._write, part, released))
+            for verdict, (outcome, _) in zip(applied, result.results, strict=True):
+                VERDICTS.labels(verdict.outcome.value, outcome.value).inc()
 
-    async def _write(self, verdicts: Sequence[Verdict], work: UnitOfWork) -> AppliedVerdicts:
+    async def _write(
+        self, verdicts: Sequence[Verdict], released: Sequence[Verdict], work: UnitOfWork
+    ) -> tuple[Sequence[Verdict], AppliedVerdicts]:
+        """Apply verdicts in a transaction, and remove the `released` ones from the parking. Those that were given up
+        meanwhile aren't applied; returns the others, with the result."""
         repositories = work.repositories
+        verdicts = await repositories.parked_verdicts.take_among(verdicts, released, work.session)
         present = await repositories.reviews.moderated({verdict.review_id for verdict in verdicts}, work.session)
         result = apply_verdicts(verdicts, present)
         await repositories.reviews.save_moderated(result.reviews, work.session)
@@ -83,7 +88,7 @@ class VerdictConsumer:
         # If a classifier objects, the review waits for a moderator, and its planned approval is cancelled.
         objected = [verdict.review_id for verdict, *_ in effective if _is_objection(verdict)]
         await repositories.planned_approvals.plan(dict.fromkeys(objected), work.session)
-        return result
+        return verdicts, result
 
 
 def _overdue(verdict: Verdict) -> Overdue:

@@ -135,10 +135,10 @@ class ParkingRepository(Generic[T]):
         wanted = {"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind}
         return self._parking.in_turn(await readable(self._parking, self._parked.find(wanted, batch_size=_PAGE)))
 
-    async def remove(self, commands: Iterable[T], session: Session | None = None) -> None:
-        """Remove commands that have been applied."""
+    async def remove(self, commands: Iterable[T]) -> None:
+        """Remove commands that have been answered."""
         if ids := [self._id(command) for command in commands]:
-            await self._parked.delete_many({"_id": {"$in": ids}}, session=session)
+            await self._parked.delete_many({"_id": {"$in": ids}})
 
     async def take(self, commands: Iterable[T], session: Session) -> list[T]:
         """Remove commands within a transaction; returns those that nobody else has removed before.

@@ -377,6 +377,19 @@ async def test_parked_verdict_is_announced_after_its_review(desk: Desk, monkeypa
     assert desk.event_kinds(review["id"]) == ["ReviewSubmitted", "ReviewApproved"]
 
 
+async def test_verdict_given_up_meanwhile_is_not_applied(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that has read it from the parking is slower than the one that gives it up."""
+    review = desk.review()
+    await desk.judge(desk.verdicts(review, "approve"))
+    parking = desk.services.parked_verdicts
+    early = await parking.about([review["id"]])
+    assert await desk.parked.verdicts.give_up_overdue(datetime.now(UTC)) == 1
+    monkeypatch.setattr(parking, "about", AsyncMock(return_value=early))
+    await desk.submit(desk.records(review))
+    assert (await desk.stored(review["id"]))["status"] == ReviewStatus.NEW
+    assert desk.event_kinds(review["id"]) == ["ReviewSubmitted"]
+
+
 async def test_events_keep_their_order_while_kafka_is_away(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inbox, "LONGEST_PAUSE_S", 0.0)
     review = desk.review(rating=3)
