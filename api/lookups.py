@@ -62,9 +62,10 @@ class Lookups:
         found = await self._stores.of({id for id in ids if id is not None})
         return {id: store for id, store in found.items() if isinstance(store, Store)}
 
-    async def stores_for_commands(self, ids: Collection[str]) -> dict[str, Store]:
-        """The registered ones of these stores, by id; while the database is unavailable, the cached ones, as consumers
-        check again. Raises ProblemError (503) if one of them isn't cached, StoredDocumentError if one is damaged."""
+    async def stores_for_rules(self, ids: Collection[str]) -> dict[str, Store]:
+        """The registered ones of these stores, by id, for what depends on their rules; while the database is
+        unavailable, the cached ones, as consumers check again. Raises ProblemError (503) if one of them isn't cached,
+        StoredDocumentError if one is damaged."""
         found = await result_or_default(self._stores.of(set(ids)), None)
         if found is None:
             found = self._stores.remembered(ids)

@@ -88,7 +88,7 @@ class StorefrontMiddleware:
     async def _preflight_response(self, scope: Scope, origin: str) -> Response:
         """The response to a CORS preflight request."""
         store_id = with_slashes(path_to_match(scope)[len(PREFIX) :].split("/", 1)[0])
-        store = (await self._services.lookups.stores_for_commands([store_id])).get(store_id)
+        store = (await self._services.lookups.stores_for_rules([store_id])).get(store_id)
         if store is None or origin not in store.settings.storefront_origins:
             return Response(status_code=403, headers={"Vary": "Origin"})
         return Response(

@@ -71,7 +71,7 @@ async def visited_store(request: Request, _: Annotated[None, Depends(visit)], st
 
 async def store_of(services: Services, store_id: str) -> Store:
     """The store with this id. Raises ProblemError (404)."""
-    store = (await services.lookups.stores_for_commands([store_id])).get(store_id)
+    store = (await services.lookups.stores_for_rules([store_id])).get(store_id)
     if store is None:
         raise not_found("store")
     return store

@@ -90,7 +90,7 @@ async def _reasons_of_stores(
     if not authors:
         return {}
     store_ids = {author.store_id for _, author in authors.values() if author.store_id}
-    stores = await services.lookups.stores_for_commands(store_ids)
+    stores = await services.lookups.stores_for_rules(store_ids)
     known = [(author, store) for _, author in authors.values() if (store := stores.get(author.store_id or ""))]
     bought = await purchasers(services, (author for author, store in known if store.settings.purchase_required))
     limited = {a for a, store in known if a.user_id is not None and store.settings.one_review_per_customer}

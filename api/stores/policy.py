@@ -72,7 +72,7 @@ async def read_policy(
 ) -> JsonResponse:
     """The ways in which reviews of a store are checked, in sentences and as fields. Counts may be ten minutes old."""
     check_store(caller, store_id)
-    store = (await services.lookups.stores_for_commands([store_id])).get(store_id)
+    store = (await services.lookups.stores_for_rules([store_id])).get(store_id)
     if store is None:
         raise not_found("store")
     counted = await services.store_counts.decisions(store_id)

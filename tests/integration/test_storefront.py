@@ -151,7 +151,7 @@ async def test_filtered_pages_have_less_time(servers: Servers, query_timeout: fl
     async with own_database(servers, query_timeout=query_timeout) as database:
         app = create_app(facade_services(database, Publisher(KafkaConnection(NOWHERE))))
         add_storefront(app)
-        app.state.services.lookups.stores_for_commands = stores_there
+        app.state.services.lookups.stores_for_rules = stores_there
         await database.command({"profile": 2})
         async with client_of(app) as http:
             for query in ("", "language=xx", "photos=true", "verified=true", "stars=5"):

@@ -320,7 +320,7 @@ async def test_queries_leave_places_for_commands() -> None:
 
     async with app_without_servers(limits=Limits(max_concurrent_requests=4)) as app, client_of(app) as http:
         add_storefront(app)
-        app.state.services.lookups.stores_for_commands = stores_there
+        app.state.services.lookups.stores_for_rules = stores_there
         app.state.services.reviews.search = search
         app.state.services.publisher.publish = publish
         paths = [f"/storefront/v1/S/Product/{number}/reviews" for number in range(4)]

@@ -36,7 +36,7 @@ async def test_only_the_store_decides_which_origins_may_read(configured: str) ->
     rules = WebRules(cors_origins=(configured,))
     async with app_without_servers(app={"web": rules}) as app:
         add_storefront(app)
-        app.state.services.lookups.stores_for_commands = stores_there
+        app.state.services.lookups.stores_for_rules = stores_there
         async with client_of(app) as http:
             for path in (SUMMARY, f"{SUMMARY}?no=such", "/storefront/v1/S/nowhere"):
                 assert "access-control-allow-origin" not in (await http.get(path, headers=origin)).headers, path
@@ -82,7 +82,7 @@ async def test_cached_answers_and_preflights_are_protected_as_others_are() -> No
     rules = WebRules(allowed_hosts=("plaudit.test",))
     async with app_without_servers(app={"web": rules}) as app:
         add_storefront(app)
-        app.state.services.lookups.stores_for_commands = stores_there
+        app.state.services.lookups.stores_for_rules = stores_there
         async with client_of(app) as http:
             refused = await http.get("https://plaudit.test/storefront/v1/S/nowhere")
             await app.state.storefront_answers.of(SUMMARY.encode(), load)
@@ -102,7 +102,7 @@ async def preflight(http: httpx.AsyncClient) -> httpx.Response:
 async def test_preflights_count_as_requests() -> None:
     async with app_without_servers(app={"rate_limit": RateLimit(0.0001, 2)}) as app:
         add_storefront(app)
-        app.state.services.lookups.stores_for_commands = stores_there
+        app.state.services.lookups.stores_for_rules = stores_there
         async with client_of(app) as http:
             answers = [await preflight(http) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [204, 204, 429]
@@ -116,6 +116,6 @@ async def test_failed_preflight_is_answered_with_a_problem() -> None:
 
     async with app_without_servers() as app:
         add_storefront(app)
-        app.state.services.lookups.stores_for_commands = fail
+        app.state.services.lookups.stores_for_rules = fail
         async with client_of(app) as http:
             assert "a defect" not in str(problem_of(await preflight(http), 500))

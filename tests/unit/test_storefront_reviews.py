@@ -42,7 +42,7 @@ async def app() -> AsyncIterator[FastAPI]:
     async with app_without_servers() as app:
         add_storefront(app)
         services = app.state.services
-        services.lookups.stores_for_commands = stores_there
+        services.lookups.stores_for_rules = stores_there
         services.lookups.tallies = no_tallies
         services.objects.undamaged = no_facts
         yield app
