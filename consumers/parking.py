@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-import structlog
-
 from consumers.services import Services
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition
@@ -15,10 +13,8 @@ from messaging.dead_letters import rebuilt_dead_letter, review_never_came
 from messaging.decoding import InvalidMessageError
 from messaging.topics import Topic
 from storage.parking import ParkingRepository, T
-from storage.shapes import StoredDocumentError
+from storage.shapes import StoredDocumentError, log_damage
 from storage.unit_of_work import UnitOfWork
-
-log = structlog.get_logger()
 
 MOST_OVERDUE: Final = 500
 """Maximum number of commands that are given up at a time."""
@@ -68,7 +64,7 @@ async def release_or_give_up(
             try:
                 await release([each for each in waiting if each.review_id == id])
             except StoredDocumentError as error:
-                log.error("parked commands wait because of a damaged document", review=id, error=str(error))
+                log_damage("parked commands wait because of a damaged document", id=id, error=str(error))
                 damaged.add(id)
         if overdue := [each for each in waiting if each.review_id not in damaged]:
             return len(await give_up(services, parking, overdue, overdue_of))

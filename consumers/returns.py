@@ -93,7 +93,7 @@ class ReturnConsumer:
                     refused += await self._run(_Work(order_ids=[order_id], before=before))
                 except StoredDocumentError as error:
                     # This order waits for a repair; the others don't.
-                    log.error("commands that wait for an order can't be decided", order=order_id, error=str(error))
+                    log_damage("commands that wait for an order can't be decided", id=order_id, error=str(error))
                 if refused >= MOST_OVERDUE:
                     break
         return refused

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
@@ -79,8 +80,12 @@ async def test_feedback_of_damaged_review_blocks_no_other(desk: Desk) -> None:
     await desk.submit(desk.records(review))
     await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": {"repliedAt": "x"}})
     await desk.services.parked_feedback.park([*votes(review["id"], [True]), *votes(other, [True])])
-    for expired in (1, 0):
-        assert await desk.parked.give_up_overdue(datetime.now(UTC)) == expired
+    with capture_logs() as lines:
+        for expired in (1, 0):
+            assert await desk.parked.give_up_overdue(datetime.now(UTC)) == expired
+    # Once, however often it is examined.
+    (line,) = [line for line in lines if "damaged document" in line["event"]]
+    assert line["id"] == review["id"]
     assert await counts(desk, review["id"]) == (0, 0, 1)
     await desk.database["reviews"].update_one({"_id": review["id"]}, {"$unset": {"repliedAt": ""}})
     assert await desk.parked.give_up_overdue(datetime.now(UTC)) == 0

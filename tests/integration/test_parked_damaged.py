@@ -118,6 +118,18 @@ async def test_waiting_return_whose_value_is_no_command_is_logged_once(desk: Des
     assert [line["id"] for line in lines] == [document["_id"]]
 
 
+async def test_damaged_order_that_keeps_its_returns_waiting_is_logged_once(desk: Desk) -> None:
+    order, consumer = new_id("order"), ReturnConsumer(desk.services)
+    await desk.command_returns(desk.records({"action": "create", "return": wanted_return(order, {"a": 1})}))
+    await desk.database["orders"].insert_one({"_id": order})
+    with capture_logs() as lines:
+        for _ in range(2):
+            assert await consumer.give_up_overdue(datetime.now(UTC)) == 0
+    (line,) = lines
+    assert line["id"] == order
+    assert await desk.database["parkedReturns"].count_documents({"orderId": order}) == 1
+
+
 async def test_waiting_return_without_time_is_created_with_its_order(desk: Desk) -> None:
     parked, order = desk.database["parkedReturns"], new_id("order")
     wanted = wanted_return(order, {"a": 1}, id=new_id("return"))
