@@ -14,7 +14,7 @@ from consumers.images import save_settled
 from consumers.images_mark import check_image_store
 from consumers.services import Services
 from domain.images import UNUSED_FOR, StoredImage, UploadRefusal, settle_upload
-from storage.shapes import StoredDocumentError
+from storage.shapes import StoredDocumentError, log_damage
 from storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()
@@ -68,9 +68,7 @@ async def forget_images(services: Services, now: datetime, remember: timedelta) 
         try:
             await services.transactions.run(partial(_give_up_awaited, id, now))
         except StoredDocumentError as error:
-            log.error(
-                "an image that was never uploaded waits because of a damaged document", image=id, error=str(error)
-            )
+            log_damage("an image without an upload waits because of a damaged document", id=id, error=str(error))
     return True
 
 
