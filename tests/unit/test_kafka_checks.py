@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -104,8 +104,11 @@ async def progress(
             now = offsets[min(int(clock.now), len(offsets) - 1)]
             return {(Topic.IMAGE_UPLOADS, number): Unread(100, offset) for number, offset in enumerate(now)}
 
-        async def stop(self) -> None:
-            """Nothing to stop."""
+        async def __aenter__(self) -> Self:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            """Nothing to close."""
 
     replaced = {
         "ConsumerLag": MeasuredLag,
