@@ -12,7 +12,7 @@ from domain.addresses import address_in, bare_address, is_usual
 from domain.orders import Customer, Order, OrderLine
 from domain.returns import Return
 
-_ORDER_FIELDS: Final = ("id", "number", "status", "storeId", "createdDate", "modifiedDate")
+_ORDER_FIELDS: Final = ("id", "number", "status", "storeId", "createdDate", "modifiedDate", "currency")
 _ITEM_FIELDS: Final = ("id", "productId", "name", "quantity", "price")
 
 _PERSON_FIELDS: Final = frozenset(

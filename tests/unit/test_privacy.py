@@ -45,6 +45,7 @@ BODY = {
     "id": "o",
     "number": "CO-1",
     "status": "New",
+    "currency": "EUR",
     "customerId": "anna",
     "customerEmail": "anna@example.com",
     "address": {"street": "Lindenallee 7"},
@@ -87,6 +88,7 @@ def test_order_without_its_customer() -> None:
         "id": "o",
         "number": "CO-1",
         "status": "New",
+        "currency": "EUR",
         "items": [{"id": "line", "quantity": 2, "price": 3.5}],
     }
     for trace in ("anna", "Lindenallee", "Anna"):
