@@ -47,9 +47,11 @@ async def _merge(received: Received[StoreUpdate | GeneralSettingsUpdate], work: 
     merged = await stores.merge(store_id, {} if repeated else update.changes(), seen, work.session)
     if repeated:
         return
-    work.answer(update.command_id, store_id or GENERAL, Outcome.APPLIED, mark=received.mark)
     is_registered = merged.is_new and store_id is not None
-    if is_registered or merged.changed:
+    is_applied = is_registered or bool(merged.changed)
+    outcome = Outcome.APPLIED if is_applied else Outcome.UNCHANGED
+    work.answer(update.command_id, store_id or GENERAL, outcome, mark=received.mark)
+    if is_applied:
         entry = AuditEntry(
             at=received.at,
             subject=update.user,

@@ -27,7 +27,6 @@ async def apply_template(received: Received[NotificationTemplateUpdate], work: U
     if seen.covers(received.position):
         return
     seen = seen.after(received.position)
-    outcome = Outcome.APPLIED
     if await work.is_answered(update.command_id, id):
         await templates.mark(id, seen, work.session)
         return
@@ -40,17 +39,21 @@ async def apply_template(received: Received[NotificationTemplateUpdate], work: U
         template=named.name,
         language=named.language_code,
     )
-    if not named.deleted:
-        saved, changed = await _merged(named, work)
-        await templates.save(saved, seen, work.session)
-        work.audit([entry._replace(fields=changed)])
-    elif await templates.get(id, work.session):
-        await templates.delete(id, named.name, seen, datetime.now(UTC), work.session)
-        work.audit([entry._replace(action=AuditAction.DELETE)])
+    own = await templates.get(id, work.session)
+    if named.deleted:
+        is_applied = own is not None
+        if is_applied:
+            await templates.delete(id, named.name, seen, datetime.now(UTC), work.session)
+            work.audit([entry._replace(action=AuditAction.DELETE)])
     else:
-        outcome = Outcome.UNCHANGED
+        saved, changed = await _merged(named, work)
+        is_applied = own is None or own.template != saved.template
+        if is_applied:
+            await templates.save(saved, seen, work.session)
+            work.audit([entry._replace(fields=changed)])
+    if not is_applied:
         await templates.mark(id, seen, work.session)
-    work.answer(update.command_id, id, outcome, mark=received.mark)
+    work.answer(update.command_id, id, Outcome.APPLIED if is_applied else Outcome.UNCHANGED, mark=received.mark)
 
 
 async def _merged(named: NamedTemplate, work: UnitOfWork) -> tuple[SavedTemplate, tuple[str, ...]]:

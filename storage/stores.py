@@ -1,6 +1,6 @@
 """Stores and the general settings. Documents hold only what was set; defaults are the domain's."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 from pymongo import ReturnDocument
@@ -25,6 +25,7 @@ from storage.shapes import (
     ARRAY,
     BOOL,
     OBJECT,
+    READ_ERRORS,
     STRING,
     TEXT_OR_NULL,
     Shape,
@@ -72,7 +73,7 @@ class Merged(NamedTuple):
     is_new: bool
     """True if there was nothing before."""
     changed: tuple[str, ...]
-    """The names of fields with a new value; nested ones have a dot."""
+    """The names of fields with a new value, compared with the default if none was set; nested ones have a dot."""
 
 
 class StoreRepository:
@@ -133,23 +134,7 @@ class StoreRepository:
 
     async def general(self) -> GeneralSettings:
         """The settings that hold for all stores."""
-        document = await self._settings.find_one({"_id": GENERAL}) or {}
-        reminder = document.get("reminder", {})
-        default = ReminderSettings()
-        return GeneralSettings(
-            rating_calculation_method=RatingMethod(document.get("ratingCalculationMethod", RatingMethod.AVERAGE)),
-            return_number_template=document.get("returnNumberTemplate") or DEFAULT_NUMBER_TEMPLATE,
-            return_statuses=tuple(document.get("returnStatuses") or DEFAULT_STATUSES),
-            reminder=ReminderSettings(
-                enabled=reminder.get("enabled", default.enabled),
-                cron=reminder.get("cron", default.cron),
-                days_in_status=reminder.get("daysInStatus", default.days_in_status),
-                order_status=reminder.get("orderStatus", default.order_status),
-                max_emails_per_customer=reminder.get("maxEmailsPerCustomer", default.max_emails_per_customer),
-                max_age_days=reminder.get("maxAgeDays", default.max_age_days),
-                limit_period_days=reminder.get("limitPeriodDays"),
-            ),
-        )
+        return _general(await self._settings.find_one({"_id": GENERAL}) or {})
 
     async def seen(self, store_id: str | None, session: Session) -> Seen:
         """The marks of updates that a store, or without an id the general settings, has taken into account."""
@@ -168,8 +153,8 @@ class StoreRepository:
             return_document=ReturnDocument.BEFORE,
             session=session,
         )
-        old = _flatten(before or {})
-        return Merged(before is None, tuple(name for name in fields if fields[name] != old.get(name)))
+        read, old = (_general, before or {}) if store_id is None else (_store, before or {"_id": id})
+        return Merged(before is None, tuple(name for name in fields if _is_new_value(read, old, name, fields[name])))
 
     def _document_of(self, store_id: str | None) -> tuple[Any, str]:
         return (self._settings, GENERAL) if store_id is None else (self._stores, store_id)
@@ -183,6 +168,36 @@ def _flatten(changes: Changes) -> Document:
         else:
             flat[name] = value
     return flat
+
+
+def _is_new_value(read: Callable[[Document], object], document: Document, name: str, value: object) -> bool:
+    """True if the value of a field, by its flat name, changes what is read from the document, or can't be compared as
+    the document is damaged."""
+    outer, _, inner = name.partition(".")
+    try:
+        new = {**document, outer: {**document.get(outer, {}), inner: value} if inner else value}
+        return read(new) != read(document)
+    except (StoredDocumentError, *READ_ERRORS):
+        return True
+
+
+def _general(document: Document) -> GeneralSettings:
+    reminder = document.get("reminder", {})
+    default = ReminderSettings()
+    return GeneralSettings(
+        rating_calculation_method=RatingMethod(document.get("ratingCalculationMethod", RatingMethod.AVERAGE)),
+        return_number_template=document.get("returnNumberTemplate") or DEFAULT_NUMBER_TEMPLATE,
+        return_statuses=tuple(document.get("returnStatuses") or DEFAULT_STATUSES),
+        reminder=ReminderSettings(
+            enabled=reminder.get("enabled", default.enabled),
+            cron=reminder.get("cron", default.cron),
+            days_in_status=reminder.get("daysInStatus", default.days_in_status),
+            order_status=reminder.get("orderStatus", default.order_status),
+            max_emails_per_customer=reminder.get("maxEmailsPerCustomer", default.max_emails_per_customer),
+            max_age_days=reminder.get("maxAgeDays", default.max_age_days),
+            limit_period_days=reminder.get("limitPeriodDays"),
+        ),
+    )
 
 
 def _store(document: Document) -> Store:

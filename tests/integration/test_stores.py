@@ -80,7 +80,7 @@ async def test_partial_body_merges_into_settings(facade: Facade) -> None:
         return await facade.get("/api/settings")
 
     try:
-        assert await put({}) == GENERAL
+        assert await facade.get("/api/settings") == GENERAL
         reminder = {**GENERAL["reminder"], "enabled": True, "daysInStatus": 3}  # type: ignore[dict-item]
         assert await put({"reminder": {"enabled": True, "daysInStatus": 3}}) == {**GENERAL, "reminder": reminder}
         wilson = {"ratingCalculationMethod": "wilson"}
@@ -91,6 +91,34 @@ async def test_partial_body_merges_into_settings(facade: Facade) -> None:
         assert (await put({"reminder": {"limitPeriodDays": None}}))["reminder"] == {**reminder, "limitPeriodDays": None}
     finally:
         assert await put(GENERAL) == GENERAL
+
+
+@pytest.mark.long
+async def test_update_that_changes_nothing_is_unchanged(own_facade: Facade) -> None:
+    """Defaults count as what was there before, and the audit log has only what has changed."""
+    store, template = f"/api/stores/{new_id('store')}", "/api/notificationTemplates/OrderReviewRequest"
+
+    async def put(path: str, body: Json) -> str:
+        (result,) = await own_facade.command("PUT", path, body)
+        return str(result["outcome"])
+
+    assert await put(store, {}) == "applied"  # registers the store
+    for path in (store, "/api/settings"):
+        assert await put(path, {}) == "unchanged"
+        assert await put(path, await own_facade.get(path)) == "unchanged"
+    general = await own_facade.get("/api/settings")
+    assert await put("/api/settings", {**general, "ratingCalculationMethod": "wilson"}) == "applied"
+    rules = [{"id": "links", "kind": "links", "outcome": "hold"}]
+    settings = (await own_facade.get(store))["settings"] | {"moderationRules": rules}
+    assert [await put(store, {"settings": settings}) for _ in range(2)] == ["applied", "unchanged"]
+    assert [await put(template, {"subject": "Your opinion?"}) for _ in range(2)] == ["applied", "unchanged"]
+    rows = (await own_facade.get("/api/audit"))["results"]
+    assert [(row["kind"], row["action"], row["fields"]) for row in rows if row["storeId"] != "Electronics"] == [
+        ("template", "change", ["subject"]),
+        ("store", "change", ["settings.moderationRules"]),
+        ("settings", "change", ["ratingCalculationMethod"]),
+        ("store", "register", []),
+    ]
 
 
 @pytest.mark.parametrize(
