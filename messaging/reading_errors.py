@@ -72,7 +72,7 @@ def error_message(detail: Mapping[str, Any]) -> str:
         return PATTERN_MESSAGES.get(detail["ctx"]["pattern"], "Has characters that aren't allowed here")
     if detail["type"] in _PLAIN_MESSAGES:
         return _PLAIN_MESSAGES[detail["type"]]
-    message = _SHOULD.sub("Must ", str(detail["msg"]).removeprefix("Value error, "))
+    message = _SHOULD.sub("Must ", str(detail["msg"]).removeprefix("Value error, ")).replace(" after validation", "")
     return message.replace("less than or equal to", "at most").replace("greater than or equal to", "at least")
 
 

@@ -195,10 +195,10 @@ def _check_decimals(value: float) -> float:
     return value
 
 
-def _check_no_number(value: object) -> object:
-    """The value unless it is a number: 1 equals true."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        raise PydanticKnownError("literal_error", {"expected": "True"})
+def _check_true(value: object) -> object:
+    """The value if it is true; 1 equals it, but isn't."""
+    if value is not True:
+        raise PydanticKnownError("literal_error", {"expected": "true"})
     return value
 
 
@@ -231,7 +231,7 @@ EMPTY_IS_MISSING: Final = BeforeValidator(_none_if_empty)
 """An empty string counts as null."""
 Readable = _NonBlank(_check_readable)
 """Like NotBlank, and not only characters of zero width. Not for ids: stored ones must be found."""
-OnlyTrue = Annotated[Literal[True], BeforeValidator(_check_no_number)]
+OnlyTrue = Annotated[Literal[True], BeforeValidator(_check_true)]
 NoNull = Annotated[str, StringConstraints(pattern=NO_NULL)]
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), NotBlank]
 Moment = Annotated[

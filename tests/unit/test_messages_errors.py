@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 import messaging
 from messaging.reading_errors import invalid_content
-from messaging.schemas import AtMost, Message
+from messaging.schemas import AtMost, Message, OnlyTrue
 
 PUBLISHED: Final = {"_TOMBSTONE", "REVIEW_CLAIMED"}
 """Adapters of what is only published: no value is read with them."""
@@ -52,7 +52,8 @@ class _Numbers(Message):
     number: Annotated[float, Field(gt=0)] = 1.0
     flag: bool = True
     text: Annotated[str, Field(max_length=3)] = ""
-    words: list[str] | None = None
+    words: Annotated[list[str], Field(min_length=1)] | None = None
+    agreed: OnlyTrue = True
     hashes: Annotated[dict[str, str], AtMost(1)] | None = None
 
 
@@ -69,7 +70,9 @@ class _Numbers(Message):
         ({"text": 5}, "Must be a text"),
         ({"text": "four"}, "Must have at most 3 characters"),
         ({"words": "x"}, "Must be a list"),
-        ({"hashes": {"a": "1", "b": "2"}}, "Must have at most 1 item after validation, not 2"),
+        ({"words": []}, "Must have at least 1 item, not 0"),
+        *(({"agreed": each}, "Must be true") for each in (False, 1, "yes")),
+        ({"hashes": {"a": "1", "b": "2"}}, "Must have at most 1 item, not 2"),
     ],
 )
 def test_texts_of_errors_are_plain(value: dict[str, Any], message: str) -> None:
