@@ -170,9 +170,9 @@ async def _send_as_reader(
 
 async def _check_approved(services: Services, caller: Caller, id: str) -> None:
     """Raise ProblemError unless the review is approved: for readers, the others don't exist."""
-    brief = visible_to(caller, await services.feedback.brief(id), "review")
+    brief = visible_to(caller, await services.feedback.brief(id), "approved review")
     if brief.status is not ReviewStatus.APPROVED:
-        raise not_found("review")
+        raise not_found("approved review")
 
 
 def _voter(caller: Caller, user_id: str | None) -> str:

@@ -131,4 +131,4 @@ async def _check_shown(services: Services, shopper: Shopper, id: str) -> None:
         and brief.status is ReviewStatus.APPROVED
     )
     if not is_shown:
-        raise ProblemError(ProblemKind.NOT_FOUND, "There is no review with this id here.")
+        raise ProblemError(ProblemKind.NOT_FOUND, "There is no approved review of this object with this id.")

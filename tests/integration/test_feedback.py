@@ -91,7 +91,7 @@ async def test_feedback_on_unpublished_reviews_is_not_found(facade: Facade, prod
             ("POST", "reports", REPORT),
         ):
             answer = await facade.http.request(method, f"{REVIEWS}/{id}/{part}", json=body)
-            assert problem_of(answer, 404)["detail"] == "There is no review with this id."
+            assert problem_of(answer, 404)["detail"] == "There is no approved review with this id."
     assert await counts(facade, new) == (0, 0, 0)
 
 

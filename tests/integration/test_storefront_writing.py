@@ -332,8 +332,8 @@ async def test_votes_and_reports_need_a_review_of_the_page(page: Page) -> None:
     for id in (new, foreign, other, new_id("review")):
         vote = {"reviewId": id, "helpful": True, "voter": "v" * 32}
         report = {"reviewId": id, "reason": "spam", "explanation": "An advertisement", "goodFaith": True}
-        problem_of(await page.send("votes", vote), 404)
-        problem_of(await page.send("reports", report), 404)
+        for refused in (await page.send("votes", vote), await page.send("reports", report)):
+            assert problem_of(refused, 404)["detail"] == "There is no approved review of this object with this id."
     assert errors_of(
         await page.send("votes", {"reviewId": new, "helpful": True, "voter": "v" * 32, "userId": "u"})
     ) == [("/userId", "unknown-field")]
