@@ -32,7 +32,8 @@ _MESSAGES: Final = {
     Refusal.UNKNOWN_STORE: "No store is registered with this id: register it, or correct `storeId`.",
     Refusal.REVIEWS_DISABLED: "Reviews are disabled: enable `reviewsEnabled` in the settings of the store, or for "
     "the object if an object update has disabled it.",
-    Refusal.ANONYMOUS_NOT_ALLOWED: "The store accepts no anonymous reviews: send the author's `userId`.",
+    Refusal.ANONYMOUS_NOT_ALLOWED: "The store accepts no anonymous reviews: name the author by `userId` or by a "
+    "review token (`token`).",
     Refusal.PURCHASE_REQUIRED: "The store accepts reviews only from customers who made a purchase: the author has no "
     "order with this object.",
     Refusal.DUPLICATE_REVIEW: "The store accepts one review per customer and object, and the author has written one: "

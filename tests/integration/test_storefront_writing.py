@@ -262,7 +262,9 @@ async def test_store_rules_and_review_tokens(service: Service, facade: Facade, p
     strict = {"anonymousReviewsAllowed": False, "purchaseRequired": True}
     page = await opened_page(service, facade, product, **strict)
     assert await page.takes() == {"open": True, "anonymous": False}
-    assert errors_of(await page.write(), 403) == [("", "anonymous-not-allowed")]
+    refused = problem_of(await page.write(), 403)
+    assert [(each["pointer"], each["code"]) for each in refused["errors"]] == [("", "anonymous-not-allowed")]
+    assert "`token`" in refused["detail"]  # a page has no other way to name the author
     token = page.token()
     assert refusal_code(await page.write(token=token[:-2] + "xx")) == "token-invalid"
     assert refusal_code(await page.write(token=page.token(days=-1))) == "token-expired"
