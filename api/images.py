@@ -1,7 +1,6 @@
 """Endpoints of images: upload, fetch, hide and show."""
 
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Annotated, Final, Literal
 
 from fastapi import Depends, Path, Query, Request
@@ -15,17 +14,16 @@ from api.web.concurrency import take_room
 from api.web.openapi import OPEN_TO_STRANGERS, problems
 from api.web.problems import ProblemError, ProblemKind
 from api.web.routes import routes
-from api.web.uploads import Upload
-from domain.images import ImageFormat, ImageState, format_of, upload_digest
+from api.web.uploads import ACCEPTED_FORMATS, Upload
+from domain.images import ImageState, format_of, upload_digest
 from domain.permissions import Caller, Permission
 from domain.reviews import ReviewStatus
 from messaging.json_values import present
 from messaging.schemas import Id, ImageId, OptionalId
 from messaging.topics import Topic
 
-_TAKES_HEIC: Final = find_spec("pillow_heif") is not None
 _NOT_FOUND: Final = "There is no image with this id, or you have no access to it."
-_UNKNOWN_FORMAT: Final = "This is not an image in an accepted format: JPEG, PNG or WebP."
+_UNKNOWN_FORMAT: Final = f"This is not an image in an accepted format: {', '.join(ACCEPTED_FORMATS)}."
 _PUBLIC: Final = "public, no-cache"
 _PRIVATE: Final = "private, no-store"
 
@@ -61,8 +59,7 @@ async def take_upload(services: Services, command: Command, content: bytes, uplo
     """Store an uploaded file, request an image of it, and answer as `carry_out` does. `uploader`: the person, None if
     unknown. Raises ProblemError if the format isn't supported, GenericError if the image store isn't the one used
     before."""
-    image_format = format_of(content)
-    if image_format is None or (image_format is ImageFormat.HEIC and not _TAKES_HEIC):
+    if format_of(content) not in ACCEPTED_FORMATS:
         raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, _UNKNOWN_FORMAT)
     id, digest = command.item_id(0), upload_digest(content)
     earlier = await begin_command(services, command, 1)

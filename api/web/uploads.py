@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from hashlib import blake2b
+from importlib.util import find_spec
 from typing import Final
 
 from python_multipart import MultipartParser
@@ -16,6 +17,9 @@ from domain.images import MAX_UPLOAD_BYTES, ImageFormat
 FORM: Final = "multipart/form-data"
 FRAMING_BYTES: Final = 16 * 1024
 """Maximum bytes of a form besides its file."""
+
+_TAKES_HEIC: Final = find_spec("pillow_heif") is not None
+ACCEPTED_FORMATS: Final = [each for each in ImageFormat if each is not ImageFormat.HEIC or _TAKES_HEIC]
 
 MAX_BODY_BYTES: Final = MAX_UPLOAD_BYTES + FRAMING_BYTES
 _RAW: Final = frozenset({*map(str, ImageFormat), "image/heif", "application/octet-stream"})
@@ -60,7 +64,7 @@ class Upload:
         else:
             raise ProblemError(
                 ProblemKind.UNSUPPORTED_MEDIA_TYPE,
-                f"Send the image as {', '.join(ImageFormat)}, or in a form as {FORM}.",
+                f"Send the image as {', '.join(ACCEPTED_FORMATS)}, or in a form as {FORM}.",
             )
         if len(content) > MAX_UPLOAD_BYTES:
             raise _too_large()
