@@ -15,7 +15,7 @@ from plaudit.terminal import Terminal, errors, output
 from plaudit.tools.file_format import FileFormat
 
 ReviewFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
-ReviewFileFormat = Annotated[FileFormat | None, typer.Option(help="Default: by the file name.")]
+ReviewFileFormat = Annotated[FileFormat | None, typer.Option(case_sensitive=False, help="Default: by the file name.")]
 MappedColumns = Annotated[
     list[str] | None, typer.Option(help="Map a column to a field: column=field; can be repeated.")
 ]
@@ -120,13 +120,17 @@ def import_reviews(
 
 
 def export_reviews(
-    format: Annotated[FileFormat | None, typer.Option(help="Default: by the file name of -o, else JSON Lines.")] = None,
+    format: Annotated[
+        FileFormat | None,
+        typer.Option(case_sensitive=False, help="Default: by the file name of -o, else JSON Lines."),
+    ] = None,
     store: Annotated[str | None, typer.Option(help="Only reviews of this store.")] = None,
     entity_type: Annotated[
         str | None, typer.Option(parser=read_name, metavar="TEXT", help="Only reviews of objects of this type.")
     ] = None,
     status: Annotated[
-        list[StatusName] | None, typer.Option(help="Only reviews in this status; can be repeated.")
+        list[StatusName] | None,
+        typer.Option(case_sensitive=False, help="Only reviews in this status; can be repeated."),
     ] = None,
     file: Annotated[
         Path | None,

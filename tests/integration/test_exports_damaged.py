@@ -37,7 +37,7 @@ async def test_damaged_reviews_are_named_and_skipped(servers: Servers, tmp_path:
         # The remaining fields show whether a damaged review matches the filters.
         ids, summary = await exported(service, "--store", "south", code=1)
         assert (ids, summary["damagedIds"]) == (["x"], ["c", "d"])
-        ids, summary = await exported(service, "--store", "north", "--status", "Rejected", code=0)
+        ids, summary = await exported(service, "--store", "north", "--status", "rejected", code=0)
         assert (ids, summary["damagedIds"]) == ([], [])
         stderr = (await service.run("export", code=1)).stderr
         assert "Left out 5 damaged reviews: a, b, c, d, e.\n`plaudit migrate` repairs" in stderr
