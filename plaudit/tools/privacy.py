@@ -18,7 +18,7 @@ from domain.images import StoredImage
 from domain.moderation import Moderation
 from domain.privacy import MessageSearch
 from domain.returns import Return
-from domain.timestamps import from_milliseconds, timestamp
+from domain.timestamps import from_milliseconds, in_utc, timestamp
 from messaging.dead_letters_replays import person_key, text_of
 from messaging.decoding import RawRecord
 from messaging.feedback import feedback_value
@@ -68,8 +68,8 @@ async def export_person(settings: Settings, progress: Terminal, customer_id: str
             {"topic": r.topic, "partition": r.partition, "offset": r.offset, "value": _json_or_text(r.value or b"")}
             async for r in letters_about(settings, customer_id, orders, addresses)
         ]
-    # In a damaged document, a value can have any type.
-    content = shown_json(orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2).decode()).encode()
+    options = orjson.OPT_INDENT_2 | orjson.OPT_PASSTHROUGH_DATETIME
+    content = shown_json(orjson.dumps(document, default=_in_json, option=options).decode()).encode()
     if output is None:
         sys.stdout.buffer.write(content + b"\n")
         return
@@ -86,6 +86,11 @@ async def letters_about(
         for letter in letters:
             if person_key(letter) in keys or search.is_about(letter.value or b""):
                 yield letter
+
+
+def _in_json(value: object) -> str:
+    """A time as in the API. In a damaged document, a value can have any other type."""
+    return timestamp(in_utc(value)) if isinstance(value, datetime) else str(value)
 
 
 def _without_order(stored: Return) -> dict[str, Any]:

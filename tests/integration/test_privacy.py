@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from domain.review_tokens import ReviewToken
+from domain.timestamps import moment_in, timestamp
 from storage.mails import MailRepository, StoredRecord
 from storage.review_tokens import ReviewTokenRepository, UsedToken
 from tests.support.facade import Facade, body_of, new_id, submission
@@ -78,6 +79,8 @@ async def test_person_is_exported_and_erased(
     shown = await export(own_service, anna)
     assert {review["id"] for review in shown["reviews"]} == set(mine)
     assert [(each["action"], each["fields"]) for each in shown["moderation"]] == [("edit", ["title"])]
+    times = [shown["at"], *shown["latestReminders"], *(each["at"] for each in shown["moderation"])]
+    assert [each for each in times if each != timestamp(moment_in(each))] == []
     assert [each["address"] for each in shown["orders"]] == [{"street": STREET}]
     assert [each["resolution"] for each in shown["returns"]] == [WORDS]
     assert [letter["value"]["userId"] for letter in shown["deadLetters"]] == [anna]
