@@ -66,7 +66,9 @@ class ReturnSearchRequest(Message):
     ] = None
     store_id: Annotated[OptionalId, Field(description="Id of a store")] = None
     start_date: Annotated[OptionalSince, Field(description="Created at this time or later")] = None
-    end_date: Annotated[OptionalMoment, Field(description="Created at this time or earlier")] = None
+    end_date: Annotated[
+        OptionalMoment, Field(description="Created at this time or earlier; a date alone is its start")
+    ] = None
     object_ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="Ids of returns")] = None
     ids: Annotated[list[Id] | None, Field(max_length=MAX_ITEMS, description="The same as `objectIds`")] = None
     keyword: Annotated[

@@ -60,7 +60,9 @@ class ReviewSearchRequest(Message):
     ] = None
     keyword: Annotated[Phrase | None, Field(description="The same as `searchPhrase`")] = None
     start_date: Annotated[OptionalSince, Field(description="Created at this time or later")] = None
-    end_date: Annotated[OptionalMoment, Field(description="Created at this time or earlier")] = None
+    end_date: Annotated[
+        OptionalMoment, Field(description="Created at this time or earlier; a date alone is its start")
+    ] = None
     start_rating: Annotated[RatingBound | None, Field(description="Rating of at least this")] = None
     end_rating: Annotated[RatingBound | None, Field(description="Rating of at most this")] = None
     reported: Annotated[bool | None, Field(description="true: only reviews with open reports; false: only others")] = (

@@ -2243,7 +2243,7 @@ export interface components {
             storeId?: string | null;
             /** @description Created at this time or later */
             startDate?: string | null;
-            /** @description Created at this time or earlier */
+            /** @description Created at this time or earlier; a date alone is its start */
             endDate?: string | null;
             /** @description Ids of returns */
             objectIds?: string[] | null;
@@ -2365,7 +2365,7 @@ export interface components {
             keyword?: string | null;
             /** @description Created at this time or later */
             startDate?: string | null;
-            /** @description Created at this time or earlier */
+            /** @description Created at this time or earlier; a date alone is its start */
             endDate?: string | null;
             /** @description Rating of at least this */
             startRating?: number | null;
