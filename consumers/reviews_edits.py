@@ -152,7 +152,7 @@ class ReviewEditor:
         return self.services.event(entity_key(review.identity.entity), "ReviewEdited", data, cause=edit.trace)
 
     def _refusal_event(self, edit: Edit, reason: Refusal) -> OutgoingMessage:
-        data = submission_refused(edit.review_id, edit.target.key, reason)
+        data = submission_refused(edit.review_id, edit.target.key, reason, edit.at)
         return self.services.event(entity_key(edit.target.entity), "SubmissionRefused", data, cause=edit.trace)
 
 

@@ -43,7 +43,7 @@ async def publish_refusals(services: Services, refused: Iterable[tuple[Submissio
     events = []
     for submission, reason in refused:
         key = submission.review.identity.key
-        data = submission_refused(submission.id, key, reason)
+        data = submission_refused(submission.id, key, reason, submission.created)
         # With its key: an array can hold several rivals for one id.
         id = str(uuid5(_EVENTS, f"{submission.positions[0]}/{submission.key}"))
         events.append(services.event(entity_key(key.entity), "SubmissionRefused", data, id=id))

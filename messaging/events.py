@@ -65,9 +65,9 @@ class ReviewModerated(_ReviewFields):
 
     statusBefore: str | None
     status: str | None
-    moderator: NotRequired[str | None]
-    reason: NotRequired[str | None]
-    reasonCode: NotRequired[str | None]
+    moderator: str | None
+    reason: str | None
+    reasonCode: str | None
     statement: NotRequired[StatementOfReasons]
     at: ShownMoment
 
@@ -110,6 +110,7 @@ class SubmissionRefused(_ReviewFields):
 
     code: str
     message: str
+    at: ShownMoment
 
 
 class ReminderRequested(TypedDict):
@@ -164,6 +165,7 @@ def review_approved(review_id: str, key: TallyKey, moderator: str, at: datetime)
         "status": ReviewStatus.APPROVED.label,
         "moderator": moderator,
         "reason": None,
+        "reasonCode": None,
         "at": timestamp(at),
     }
 
@@ -235,12 +237,13 @@ def review_edited(edit: Edit, key: TallyKey, edited: Edited) -> ReviewEdited:
     }
 
 
-def submission_refused(review_id: str, key: TallyKey, reason: Refusal) -> SubmissionRefused:
-    """The event for a refused submission."""
+def submission_refused(review_id: str, key: TallyKey, reason: Refusal, at: datetime) -> SubmissionRefused:
+    """The event for a refused submission. `at`: the time of its record."""
     return {
         **_review_fields(review_id, key.entity, key.store_id),
         "code": reason.value,
         "message": reason.message,
+        "at": timestamp(at),
     }
 
 

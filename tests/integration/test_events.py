@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from domain.timestamps import from_milliseconds, timestamp
 from tests.support.facade import Facade, new_id, submission
 from tests.support.messages import review_message
 from tests.support.ratings import histogram
@@ -24,6 +25,8 @@ async def test_refused_submission_is_announced_and_accepted_later(facade: Facade
     assert {"ce_id", "ce_source", "ce_time", "content-type"} < set(headers)
     data = json.loads(event.value)
     assert data.pop("message")
+    (sent,) = await service.keyed("review-submissions", f"Product:{product}")
+    assert data.pop("at") == timestamp(from_milliseconds(sent.timestamp))
     place = {"entityType": "Product", "entityId": product, "storeId": store}
     assert data == {**place, "reviewId": id, "code": "reviews-disabled"}
     assert await facade.listed(entityIds=[product]) == []

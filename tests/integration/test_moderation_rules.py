@@ -75,7 +75,11 @@ async def test_rules_on_new_reviews(facade: Facade, service: Service, product: s
     ]
     events = await eventually(partial(events_of, service, good["id"]), lambda found: len(found) == 2)
     assert [kind for kind, _ in events] == ["ReviewSubmitted", "ReviewApproved"]
-    assert (events[1][1]["moderator"], events[1][1]["statusBefore"]) == ("rule:good", "New")
+    approval = {**events[1][1], "at": None}
+    assert approval == {
+        **{"reviewId": good["id"], "entityType": "Product", "entityId": product, "storeId": store, "at": None},
+        **{"statusBefore": "New", "status": "Approved", "moderator": "rule:good", "reason": None, "reasonCode": None},
+    }
     ((kind, event),) = await eventually(partial(events_of, service, held["id"]))
     assert (kind, event["flags"]) == ("ReviewSubmitted", ["words", "links"])
     await service.replay(*map(review_message, (good, fair, held, linked, low, copy)))
