@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from domain.entity_types import PRODUCT, DuplicateEntityTypeError, EntityType, EntityTypes
 from messaging.json_values import without_bom
-from messaging.reading_errors import InvalidContentError, input_error
+from messaging.reading_errors import InputError, InvalidContentError, input_error, nearest
 from plaudit.config import ConfigurationError, Settings
 from plaudit.entity_types.resolvers import FunctionResolver
-from plaudit.entity_types.schema import REGISTRATIONS, EntityTypeRegistration, shown_location
+from plaudit.entity_types.schema import REGISTRATIONS, EntityTypeRegistration, attributes_at, shown_location
 
 GROUP: Final = "plaudit.entity_types"
 _VARIABLE: Final = "PLAUDIT_ENTITY_TYPES"
@@ -85,6 +86,16 @@ def _read(source: str, text: bytes) -> Iterable[tuple[str, EntityTypeRegistratio
     except ValidationError as error:
         # Without the input: headers are secrets.
         details = error.errors(include_url=False, include_input=False)
-        errors = [input_error({**detail, "loc": shown_location(detail["loc"])}) for detail in details]
+        errors = [_shown_error(detail) for detail in details]
         raise ConfigurationError(f"{source}: {InvalidContentError(errors)}") from None
     return ((f"{source} /{index}", registration) for index, registration in enumerate(registrations))
+
+
+def _shown_error(detail: ErrorDetails) -> InputError:
+    """The error for a detail of Pydantic; for an unknown name with the nearest known one."""
+    error = input_error({**detail, "loc": shown_location(detail["loc"])})
+    if detail["type"] != "extra_forbidden":
+        return error
+    *place, name = detail["loc"]
+    message = f"There is no attribute with this name. {nearest(str(name), attributes_at(place))}"
+    return error._replace(message=message)

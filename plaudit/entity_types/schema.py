@@ -3,7 +3,7 @@
 import importlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -28,7 +28,7 @@ from plaudit.entity_types.resolvers import FunctionResolver
 
 # `{id}` comes after the host, so that no id can choose the server. Credentials belong in a header.
 _ADDRESS: Final = re.compile(r"https?://[^\s/?#@{}\\]+[/?][^\s#{}]*(\{id\}[^\s#{}]*)+", re.IGNORECASE)
-_REFERENCE: Final = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
+_REFERENCE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _PATH: Final = re.compile(r"[^.\[\]]+(\.[^.\[\]]+)*")
 _KINDS: Final = ("function", "http")
 
@@ -73,6 +73,8 @@ def function_named(reference: str) -> Callable[..., Any]:
 
 
 def _checked_reference(reference: str) -> str:
+    if not _REFERENCE.fullmatch(reference):
+        raise ValueError("Must be package.module:function")
     function_named(reference)
     return reference
 
@@ -115,7 +117,7 @@ class BladeRegistration(_Registration):
     template: Text
 
 
-FunctionReference = Annotated[str, StringConstraints(pattern=_REFERENCE), AfterValidator(_checked_reference)]
+FunctionReference = Annotated[str, AfterValidator(_checked_reference)]
 GetEntity = Annotated[
     Annotated[FunctionReference, Tag("function")] | Annotated[HttpTemplate, Tag("http")],
     Discriminator(
@@ -162,3 +164,9 @@ def shown_location(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
     return tuple(
         part for i, part in enumerate(location) if not (part in _KINDS and i and location[i - 1] == "getEntity")
     )
+
+
+def attributes_at(location: Sequence[int | str]) -> list[str]:
+    """The names of the attributes of the object at this location in the configuration."""
+    models: Mapping[int | str, type[_Registration]] = {"detailBlade": BladeRegistration, "http": HttpTemplate}
+    return [to_camel(name) for name in models.get(location[-1], EntityTypeRegistration).model_fields]
