@@ -111,6 +111,14 @@ async def own_service(servers: Servers, tmp_path: Path) -> AsyncIterator[Service
 
 
 @pytest.fixture
+async def stopped_service(servers: Servers, tmp_path: Path) -> Service:
+    """A service of which no process runs, with topics and indexes."""
+    service = Service(servers, tmp_path)
+    await service.run("init")
+    return service
+
+
+@pytest.fixture
 async def own_facade(own_service: Service) -> AsyncIterator[Facade]:
     async with facade_of(own_service) as facade:
         yield facade

@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterable
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from tests.support.facade import REVIEWS, Facade, new_id, submission
 from tests.support.images import Images
 from tests.support.messages import Message, message, moderation, review_message
 from tests.support.orders import Returns, an_order, lines_of, return_command, wanted_return
-from tests.support.service import FLOW, Json, Servers, Service, kind_of
+from tests.support.service import FLOW, Json, Service, kind_of
 from tests.support.sockets import connection
 from tests.support.waiting import DEADLINE_S, eventually
 
@@ -277,15 +276,13 @@ async def test_replay_of_all_topics_changes_nothing(own_service: Service, own_fa
 
 @pytest.mark.slow
 @pytest.mark.kafka
-async def test_late_worker_reads_everything(servers: Servers, tmp_path: Path) -> None:
+async def test_late_worker_reads_everything(stopped_service: Service) -> None:
     # Submissions, commands and settings are published before any consumer group exists.
     product, id, store = new_id(), new_id("review"), new_id("store")
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    await service.publish("moderation-commands", moderation("approve", id))
-    await service.publish("review-submissions", review_message(submission(product, 2, id=id)))
-    await service.publish("store-updates", message({"id": store, "name": "Late"}, store))
-    async with service.running(), service.client() as client:
+    await stopped_service.publish("moderation-commands", moderation("approve", id))
+    await stopped_service.publish("review-submissions", review_message(submission(product, 2, id=id)))
+    await stopped_service.publish("store-updates", message({"id": store, "name": "Late"}, store))
+    async with stopped_service.running(), stopped_service.client() as client:
         await Facade(client).until_rated(product, 2.0, 1)
 
         async def name() -> Any:

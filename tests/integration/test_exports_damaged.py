@@ -1,10 +1,9 @@
 """An export skips reviews that lack fields, names them, and fails."""
 
 import json
-from pathlib import Path
 
 from storage.database import Document
-from tests.support.service import Json, Servers, Service
+from tests.support.service import Json, Service
 from tests.support.stored import REVIEW, WRITTEN
 
 
@@ -19,10 +18,8 @@ async def exported(service: Service, *options: str, code: int) -> tuple[list[str
     return [json.loads(line)["id"] for line in result.stdout.splitlines()], summary
 
 
-async def test_damaged_reviews_are_named_and_skipped(servers: Servers, tmp_path: Path) -> None:
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    async with service.mongo() as database:
+async def test_damaged_reviews_are_named_and_skipped(stopped_service: Service) -> None:
+    async with stopped_service.mongo() as database:
         damaged = [
             without("a", "ratingHundredths"),
             without("b", "createdDate"),
@@ -32,15 +29,15 @@ async def test_damaged_reviews_are_named_and_skipped(servers: Servers, tmp_path:
         ]
         others = [{"_id": "deleted", "goneAt": WRITTEN}, {"_id": "w", **REVIEW}]
         await database["reviews"].insert_many([*damaged, *others, {"_id": "x", **REVIEW, "storeId": "south"}])
-        ids, summary = await exported(service, code=1)
+        ids, summary = await exported(stopped_service, code=1)
         assert (ids, summary["damaged"], summary["damagedIds"]) == (["w", "x"], 5, ["a", "b", "c", "d", "e"])
         # The remaining fields show whether a damaged review matches the filters.
-        ids, summary = await exported(service, "--store", "south", code=1)
+        ids, summary = await exported(stopped_service, "--store", "south", code=1)
         assert (ids, summary["damagedIds"]) == (["x"], ["c", "d"])
-        ids, summary = await exported(service, "--store", "north", "--status", "rejected", code=0)
+        ids, summary = await exported(stopped_service, "--store", "north", "--status", "rejected", code=0)
         assert (ids, summary["damagedIds"]) == ([], [])
-        stderr = (await service.run("export", code=1)).stderr
+        stderr = (await stopped_service.run("export", code=1)).stderr
         assert "Left out 5 damaged reviews: a, b, c, d, e.\n`plaudit migrate` repairs" in stderr
         await database["reviews"].delete_many({"_id": {"$in": [each["_id"] for each in damaged]}})
-        ids, summary = await exported(service, code=0)
+        ids, summary = await exported(stopped_service, code=0)
         assert (ids, summary["damaged"]) == (["w", "x"], 0)

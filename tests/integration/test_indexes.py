@@ -18,16 +18,14 @@ from tests.support.waiting import eventually
 
 
 @pytest.mark.long
-async def test_init_follows_a_changed_setting(servers: Servers, tmp_path: Path) -> None:
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    service.environment["PLAUDIT_KAFKA__RETENTION_DAYS"] = "14"
-    output = await examined(service, code=1)
+async def test_init_follows_a_changed_setting(stopped_service: Service) -> None:
+    stopped_service.environment["PLAUDIT_KAFKA__RETENTION_DAYS"] = "14"
+    output = await examined(stopped_service, code=1)
     assert "fail indexes different from their definition: returns." in output
     assert "`plaudit init` changes them" in output
-    await service.run("init")
-    assert "fail indexes" not in await examined(service)
-    async with service.mongo() as database:
+    await stopped_service.run("init")
+    assert "fail indexes" not in await examined(stopped_service)
+    async with stopped_service.mongo() as database:
         indexes = await database[MAILS].index_information()
     assert indexes["expiry"]["expireAfterSeconds"] == (2 * 14 + 7) * 86_400
 
@@ -53,17 +51,15 @@ async def test_differing_indexes_are_replaced_without_duplicates(servers: Server
 
 
 @pytest.mark.long
-async def test_interrupted_replacement_is_completed(servers: Servers, tmp_path: Path) -> None:
+async def test_interrupted_replacement_is_completed(stopped_service: Service) -> None:
     """The process was killed after it had created the new index, or may not drop the old one."""
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    async with service.mongo() as database:
+    async with stopped_service.mongo() as database:
         (newest,) = [model for model in all_indexes(7)["reviews"] if model.document["name"] == "newest"]
         await database["reviews"].drop_index("newest")
         await database["reviews"].create_index([("createdDate", DESCENDING)], name="newest")
         await database["reviews"].create_index(list(newest.document["key"].items()), name="newest~")
-        assert "warn indexes obsolete, from an earlier version: reviews.newest" in await examined(service)
-        await service.run("init")
+        assert "warn indexes obsolete, from an earlier version: reviews.newest" in await examined(stopped_service)
+        await stopped_service.run("init")
         indexes = await database["reviews"].index_information()
         assert "newest~" in indexes
         assert "newest" not in indexes

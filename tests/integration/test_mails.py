@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
@@ -338,17 +339,51 @@ def stored(service: Service, command: Json, timestamp: datetime) -> StoredRecord
     return StoredRecord(service.topic("mail-commands"), 1, 7, milliseconds, b"k", json.dumps(command).encode(), ())
 
 
+async def claimed(mails: MailRepository, at: datetime) -> ClaimedMail:
+    """Claim the mail that is due, for ten minutes."""
+    mail = await mails.claim(at, at + timedelta(minutes=10))
+    assert mail is not None
+    return mail
+
+
+async def found_mail(database: Database, id: str) -> Json:
+    return await database["mails"].find_one({"_id": id}) or {}
+
+
+@asynccontextmanager
+async def sending(
+    service: Service,
+    mail_server: MailServer,
+    database: Database,
+    plan: RetryPlan,
+    *,
+    mails: MailRepository | None = None,
+    stores: StoreRepository | None = None,
+    default: str | None = DEFAULT_SENDER,
+) -> AsyncIterator[None]:
+    """Send the mails of a database within the block, in the name of their stores or by default of this sender."""
+    publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
+    transactions = Transactions(database, Repositories(database), publisher.publish)
+    server = SmtpServer("127.0.0.1", mail_server.port, timeout=60)
+    senders = Senders(stores or StoreRepository(database), default)
+    sender = MailSender(transactions, mails or MailRepository(database), server, plan, senders)
+    running = asyncio.create_task(sender.run())
+    try:
+        yield
+    finally:
+        await sender.stop(running)
+        await publisher.stop()
+
+
 async def test_mail_of_dead_mailer_is_sent_by_another(
     service: Service, own_mails: tuple[Database, MailRepository]
 ) -> None:
     database, mails = own_mails
     now, later = datetime.now(UTC), datetime.now(UTC) + timedelta(minutes=11)
     await mails.accept({"1": stored(service, mail_command("a@example.com", "1"), now)}, now)
-    dead = await mails.claim(now, now + timedelta(minutes=10))
-    assert dead is not None
+    dead = await claimed(mails, now)
     assert await mails.claim(now, later) is None
-    alive = await mails.claim(later, later + timedelta(minutes=10))
-    assert alive is not None
+    alive = await claimed(mails, later)
     assert (alive.attempts, alive.first_attempt_at, alive.record) == (2, dead.first_attempt_at, dead.record)
     # The first one was alive after all: its decisions no longer count, unless it has sent the mail.
     await mails.delay(dead, later, "451")
@@ -365,15 +400,12 @@ async def test_repeated_old_record_does_not_send_rejected_mail(
     now = datetime.now(UTC)
     old = stored(service, mail_command("a@example.com", "1"), now - timedelta(days=1))
     await mails.accept({"1": old}, now)
-    mail = await mails.claim(now, now + timedelta(minutes=10))
-    assert mail is not None
+    mail = await claimed(mails, now)
     assert await in_transaction(database, lambda session: mails.reject(mail, now, "mail-rejected", session))
     await mails.accept({"1": old}, now)
     assert await mails.claim(now + timedelta(hours=1), now + timedelta(hours=2)) is None
     await mails.accept({"1": stored(service, mail_command("a@example.com", "1"), now + timedelta(seconds=1))}, now)
-    again = await mails.claim(now, now + timedelta(minutes=10))
-    assert again
-    assert again.attempts == 1
+    assert (await claimed(mails, now)).attempts == 1
 
 
 async def test_replay_is_sent_even_with_its_rejected_record_in_the_batch(
@@ -385,13 +417,10 @@ async def test_replay_is_sent_even_with_its_rejected_record_in_the_batch(
     replayed, old = [Received(record, READER(record.value or b"")) for record in records]
     consume = MailConsumer(mails, Erasures(database), lambda: None)
     await consume([old])
-    mail = await mails.claim(datetime.now(UTC), now + timedelta(minutes=10))
-    assert mail is not None
+    mail = await claimed(mails, datetime.now(UTC))
     assert await in_transaction(database, lambda session: mails.reject(mail, now, "mail-rejected", session))
     await consume([old, replayed, old])
-    again = await mails.claim(datetime.now(UTC), now + timedelta(minutes=10))
-    assert again is not None
-    assert again.record.timestamp == replayed.record.timestamp
+    assert (await claimed(mails, datetime.now(UTC))).record.timestamp == replayed.record.timestamp
 
 
 async def test_erasure_while_mail_is_accepted(service: Service, own_mails: tuple[Database, MailRepository]) -> None:
@@ -471,21 +500,11 @@ async def test_silent_mail_server_is_awaited_beyond_retry_limit(
     database, mails = own_mails
     to = address_of()
     command = mail_command(to)
-    publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
-    plan = RetryPlan(
-        first_pause=timedelta(seconds=0.1), longest_pause=timedelta(seconds=0.1), give_up_after=timedelta()
-    )
-    repositories = Repositories(database)
-    transactions = Transactions(database, repositories, publisher.publish)
-    server = SmtpServer("127.0.0.1", mail_server.port, timeout=60)
-    sender = MailSender(transactions, mails, server, plan, Senders(repositories.stores, None))
-
-    async def kept() -> Json:
-        return await database["mails"].find_one({"_id": command["id"]}) or {}
-
+    pause = timedelta(seconds=0.1)
+    plan = RetryPlan(first_pause=pause, longest_pause=pause, give_up_after=timedelta())
+    kept = partial(found_mail, database, command["id"])
     await mail_server.stop()
-    running = asyncio.create_task(sender.run())
-    try:
+    async with sending(service, mail_server, database, plan, default=None):
         try:
             now = datetime.now(UTC)
             await mails.accept({command["id"]: stored(service, command, now)}, now)
@@ -494,9 +513,6 @@ async def test_silent_mail_server_is_awaited_beyond_retry_limit(
             await mail_server.start()
         await eventually(kept, lambda mail: mail["state"] in ("sent", "rejected"))
         assert len(mail_server.to(to)) == 1
-    finally:
-        await sender.stop(running)
-        await publisher.stop()
 
 
 class _AwayOnce(StoreRepository):
@@ -518,24 +534,11 @@ async def test_database_outage_is_not_a_mail_rejection(
     to = address_of()
     command = mail_command(to)
     del command["from"]
-    publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
-    transactions = Transactions(database, Repositories(database), publisher.publish)
-    server = SmtpServer("127.0.0.1", mail_server.port, timeout=60)
-    stores = _AwayOnce(database)
-    plan = RetryPlan(give_up_after=timedelta())
-    sender = MailSender(transactions, mails, server, plan, Senders(stores, DEFAULT_SENDER))
-
-    async def kept() -> Json:
-        return await database["mails"].find_one({"_id": command["id"]}) or {}
-
-    now = datetime.now(UTC)
+    stores, now = _AwayOnce(database), datetime.now(UTC)
+    kept = partial(found_mail, database, command["id"])
     await mails.accept({command["id"]: stored(service, command, now)}, now)
-    running = asyncio.create_task(sender.run())
-    try:
+    async with sending(service, mail_server, database, RetryPlan(give_up_after=timedelta()), stores=stores):
         mail = await eventually(kept, lambda mail: mail["state"] in ("sent", "rejected"))
-    finally:
-        await sender.stop(running)
-        await publisher.stop()
     assert (mail["state"], mail["attempts"], stores.looks) == ("sent", 2, 2)
     assert len(mail_server.to(to)) == 1
 
@@ -582,29 +585,20 @@ async def test_mail_sent_before_long_outage_is_not_sent_again(
     database, _ = own_mails
     to = address_of()
     commands = [mail_command(to) for _ in range(count)]
-    publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
-    repositories = Repositories(database)
-    transactions = Transactions(database, repositories, publisher.publish)
-    server = SmtpServer("127.0.0.1", mail_server.port, timeout=60)
     monkeypatch.setattr(sender_module, "CLAIM", timedelta(seconds=1))
     mails = _AwayAfterSending(database)
     mails.wanted = count
-    sender = MailSender(transactions, mails, server, RetryPlan(), Senders(repositories.stores, DEFAULT_SENDER))
 
     async def waiting() -> list[Json]:
         return await database["mails"].find({"state": {"$ne": "sent"}}).to_list()
 
     now = datetime.now(UTC)
     await mails.accept({each["id"]: stored(service, each, now) for each in commands}, now)
-    running = asyncio.create_task(sender.run())
-    try:
+    async with sending(service, mail_server, database, RetryPlan(), mails=mails):
         await eventually(lambda: mails.is_away)
         await eventually(waiting, lambda found: all(each["dueAt"] < datetime.now(UTC) for each in found))
         mails.is_back = True
         await eventually(waiting, lambda found: found == [])
-    finally:
-        await sender.stop(running)
-        await publisher.stop()
     assert len(mail_server.to(to)) == count
 
 
@@ -616,14 +610,8 @@ async def test_mail_refused_for_too_long_becomes_dead_letter(
     to = address_of()
     mail_server.answers[to] = ["451 later"] * 1_000
     command = mail_command(to)
-    publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
     plan = RetryPlan(first_pause=timedelta(seconds=0.1), longest_pause=timedelta(seconds=1))
-    server = SmtpServer("127.0.0.1", mail_server.port, timeout=60)
-    repositories = Repositories(database)
-    transactions = Transactions(database, repositories, publisher.publish)
-    sender = MailSender(transactions, mails, server, plan, Senders(repositories.stores, None))
-    running = asyncio.create_task(sender.run())
-    try:
+    async with sending(service, mail_server, database, plan, default=None):
         now = datetime.now(UTC)
         await mails.accept({command["id"]: stored(service, command, now)}, now)
         await eventually(lambda: mail_server.attempts[to], lambda attempts: attempts > 1)
@@ -631,9 +619,6 @@ async def test_mail_refused_for_too_long_becomes_dead_letter(
         await database["mails"].update_one({"_id": command["id"]}, {"$set": {"firstAttemptAt": long_ago}})
         value, headers = await dead_letter(service, command["id"])
         await eventually(partial(database[OUTBOX].count_documents, {}), lambda owed: owed == 0)
-    finally:
-        await sender.stop(running)
-        await publisher.stop()
     assert value == command
     assert headers["x-error-code"] == b"mail-undeliverable"
     assert headers["x-source-offset"] == b"7"

@@ -227,30 +227,28 @@ async def test_missing_order_and_return_fields_are_tolerated_and_repaired(
 
 
 @pytest.mark.long
-async def test_fresh_database_has_newest_schema_and_old_one_is_migrated(servers: Servers, tmp_path: Path) -> None:
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    assert (await migrate(service, "--dry-run"))["schemaBefore"] == NEWEST
-    async with service.mongo() as database:
+async def test_fresh_database_has_newest_schema_and_old_one_is_migrated(stopped_service: Service) -> None:
+    assert (await migrate(stopped_service, "--dry-run"))["schemaBefore"] == NEWEST
+    async with stopped_service.mongo() as database:
         await database["schema"].drop()
         key = {"entityType": "Product", "entityId": "a", "storeId": None}
         review = {**key, "_id": "r", "status": 1, "ratingHundredths": 400, "title": None, "review": "Good."}
         await database["reviews"].insert_one(review)
         await database["ratings"].insert_one({**key, "count": 1, "sumHundredths": 400})
-    await doctor_says(service, f"warn schema version 0; this release has {NEWEST}")
-    planned = await migrate(service, "--dry-run")
+    await doctor_says(stopped_service, f"warn schema version 0; this release has {NEWEST}")
+    planned = await migrate(stopped_service, "--dry-run")
     assert (planned["schemaBefore"], planned["schema"], planned["steps"][0]["documents"]) == (0, NEWEST, 1)
-    compatible = await migrate(service, "--compatible")
+    compatible = await migrate(stopped_service, "--compatible")
     assert [step["number"] for step in compatible["steps"]] == [1]
     assert compatible["documents"] == []
-    async with service.mongo() as database:
+    async with stopped_service.mongo() as database:
         assert await database["schema"].find_one({}) == {"_id": "mark", "version": 1, "runsFrom": 0}
-    assert (await migrate(service))["schema"] == NEWEST
-    async with service.mongo() as database:
+    assert (await migrate(stopped_service))["schema"] == NEWEST
+    async with stopped_service.mongo() as database:
         tally = await database["ratings"].find_one({"entityId": "a"})
         assert tally is not None
         assert tally["histogram"] == [0, 0, 0, 1, 0]
-    await doctor_says(service, f"schema version {NEWEST}, the newest")
+    await doctor_says(stopped_service, f"schema version {NEWEST}, the newest")
 
 
 async def test_damaged_documents_are_found_in_slices_some_of_them_empty(servers: Servers) -> None:

@@ -1,7 +1,6 @@
 """Recounts of very many objects leave workers capacity for moderation."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.terminal import Terminal
 from plaudit.tools import ratings
-from tests.support.service import Servers, Service
+from tests.support.service import Service
 from tests.support.waiting import eventually
 
 
@@ -27,15 +26,13 @@ async def test_recounts_wait_for_earlier_ones(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.long
 async def test_rebuild_proceeds_at_the_pace_of_workers(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stopped_service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if servers.is_tansu:
+    if stopped_service.servers.is_tansu:
         pytest.skip("it doesn't tell what waits")
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    async with service.mongo() as database:
+    async with stopped_service.mongo() as database:
         await database["reviews"].insert_many([{"entityType": "Product", "entityId": f"{n}"} for n in range(5)])
-    for name, value in service.command_environment().items():
+    for name, value in stopped_service.command_environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(ratings, "_BATCH", 1)
     measured = 0
@@ -49,7 +46,7 @@ async def test_rebuild_proceeds_at_the_pace_of_workers(
     monkeypatch.setattr(ConsumerLag, "measure", measure)
     rebuild = asyncio.create_task(ratings.rebuild(Settings(), Terminal(quiet=True), Terminal(quiet=True), None))
     await eventually(lambda: measured > 3)
-    assert len(await service.values("review-changes")) == 2, "expected one without a backlog, and one after it"
-    async with service.running(api=False):
+    assert len(await stopped_service.values("review-changes")) == 2, "expected one without a backlog, and one after it"
+    async with stopped_service.running(api=False):
         await rebuild
-    assert len(await service.values("review-changes")) == 5
+    assert len(await stopped_service.values("review-changes")) == 5

@@ -40,18 +40,16 @@ async def stored(service: Service) -> set[str]:
 
 
 @pytest.mark.long
-async def test_new_partitions_are_read_after_growth(servers: Servers, tmp_path: Path) -> None:
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    await save(service, "review-submissions", Growth(2, to=PARTITIONS))
+async def test_new_partitions_are_read_after_growth(stopped_service: Service) -> None:
+    await save(stopped_service, "review-submissions", Growth(2, to=PARTITIONS))
     products = [new_id() for _ in range(40)]
     readable = {id for id in products if murmur2(f"Product:{id}".encode()) % PARTITIONS < 2}
     assert 0 < len(readable) < 40
-    await service.publish("review-submissions", *(review_message(submission(id)) for id in products))
-    async with service.running(api=False):
-        assert await eventually(partial(stored, service), lambda found: found >= readable) == readable
-        await save(service, "review-submissions", Growth(PARTITIONS))
-        await eventually(partial(stored, service), set(products).__eq__)
+    await stopped_service.publish("review-submissions", *(review_message(submission(id)) for id in products))
+    async with stopped_service.running(api=False):
+        assert await eventually(partial(stored, stopped_service), lambda found: found >= readable) == readable
+        await save(stopped_service, "review-submissions", Growth(PARTITIONS))
+        await eventually(partial(stored, stopped_service), set(products).__eq__)
 
 
 @pytest.mark.long
@@ -67,35 +65,31 @@ async def test_import_uses_the_partitions_that_are_read(servers: Servers, tmp_pa
 
 
 @pytest.mark.long
-async def test_unsuitable_partition_count_is_refused(servers: Servers, tmp_path: Path) -> None:
-    service = Service(servers, tmp_path)
-    await service.run("init")
+async def test_unsuitable_partition_count_is_refused(stopped_service: Service) -> None:
     for number in (PARTITIONS + 2, PARTITIONS // 2):
-        output = (await service.run("topics", "grow", str(number), code=2)).stderr
+        output = (await stopped_service.run("topics", "grow", str(number), code=2)).stderr
         assert f"has {PARTITIONS} partitions: the new number must be a multiple of it" in " ".join(output.split())
-    assert "1000" in (await service.run("topics", "grow", "1004", code=2)).stderr
-    output = (await service.run("topics", "grow", str(PARTITIONS))).stdout
+    assert "1000" in (await stopped_service.run("topics", "grow", "1004", code=2)).stderr
+    output = (await stopped_service.run("topics", "grow", str(PARTITIONS))).stdout
     assert output == f"Every topic has {PARTITIONS} partitions.\n"
-    result = json.loads((await service.run("topics", "grow", str(PARTITIONS), "--json")).stdout)
+    result = json.loads((await stopped_service.run("topics", "grow", str(PARTITIONS), "--json")).stdout)
     assert result == {"partitions": PARTITIONS, "grown": []}
 
 
 @pytest.mark.long
-async def test_recreated_topic_has_previous_partitions(servers: Servers, tmp_path: Path) -> None:
-    service = Service(servers, tmp_path)
-    await service.run("init")
+async def test_recreated_topic_has_previous_partitions(stopped_service: Service) -> None:
     for topic in Topic:
         if topic.is_consumed:
-            await save(service, topic, Growth(GROWN))
-    await delete_topic(servers, service.topic("order-events"))
-    await service.run("init")
+            await save(stopped_service, topic, Growth(GROWN))
+    await delete_topic(stopped_service.servers, stopped_service.topic("order-events"))
+    await stopped_service.run("init")
 
     async def counts() -> list[int]:
-        return [await service.partitions(topic) for topic in ("order-events", "mail-commands", "events")]
+        return [await stopped_service.partitions(topic) for topic in ("order-events", "mail-commands", "events")]
 
     # The broker may not show yet what Kafka's controller has created.
     await eventually(counts, [GROWN, PARTITIONS, PARTITIONS].__eq__)
-    stdout = (await service.run("topics", "grow", f"{GROWN}")).stdout
+    stdout = (await stopped_service.run("topics", "grow", f"{GROWN}")).stdout
     assert stdout == f"Every topic has {GROWN} partitions.\n"
     await eventually(counts, [GROWN, GROWN, PARTITIONS].__eq__)
 
@@ -107,16 +101,14 @@ async def growths(service: Service) -> set[Growth]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_stopped_growth_is_rolled_back(servers: Servers, tmp_path: Path, number: signal.Signals) -> None:
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    stopped = grower(service)
-    await eventually(partial(growths, service), {Growth(PARTITIONS, to=GROWN)}.__eq__)
-    await eventually(partial(output_of_grower, service), lambda said: "until all processes know" in said)
+async def test_stopped_growth_is_rolled_back(stopped_service: Service, number: signal.Signals) -> None:
+    stopped = grower(stopped_service)
+    await eventually(partial(growths, stopped_service), {Growth(PARTITIONS, to=GROWN)}.__eq__)
+    await eventually(partial(output_of_grower, stopped_service), lambda said: "until all processes know" in said)
     stopped.send_signal(number)
     assert await asyncio.to_thread(stopped.wait, 60) == 1
-    assert "Traceback" not in await output_of_grower(service)
-    assert await growths(service) == {Growth(PARTITIONS)}
+    assert "Traceback" not in await output_of_grower(stopped_service)
+    assert await growths(stopped_service) == {Growth(PARTITIONS)}
 
 
 class Upstream:

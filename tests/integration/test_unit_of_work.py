@@ -1,7 +1,7 @@
 """The unit of work on a real database: its pending effects, conflicts and the outbox."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -54,14 +54,34 @@ class Kafka:
             raise MessageSizeTooLargeError
 
 
+@pytest.fixture
+def kafka() -> Kafka:
+    return Kafka()
+
+
+@pytest.fixture
+def transactions(database: Database, kafka: Kafka) -> Transactions:
+    return Transactions(database, Repositories(database), kafka.publish)
+
+
+def emit(*messages: OutgoingMessage) -> Callable[[UnitOfWork], Awaitable[None]]:
+    """Return work that only emits these messages."""
+
+    async def work(unit: UnitOfWork) -> None:
+        unit.emit(messages)
+
+    return work
+
+
 async def age(database: Database, seconds: int) -> None:
     """Make all outbox entries older by this many seconds."""
     await database[OUTBOX].update_many({}, [{"$set": {"at": {"$subtract": ["$at", seconds * 1_000]}}}])
 
 
-async def test_conflict_repeats_function_with_nothing_pending(database: Database) -> None:
-    kafka, attempts = Kafka(), 0
-    repositories = Repositories(database)
+async def test_conflict_repeats_function_with_nothing_pending(
+    database: Database, kafka: Kafka, transactions: Transactions
+) -> None:
+    attempts = 0
 
     async def work(unit: UnitOfWork) -> str:
         nonlocal attempts
@@ -77,16 +97,18 @@ async def test_conflict_repeats_function_with_nothing_pending(database: Database
         await database[THINGS].update_one({"_id": 1}, {"$set": {"count": found["count"] + 1}}, session=unit.session)
         return "done"
 
-    assert await Transactions(database, repositories, kafka.publish).run(work) == "done"
+    assert await transactions.run(work) == "done"
     assert attempts == 2
     assert (await database[THINGS].find_one({"_id": 1}) or {})["count"] == 11
     assert kafka.published == [MESSAGE]
-    answers = await repositories.outcomes.answers([("command", "item"), ("", "other")])
+    answers = await Repositories(database).outcomes.answers([("command", "item"), ("", "other")])
     assert [answer.outcome for answer in answers.values()] == [Outcome.APPLIED]
     assert await database[OUTBOX].count_documents({}) == 0
 
 
-async def test_endless_conflicts_raise(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endless_conflicts_raise(
+    database: Database, kafka: Kafka, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(unit_of_work, "CONFLICTS_S", 0.0)
 
     async def work(unit: UnitOfWork) -> None:
@@ -95,16 +117,15 @@ async def test_endless_conflicts_raise(database: Database, monkeypatch: pytest.M
         await database[THINGS].update_one({"_id": 1}, {"$inc": {"count": 10}})
         await database[THINGS].update_one({"_id": 1}, {"$set": {"count": 1}}, session=unit.session)
 
-    kafka = Kafka()
     with pytest.raises(ConflictsError) as raised:
-        await Transactions(database, Repositories(database), kafka.publish).run(work)
+        await transactions.run(work)
     assert is_unavailable(raised.value)
     assert (await database[THINGS].find_one({"_id": 1}) or {})["count"] == 10
     assert (kafka.published, await database[OUTBOX].count_documents({})) == ([], 0)
 
 
-async def test_killed_session_restarts_unit(database: Database) -> None:
-    kafka, sessions, interrupted = Kafka(), list[Session](), list[int]()
+async def test_killed_session_restarts_unit(database: Database, kafka: Kafka, transactions: Transactions) -> None:
+    sessions, interrupted = list[Session](), list[int]()
 
     async def work(unit: UnitOfWork) -> None:
         unit.emit([MESSAGE])
@@ -119,7 +140,7 @@ async def test_killed_session_restarts_unit(database: Database) -> None:
         )
         return bool(await looked.to_list())
 
-    running = asyncio.create_task(Transactions(database, Repositories(database), kafka.publish).run(work))
+    running = asyncio.create_task(transactions.run(work))
     await eventually(is_searching)
     interrupted.append(1)
     await database.client.admin.command("killSessions", [{"id": sessions[0].session_id["id"]}])
@@ -129,25 +150,22 @@ async def test_killed_session_restarts_unit(database: Database) -> None:
     assert kafka.published == [MESSAGE]
 
 
-async def test_failure_leaves_nothing(database: Database) -> None:
-    kafka = Kafka()
-
+async def test_failure_leaves_nothing(database: Database, kafka: Kafka, transactions: Transactions) -> None:
     async def work(unit: UnitOfWork) -> None:
         unit.emit([MESSAGE])
         await database[THINGS].update_one({"_id": 1}, {"$set": {"count": 5}}, session=unit.session)
         raise KeyError
 
     with pytest.raises(KeyError):
-        await Transactions(database, Repositories(database), kafka.publish).run(work)
+        await transactions.run(work)
     assert (await database[THINGS].find_one({"_id": 1}) or {})["count"] == 0
     assert kafka.published == []
     assert await database[OUTBOX].count_documents({}) == 0
 
 
 async def test_audit_log_and_outcomes_are_written_atomically(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transactions = Transactions(database, Repositories(database), Kafka().publish)
     entry = AuditEntry(datetime.now(UTC), "eve", AuditAction.APPROVE, "review")
     owe, failures = transactions.outbox.add, list[Exception]()
 
@@ -177,18 +195,12 @@ async def test_audit_log_and_outcomes_are_written_atomically(
 
 
 async def test_outbox_keeps_messages_in_batches_until_published(
-    database: Database,
+    database: Database, kafka: Kafka, transactions: Transactions
 ) -> None:
-    kafka = Kafka()
-    transactions = Transactions(database, Repositories(database), kafka.publish)
     messages = [OutgoingMessage("topic", b"%d" % n, bytes(1024 * 1024)) for n in range(9)]
-
-    async def work(unit: UnitOfWork) -> None:
-        unit.emit(messages)
-
     kafka.is_away = True
     with pytest.raises(BrokerAwayError):
-        await transactions.run(work)
+        await transactions.run(emit(*messages))
     assert await database[OUTBOX].count_documents({}) == 3
     kafka.is_away = False
     await age(database, seconds=-3_600)  # so that they aren't overdue even on a slow machine
@@ -199,37 +211,28 @@ async def test_outbox_keeps_messages_in_batches_until_published(
     assert await database[OUTBOX].count_documents({}) == 0
 
 
-async def test_outbox_of_living_process_is_left_alone(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_outbox_of_living_process_is_left_alone(
+    database: Database, kafka: Kafka, transactions: Transactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(outbox, "OVERDUE", timedelta(hours=1))
-    kafka = Kafka()
-    transactions = Transactions(database, Repositories(database), kafka.publish)
-
-    async def work(unit: UnitOfWork) -> None:
-        unit.emit([MESSAGE])
-
-    await transactions.commit(work)
+    await transactions.commit(emit(MESSAGE))
     assert (await transactions.outbox.settle_overdue(), kafka.published) == (0, [])
     await age(database, seconds=3_601)
     assert (await transactions.outbox.settle_overdue(), kafka.published) == (1, [MESSAGE])
 
 
 @pytest.mark.long
-async def test_retrying_process_waits_for_kafka_until_cancelled(database: Database) -> None:
-    kafka = Kafka()
+async def test_retrying_process_waits_for_kafka_until_cancelled(database: Database, kafka: Kafka) -> None:
     transactions = Transactions(database, Repositories(database), kafka.publish, partial(retry, "test"))
-
-    async def work(unit: UnitOfWork) -> None:
-        unit.emit([MESSAGE])
-
     kafka.is_away = True
-    waiting = asyncio.create_task(transactions.run(work))
+    waiting = asyncio.create_task(transactions.run(emit(MESSAGE)))
     await eventually(lambda: kafka.attempts > 1)
     assert not waiting.done()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert await database[OUTBOX].count_documents({}) == 1
-    waiting = asyncio.create_task(transactions.run(work))
+    waiting = asyncio.create_task(transactions.run(emit(MESSAGE)))
     await eventually(lambda: kafka.attempts > 4)
     kafka.is_away = False
     await waiting
@@ -237,23 +240,16 @@ async def test_retrying_process_waits_for_kafka_until_cancelled(database: Databa
     assert await database[OUTBOX].count_documents({}) == 1
 
 
-async def test_too_large_message_stays_in_outbox_and_blocks_no_other(database: Database) -> None:
-    kafka = Kafka()
-    transactions = Transactions(database, Repositories(database), kafka.publish)
+async def test_too_large_message_stays_in_outbox_and_blocks_no_other(
+    database: Database, kafka: Kafka, transactions: Transactions
+) -> None:
     kafka.largest = 100
     small, large = MESSAGE._replace(value=b"s"), MESSAGE._replace(value=bytes(101))
-
-    async def work(unit: UnitOfWork) -> str:
-        unit.emit([small, large, small])
-        return "done"
-
-    async def later(unit: UnitOfWork) -> None:
-        unit.emit([small])
-
-    assert [await transactions.run(work) for _ in range(2)] == ["done", "done"]
+    for _ in range(2):
+        await transactions.run(emit(small, large, small))
     kafka.is_away = True
     with pytest.raises(BrokerAwayError):
-        await transactions.run(later)
+        await transactions.run(emit(small))
     kafka.is_away = False
     kafka.published.clear()
     await age(database, seconds=60)
@@ -265,20 +261,13 @@ async def test_too_large_message_stays_in_outbox_and_blocks_no_other(database: D
     assert await database[OUTBOX].count_documents({}) == 0
 
 
-async def test_topic_that_cannot_be_written_holds_up_no_other(database: Database) -> None:
-    kafka = Kafka()
-    transactions = Transactions(database, Repositories(database), kafka.publish)
+async def test_topic_that_cannot_be_written_holds_up_no_other(
+    database: Database, kafka: Kafka, transactions: Transactions
+) -> None:
     bad, good = MESSAGE._replace(topic="bad"), MESSAGE._replace(topic="good")
-
-    async def owe(*messages: OutgoingMessage) -> None:
-        async def work(unit: UnitOfWork) -> None:
-            unit.emit(messages)
-
-        await transactions.commit(work)
-
     kafka.unwritable = {"bad"}
     for owed in ([bad], [bad, good, bad], *[[bad]] * 5, [good]):
-        await owe(*owed)
+        await transactions.commit(emit(*owed))
     await age(database, seconds=60)
     for _ in range(2):
         kafka.attempts = 0
@@ -291,15 +280,11 @@ async def test_topic_that_cannot_be_written_holds_up_no_other(database: Database
     assert kafka.published == [good, good, *[bad] * 8]
 
 
-async def test_overdue_messages_wait_while_no_topic_accepts_any(database: Database) -> None:
-    kafka = Kafka()
-    transactions = Transactions(database, Repositories(database), kafka.publish)
+async def test_overdue_messages_wait_while_no_topic_accepts_any(
+    database: Database, kafka: Kafka, transactions: Transactions
+) -> None:
     messages = [MESSAGE._replace(topic=f"topic-{n}") for n in range(9)]
-
-    async def work(unit: UnitOfWork) -> None:
-        unit.emit(messages)
-
-    await transactions.commit(work)
+    await transactions.commit(emit(*messages))
     await age(database, seconds=60)
     kafka.is_away = True
     with pytest.raises(BrokerAwayError):
@@ -310,28 +295,21 @@ async def test_overdue_messages_wait_while_no_topic_accepts_any(database: Databa
     assert kafka.published == messages
 
 
-async def test_older_outbox_entries_are_published_first(database: Database) -> None:
-    kafka = Kafka()
-    transactions = Transactions(database, Repositories(database), kafka.publish)
+async def test_older_outbox_entries_are_published_first(
+    database: Database, kafka: Kafka, transactions: Transactions
+) -> None:
     overdue, living, large = (MESSAGE._replace(value=value) for value in (b"overdue", b"living", bytes(101)))
-
-    async def owe(*messages: OutgoingMessage) -> Sequence[Owed]:
-        async def work(unit: UnitOfWork) -> None:
-            unit.emit(messages)
-
-        return (await transactions.commit(work))[1]
-
     kafka.largest = 100
-    await owe(large)
-    await owe(overdue)
+    for owed in (large, overdue):
+        await transactions.commit(emit(owed))
     await age(database, seconds=60)
-    owed = await owe(living)
+    _, left = await transactions.commit(emit(living))
     now = datetime.now(UTC) + timedelta(seconds=1)
     waiting = asyncio.create_task(transactions.outbox.settle_before(now))
     await eventually(lambda: kafka.published == [overdue])
     assert not waiting.done()
     # Like the process that owns it, which is alive.
-    await transactions.outbox.settle(owed)
+    await transactions.outbox.settle(left)
     await waiting
     assert kafka.published == [overdue, living]
     kafka.largest = 101
@@ -354,24 +332,20 @@ async def test_write_concern_error_precedes_duplicate_key(database: Database) ->
     assert is_duplicate(repeated.value)
 
 
-async def test_damaged_owed_messages_hold_up_no_others(database: Database) -> None:
-    kafka = Kafka()
-    transactions = Transactions(database, Repositories(database), kafka.publish)
-
-    async def work(unit: UnitOfWork) -> None:
-        unit.emit([MESSAGE])
-
+async def test_damaged_owed_messages_hold_up_no_others(
+    database: Database, kafka: Kafka, transactions: Transactions
+) -> None:
     damages: list[Document] = [{"$unset": {"messages": ""}}]
     damages += [{"$set": {f"messages{part}": "?"}} for part in ("", ".0", ".0.1", ".0.2", ".0.3", ".0.3.0", ".0.3.0.1")]
     damages += [{"$set": {f"messages{part}": 5}} for part in (".0.0", ".0.3.0.0")]
     for damage in damages:
-        _, (owed,) = await transactions.commit(work)
+        _, (owed,) = await transactions.commit(emit(MESSAGE))
         await database[OUTBOX].update_one({"_id": owed.id}, damage)
-    await transactions.commit(work)
+    await transactions.commit(emit(MESSAGE))
     await age(database, seconds=60)
     await transactions.outbox.settle_before(datetime.now(UTC))
     assert kafka.published == [MESSAGE]
-    await transactions.commit(work)
+    await transactions.commit(emit(MESSAGE))
     await age(database, seconds=60)
     assert await transactions.outbox.settle_overdue() == 1
     assert kafka.published == [MESSAGE, MESSAGE]
