@@ -2,14 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+import httpx
 import orjson
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from console.app import add_console
+from domain.permissions import Permission
+from tests.support.app import client_of
+
+EVERYTHING: Final = [each.value for each in Permission]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,20 @@ def faked(
 
     add_console(app)
     return app
+
+
+async def get_page(
+    path: str, answers: dict[str, Any], permissions: Sequence[str] = EVERYTHING, **query: str
+) -> httpx.Response:
+    """A page of such a console."""
+    async with client_of(faked(permissions, answers)) as http:
+        return await http.get(path, params=query or None)
+
+
+async def post_form(path: str, form: dict[str, Any], answers: dict[str, Any]) -> httpx.Response:
+    """The response of such a console to a form."""
+    async with client_of(faked(EVERYTHING, answers)) as http:
+        return await http.post(path, data=form)
 
 
 ROW: dict[str, Any] = {

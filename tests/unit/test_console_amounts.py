@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from domain.permissions import Permission
-from tests.support.app import client_of
 from tests.support.console_pages import text_of
-from tests.support.faked_interface import faked
+from tests.support.faked_interface import EVERYTHING, get_page
 
 NOW = "2026-11-25T00:00:00.000Z"
 LINE = {"id": "a", "productId": None, "name": "Bag", "quantity": 2, "price": 1234.5, "availableQuantity": 2}
@@ -38,17 +37,14 @@ async def test_amounts_have_the_currency_of_their_order(currency: str | None, pr
         "return/search": (200, {"results": [returned]}),
         "return/counts": (200, {"New": 1}),
     }
-    everything = [each.value for each in Permission]
-    readers = [each for each in everything if each != Permission.UPDATE_RETURNS]
-    async with client_of(faked(everything, answers)) as http:
-        for path in ("/console/orders/o", "/console/returns/r", "/console/returns/new?orderId=o"):
-            words = text_of((await http.get(path)).text)
-            assert price in words, path
-            assert ("EUR" in words) == (currency is not None), path
-        assert f"{total} in all." in text_of((await http.get("/console/returns/r")).text)
-        assert re.search(f">{total}</td>", (await http.get("/console/returns")).text)
-    async with client_of(faked(readers, answers)) as http:
-        assert price in text_of((await http.get("/console/returns/r")).text)
+    readers = [each for each in EVERYTHING if each != Permission.UPDATE_RETURNS]
+    for path in ("/console/orders/o", "/console/returns/new?orderId=o", "/console/returns/r"):
+        words = text_of((await get_page(path, answers)).text)
+        assert price in words, path
+        assert ("EUR" in words) == (currency is not None), path
+    assert f"{total} in all." in words
+    assert re.search(f">{total}</td>", (await get_page("/console/returns", answers)).text)
+    assert price in text_of((await get_page("/console/returns/r", answers, readers)).text)
 
 
 async def test_amount_of_a_return_whose_order_is_unknown_has_no_currency() -> None:
@@ -57,5 +53,4 @@ async def test_amount_of_a_return_whose_order_is_unknown_has_no_currency() -> No
         "return/search": (200, {"results": []}),
         "return/counts": (200, {"New": 1}),
     }
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        assert "2,469.00 in all." in text_of((await http.get("/console/returns/r")).text)
+    assert "2,469.00 in all." in text_of((await get_page("/console/returns/r", answers)).text)

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from domain.moderation_rules_text import text_hash
-from domain.permissions import Permission
 from tests.support.app import client_of
 from tests.support.console_pages import text_of
-from tests.support.faked_interface import ROW, Asked, faked
+from tests.support.faked_interface import EVERYTHING, ROW, Asked, faked
 
 BEFORE, UNTIL, AFTER = (f"2026-11-25T0{hour}:00:00.000Z" for hour in range(3))
 
@@ -64,7 +63,7 @@ async def test_reviews_changed_or_reported_since_are_skipped(
     """Also if changed reviews precede all decided ones. Nothing is left to continue with once only they remain."""
     interface = Interface(rows, reported)
     here, sent = "/console/queue/all", {"action": "reject", "reasonCode": "spam"}
-    async with client_of(faked([each.value for each in Permission], interface.answers)) as http:
+    async with client_of(faked(EVERYTHING, interface.answers)) as http:
         for step in range(3):
             page = await http.post(here, params={"until": UNTIL, "only": only}, data={**sent, "n-applied": str(step)})
             assert page.status_code == 200, page.text

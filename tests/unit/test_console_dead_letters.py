@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from domain.permissions import Permission
 from tests.support.app import client_of
 from tests.support.console_pages import text_of
-from tests.support.faked_interface import Asked, faked
+from tests.support.faked_interface import EVERYTHING, Asked, faked
 
 HERE = "/console/dead-letters/order-events/0/1"
 MOST_BYTES = 1_048_576
@@ -37,7 +36,7 @@ async def test_edited_large_letter_is_sent_compactly() -> None:
     """The form's line breaks and indentation would make it too large. Numbers and strings are sent as typed."""
     asked: list[Asked] = []
     answers = {"deadLetters/order-events/0/1": (200, LETTER), "deadLetters/replay": replay}
-    async with client_of(faked([each.value for each in Permission], answers, asked)) as http:
+    async with client_of(faked(EVERYTHING, answers, asked)) as http:
         shown = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", (await http.get(HERE)).text, re.DOTALL)
         assert shown
         typed = unescape(shown[1]).replace("line 10999", "the last  line").replace("1.5", "1.50").replace("\n", "\r\n")
@@ -58,7 +57,7 @@ async def form_text_of(value: str) -> str:
     """The form's text on the page of a letter with this value."""
     letter = {**LETTER, "value": value, "valueBytes": len(value)}
     answers = {"deadLetters/order-events/0/1": (200, letter)}
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
+    async with client_of(faked(EVERYTHING, answers)) as http:
         page = await http.get(HERE)
     shown = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", page.text, re.DOTALL)
     assert shown, (page.status_code, page.text[:2_000])

@@ -28,7 +28,7 @@ from console.visits import Visit
 from domain.permissions import STRANGER, Permission
 from tests.support.app import app_without_servers, client_of
 from tests.support.console_pages import forms, text_of
-from tests.support.faked_interface import ROW, faked
+from tests.support.faked_interface import EVERYTHING, ROW, faked, get_page, post_form
 from tests.support.guarded import HeaderDoor
 
 HOSTILE = '"><script>alert(1)</script>\n'
@@ -211,10 +211,8 @@ async def test_unknown_filter_is_refused(http: httpx.AsyncClient, path: str) -> 
     ],
 )
 async def test_unknown_parameter_values_are_refused(path: str, expected: str) -> None:
-    app = faked([each.value for each in Permission], {})
-    async with client_of(app) as http:
-        page = await http.get(path)
-        assert (page.status_code, expected in page.text) == (422, True), page.text
+    page = await get_page(path, {})
+    assert (page.status_code, expected in page.text) == (422, True), page.text
 
 
 @pytest.mark.parametrize(
@@ -232,17 +230,15 @@ async def test_pending_command_is_reported_as_accepted(path: str, form: dict[str
     taken = (202, {"commandId": "c", "ids": ["1"], "outcome": "accepted"})
     paths = ("customerReviews", "customerReviews/1/reply", "customerReviews/1/images/2/hide", "return")
     answers: dict[str, Any] = {"customerReviews/1": (200, {**ROW, "id": "1"}), **dict.fromkeys(paths, taken)}
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        answer = await http.post(f"/console/{path}", data=form)
-        location = httpx.URL(answer.headers.get("location", ""))
-        assert (answer.status_code, location.params.get("done")) == (303, "accepted"), answer.text
+    answer = await post_form(f"/console/{path}", form, answers)
+    location = httpx.URL(answer.headers.get("location", ""))
+    assert (answer.status_code, location.params.get("done")) == (303, "accepted"), answer.text
 
 
 async def test_unexpected_error_is_shown_as_a_page() -> None:
     """Here by an API response of the wrong shape."""
     odd: dict[str, Any] = {"customerReviews/search": (200, {})}
-    app = faked([each.value for each in Permission], odd)
-    async with client_of(app) as http:
+    async with client_of(faked(EVERYTHING, odd)) as http:
         page = await http.get("/console/queue")
         assert page.status_code == 500
         assert "The log of the service has the cause." in text_of(page.text)
@@ -255,8 +251,7 @@ async def test_reminders_can_be_filtered_by_each_store(count: int) -> None:
     preview = {"results": [], "enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
     stores = [{"id": f"shop {number}", "name": None} for number in range(count)]
     answers = {"reminders/preview": (200, preview), "stores": (200, stores)}
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        page = (await http.get("/console/reminders", params={"store": f"shop {count - 1}"})).text
+    page = (await get_page("/console/reminders", answers, store=f"shop {count - 1}")).text
     assert all(f">shop {number}<" in page for number in range(count))
     shown = 'aria-current="true">' if count == 3 else " selected>"
     assert f"{shown}shop {count - 1}<" in page
@@ -288,8 +283,7 @@ async def test_reminders_give_a_lower_bound_of_due_orders(
     preview = {"enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
     rows = [{**PREVIEWED, "decision": decision} for decision in decisions]
     answers = {"reminders/preview": (200, {**preview, "results": rows}), "stores": (200, [])}
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        page = text_of((await http.get(f"/console/reminders?{query}")).text)
+    page = text_of((await get_page(f"/console/reminders?{query}", answers)).text)
     assert (expected in page, unexpected in page) == (True, False), page
 
 
@@ -301,8 +295,7 @@ async def test_unavailable_part_is_reported_and_not_shown_as_empty(status: int, 
         "customerReviews/reviewList": (status, {"results": []}),
         "audit": (200, {"totalCount": 0, "results": []}),
     }
-    async with client_of(faked(permissions, answers)) as http:
-        words = text_of((await http.get("/console/reviews/r")).text)
+    words = text_of((await get_page("/console/reviews/r", answers, permissions)).text)
     assert ("Not available at the moment: the author's other reviews" in words) is is_reported
     assert ("No other review" in words) is not is_reported
 
@@ -315,16 +308,13 @@ async def test_review_readers_see_the_impact_of_an_approval() -> None:
         "customerReviews/reviewList": (200, {"results": []}),
         "customerReviews/r/impact": (200, change),
     }
-    async with client_of(faked([Permission.READ_REVIEWS.value], answers)) as http:
-        words = text_of((await http.get("/console/reviews/r")).text)
-    assert "If approved" in words
+    assert "If approved" in text_of((await get_page("/console/reviews/r", answers, [Permission.READ_REVIEWS])).text)
 
 
 async def test_reused_form_key_is_explained() -> None:
     reused = {"type": "/problems/idempotency-key-reused", "title": "Reused", "detail": "This Idempotency-Key was used"}
     answers = {"customerReviews/r/reply": (422, reused), "customerReviews/r": (200, ROW)}
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        page = await http.post("/console/reviews/r/reply", data={"text": "Thank you", "author": "Shop", "key": "k-1"})
+    page = await post_form("/console/reviews/r/reply", {"text": "Thank you", "author": "Shop", "key": "k-1"}, answers)
     assert "This form was already sent with other content" in text_of(page.text)
     assert "Idempotency-Key" not in page.text
 
@@ -340,8 +330,7 @@ async def test_reused_form_key_is_explained() -> None:
 async def test_refusal_of_each_item_is_shown(result: dict[str, str], expected: str) -> None:
     problem = {"type": "/problems/not-applied", "title": "Nothing", "results": [{"id": "r", **result}]}
     answers = {"customerReviews": (409, problem), "customerReviews/r": (200, ROW)}
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        page = await http.post("/console/reviews/r/delete", data={"key": "k-1"})
+    page = await post_form("/console/reviews/r/delete", {"key": "k-1"}, answers)
     assert (page.status_code, expected in text_of(page.text)) == (409, True), text_of(page.text)
 
 
@@ -358,8 +347,7 @@ async def test_truncated_lists_say_so() -> None:
         "orders/search": (200, {"results": []}),
         "audit": (200, {"totalCount": 25, "results": [entry] * 20}),
     }
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        page = (await http.get("/console/reviews/r")).text
+    page = (await get_page("/console/reviews/r", answers)).text
     assert "And 21 more." in text_of(page)
     assert '<a href="/console/audit?review=r">5 earlier entries</a>' in page
 
@@ -387,7 +375,7 @@ async def test_bulk_decision_reports_its_outcomes(outcomes: list[str], title: st
     shown = [{**ROW, "id": id} for id in ids]
     answers = {"customerReviews/approve": (200, response), "customerReviews/search": (200, {"results": shown})}
     marks = {f"seen-{id}": "another" for id in ids if outcomes == ["text-changed"]}
-    async with client_of(faked([each.value for each in Permission], answers), follow_redirects=True) as http:
+    async with client_of(faked(EVERYTHING, answers), follow_redirects=True) as http:
         page = await http.post("/console/queue/bulk", data={"action": "approve", "ids": ids, **marks})
     assert page.request.method == "GET"
     words = text_of(page.text)
@@ -406,8 +394,7 @@ async def test_reloaded_bulk_step_decides_nothing() -> None:
     }
     sent = {"action": "reject", "reasonCode": "spam"}
     for counts in ({}, {"n-applied": "500"}):
-        async with client_of(faked([each.value for each in Permission], answers)) as http:
-            page = await http.post("/console/queue/all", data={**sent, **counts, "key": "k-1"})
+        page = await post_form("/console/queue/all", {**sent, **counts, "key": "k-1"}, answers)
         assert page.status_code == 200, page.text
         assert "7 wait" in text_of(page.text)
         assert 'id="continue"' not in page.text
@@ -415,14 +402,6 @@ async def test_reloaded_bulk_step_decides_nothing() -> None:
         (form,) = [each.fields for each in forms(page.text) if each.action.startswith("/console/queue/all")]
         assert form.pop("key") != "k-1"
         assert form == {**sent, **counts}
-
-
-@pytest.mark.parametrize(("query", "expected"), [("", "oldest"), ("?order=newest", "newest")])
-async def test_queue_states_its_order(query: str, expected: str) -> None:
-    """Without JavaScript, which replaces the text by the number of reviews."""
-    answers: dict[str, Any] = {"customerReviews/search": (200, {"results": []})}
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        assert f"The {expected} come first." in (await http.get(f"/console/queue{query}")).text
 
 
 async def test_links_to_forbidden_screens_are_omitted() -> None:
@@ -435,19 +414,14 @@ async def test_links_to_forbidden_screens_are_omitted() -> None:
     }
     entries = [{**entry, "at": ROW["createdDate"], "kind": "review", "reviewId": "r", "entityId": "camera"}]
     answers["audit"] = (200, {"totalCount": 1, "results": entries})
-    everything = [each.value for each in Permission]
-    cases = (
-        (Permission.MODERATE_REVIEWS, "/console", "/console/queue"),
+    assert 'href="/console/queue"' not in (await get_page("/console", answers, [Permission.MODERATE_REVIEWS])).text
+    for permission, path, link in (
         (Permission.READ_AUDIT, "/console/audit", "/console/reviews/r"),
         (Permission.READ_REVIEWS, "/console/reviews/r", "/console/objects/Product/1"),
-    )
-    for permission, path, link in cases:
-        for held, is_there in (([permission.value], False), (everything, True)):
-            async with client_of(faked(held, answers), follow_redirects=True) as http:
-                if path == "/console" and is_there:
-                    continue  # the start page is the queue
-                page = await http.get(path)
-                assert (f'href="{link}"' in page.text) is is_there, (path, held)
+    ):
+        for held, is_there in (([permission], False), (EVERYTHING, True)):
+            page = await get_page(path, answers, held)
+            assert (f'href="{link}"' in page.text) is is_there, (path, held)
 
 
 @pytest.mark.parametrize("bound", [None, ["a"], ["a", "b"]])
@@ -463,7 +437,7 @@ async def test_forbidden_actions_are_not_offered(bound: list[str] | None) -> Non
         "stores": (200, [store]),
         "notificationTemplates/M": lambda asked: (200, {**mail, "storeId": asked.query.get("storeId")}),
     }
-    async with client_of(faked([each.value for each in Permission], answers, stores=bound)) as http:
+    async with client_of(faked(EVERYTHING, answers, stores=bound)) as http:
         registers = "Register a store" in (await http.get("/console/stores")).text
         assert registers is (bound != ["a"])
         for place, may in (("", bound is None), ("?store=a", True), ("?store=c", bound is None)):
@@ -475,9 +449,8 @@ async def test_forbidden_actions_are_not_offered(bound: list[str] | None) -> Non
 async def test_id_of_dots_is_not_found(dots: str) -> None:
     """The path must not resolve to the list of stores."""
     answers: dict[str, Any] = {"stores/": (200, []), "stores": (200, []), "": (200, {}), "settings": (200, {})}
-    async with client_of(faked([Permission.READ_SETTINGS.value], answers)) as http:
-        page = await http.get(f"/console/stores/{dots.replace('.', '%2E')}/rules")
-        assert page.status_code == 404
+    page = await get_page(f"/console/stores/{dots.replace('.', '%2E')}/rules", answers, [Permission.READ_SETTINGS])
+    assert page.status_code == 404
 
 
 @pytest.mark.parametrize(

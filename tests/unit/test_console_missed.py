@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from domain.permissions import Permission
 from tests.support.app import client_of
-from tests.support.faked_interface import ROW, Asked, faked
+from tests.support.faked_interface import EVERYTHING, ROW, Asked, faked
 
 BEFORE, SINCE, AFTER = (f"2026-11-25T0{hour}:00:00.000Z" for hour in range(3))
 
@@ -23,7 +22,7 @@ async def missed_ids(
 
     about = {f"customerReviews/{id}/reports": response for id, response in reports.items()}
     answers = {"customerReviews/search": found, **about}
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
+    async with client_of(faked(EVERYTHING, answers)) as http:
         form = {"since": SINCE, "missed": "1", "rows": [*own]}
         response = await http.post("/console/queue/since", params={"only": "reported"}, data=form)
         assert response.status_code == 200, response.text

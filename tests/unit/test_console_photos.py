@@ -8,7 +8,7 @@ import pytest
 from domain.permissions import Permission
 from tests.support.app import client_of
 from tests.support.console_pages import text_of
-from tests.support.faked_interface import ROW, Asked, faked
+from tests.support.faked_interface import ROW, Asked, faked, get_page
 
 LIST, PHOTO = "customerReviews/search", "0190b8a2-5c1e-7d3a-9b61-2f4d8e0c7a11"
 UNSEEN = {**ROW, "images": [{"id": PHOTO, "hidden": True}], "unseenImages": [PHOTO]}
@@ -39,9 +39,8 @@ async def test_moderators_show_an_unseen_photo_or_keep_it_hidden(
     image: dict[str, Any], unseen: list[str], buttons: list[str]
 ) -> None:
     row = {**ROW, "reviewStatus": "Approved", "images": [image], "unseenImages": unseen}
-    app = faked([Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS], {"customerReviews/r": (200, row)})
-    async with client_of(app) as http:
-        page = (await http.get("/console/reviews/r")).text
+    readers = [Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS]
+    page = (await get_page("/console/reviews/r", {"customerReviews/r": (200, row)}, readers)).text
     figures = [part.partition("</figure>")[0] for part in page.split("<figure")[1:]]
     (found,) = [re.findall(r"<button[^>]*>(.*?)</button>", each, re.DOTALL) for each in figures if "<button" in each]
     assert [each.strip() for each in found] == buttons
@@ -50,8 +49,6 @@ async def test_moderators_show_an_unseen_photo_or_keep_it_hidden(
 @pytest.mark.parametrize(("hidden", "shown"), [([False, False], 0), ([True, False], 1), ([True, True], 0), ([], None)])
 async def test_queue_shows_a_photo_that_the_public_sees_if_there_is_one(hidden: list[bool], shown: int | None) -> None:
     images = [{"id": f"i{number}", "hidden": each} for number, each in enumerate(hidden)]
-    app = faked([each.value for each in Permission], {LIST: (200, {"results": [{**ROW, "images": images}]})})
-    async with client_of(app) as http:
-        page = (await http.get("/console/queue")).text
+    page = (await get_page("/console/queue", {LIST: (200, {"results": [{**ROW, "images": images}]})})).text
     found = re.findall(r'<img class="(thumb[^"]*)"[^>]*src="/console/images/([^"?]+)\?size=320">', page)
     assert found == ([] if shown is None else [("thumb hidden" if hidden[shown] else "thumb", f"i{shown}")])

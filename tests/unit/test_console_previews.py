@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from domain.permissions import Permission
 from tests.support.app import client_of
 from tests.support.console_pages import text_of
-from tests.support.faked_interface import Asked, faked
+from tests.support.faked_interface import EVERYTHING, Asked, faked, post_form
 
-EVERYTHING = [each.value for each in Permission]
 STORE: dict[str, Any] = {
     **{"id": "s", "name": None, "email": None, "languages": []},
     "settings": {"reviewsEnabled": True, "moderationRules": []},
@@ -71,7 +69,8 @@ async def test_refused_template_has_no_preview_of_the_saved_one(refusal: dict[st
 
 
 async def test_refused_removal_of_a_template_keeps_the_preview_of_the_saved_one() -> None:
-    async with client_of(faked(EVERYTHING, {"notificationTemplates/Mail": (200, {**MAIL, "source": "all"})})) as http:
-        page = await http.post("/console/templates/Mail", data={"seen": "of another version", "step": "delete"})
+    form = {"seen": "of another version", "step": "delete"}
+    answers = {"notificationTemplates/Mail": (200, {**MAIL, "source": "all"})}
+    page = await post_form("/console/templates/Mail", form, answers)
     assert page.status_code == 409
     assert re.search("<iframe[^>]* src=", page.text)

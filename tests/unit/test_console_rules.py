@@ -1,6 +1,7 @@
 """Trials of moderation rules in the console on a store's reviews, and errors in rules."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -9,15 +10,14 @@ import pytest
 from pydantic import ValidationError
 
 from api.web.problems import item_error
-from domain.permissions import Permission
 from messaging.moderation_rules import MODERATION_RULES
 from messaging.reading_errors import input_error
-from tests.support.app import client_of
 from tests.support.console_pages import forms, text_of
-from tests.support.faked_interface import ROW, Asked, faked
+from tests.support.faked_interface import ROW, Answer, Asked, post_form
 
 RULE = {"id": "links", "kind": "links", "outcome": "hold"}
 STORE: dict[str, Any] = {"id": "s", "name": None, "settings": {"moderationRules": []}}
+HERE = "/console/stores/s/rules"
 LOST: dict[str, Any] = {"rating": 0}
 
 
@@ -37,6 +37,16 @@ def trial_within(most_bytes: int) -> Any:
     return answer
 
 
+async def tried(rules: list[dict[str, Any]], trial: Answer, rows: Sequence[dict[str, Any]] = ()) -> httpx.Response:
+    """The page after a trial of rules on these reviews of their store, which the API answers like this."""
+    answers = {
+        "stores/s": (200, STORE),
+        "customerReviews/search": (200, {"results": [{**ROW, **row, "id": f"r{n}"} for n, row in enumerate(rows)]}),
+        "stores/s/moderationRules/try": trial,
+    }
+    return await post_form(HERE, {"rules": orjson.dumps(rules).decode(), "loaded": "[]", "step": "try"}, answers)
+
+
 @pytest.mark.parametrize(
     ("most_bytes", "rows", "expected"),
     [
@@ -52,19 +62,10 @@ async def test_rules_can_be_saved_despite_unusable_reviews(
     most_bytes: int, rows: list[dict[str, Any]], expected: str
 ) -> None:
     """Rules are tried on as many reviews as fit a request, without incomplete ones."""
-    found = {"results": [{**ROW, **row, "id": f"r{number}"} for number, row in enumerate(rows)]}
-    answers = {
-        "stores/s": (200, STORE),
-        "customerReviews/search": (200, found),
-        "stores/s/moderationRules/try": trial_within(most_bytes),
-    }
-    here = "/console/stores/s/rules"
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        sent = {"rules": orjson.dumps([RULE]).decode(), "loaded": "[]", "step": "try"}
-        page = await http.post(here, data=sent)
+    page = await tried([RULE], trial_within(most_bytes), rows)
     assert page.status_code == 200, page.text
     assert expected in text_of(page.text)
-    (form,) = [each for each in forms(page.text) if each.action == here]
+    (form,) = [each for each in forms(page.text) if each.action == HERE]
     assert "save" in form.buttons
 
 
@@ -75,18 +76,6 @@ def refusal_of(rules: list[dict[str, Any]]) -> tuple[int, Any]:
     found = [input_error({**each, "loc": ("rules", *each["loc"])}) for each in refused.value.errors()]
     errors = [item_error(each) for each in found]
     return 422, {"type": "/problems/validation", "detail": "The request has an error.", "errors": errors}
-
-
-async def refused_try(rules: list[dict[str, Any]]) -> httpx.Response:
-    """The page after a trial of rules that the API refuses."""
-    answers = {
-        "stores/s": (200, STORE),
-        "customerReviews/search": (200, {"results": []}),
-        "stores/s/moderationRules/try": refusal_of(rules),
-    }
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        sent = {"rules": orjson.dumps(rules).decode(), "loaded": "[]", "step": "try"}
-        return await http.post("/console/stores/s/rules", data=sent)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +89,7 @@ async def refused_try(rules: list[dict[str, Any]]) -> httpx.Response:
     ],
 )
 async def test_errors_in_rules_use_the_labels_of_the_form(rules: list[dict[str, Any]], words: str) -> None:
-    page = await refused_try(rules)
+    page = await tried(rules, refusal_of(rules))
     assert page.status_code == 422
     shown = text_of(page.text)
     assert words in shown
@@ -121,19 +110,12 @@ async def test_errors_in_rules_use_the_labels_of_the_form(rules: list[dict[str, 
 async def test_wrong_fields_of_a_rule_are_marked(rule: dict[str, Any], marked: list[str]) -> None:
     """The script focuses the first one that is marked."""
     rules = [{**RULE, "id": "other"}, rule]
-    page = await refused_try(rules)
+    page = await tried(rules, refusal_of(rules))
     assert re.findall(r'<\w+ name="([^"]*)"[^>]* aria-invalid="true" aria-describedby="e-1"', page.text) == marked
     assert page.text.count("aria-invalid") == len(marked)
 
 
 async def test_tried_rules_are_described_by_the_labels_of_the_form() -> None:
     rule = {**RULE, "kind": "stars", "below": 3, "publishAfterHours": 24}
-    answers = {
-        "stores/s": (200, STORE),
-        "customerReviews/search": (200, {"results": []}),
-        "stores/s/moderationRules/try": trial_within(1_048_576),
-    }
-    async with client_of(faked([each.value for each in Permission], answers)) as http:
-        sent = {"rules": orjson.dumps([rule]).decode(), "loaded": "[]", "step": "try"}
-        page = await http.post("/console/stores/s/rules", data=sent)
+    page = await tried([rule], trial_within(1_048_576))
     assert "stars, hold; fewer stars than 3; approved after hours 24" in text_of(page.text)

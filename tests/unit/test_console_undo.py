@@ -10,10 +10,9 @@ import pytest
 from console.content_hashes import hash_for_decision
 from console.undo import COOKIE
 from domain.moderation_rules_text import text_hash
-from domain.permissions import Permission
 from tests.support.app import client_of
 from tests.support.console_pages import PageForm, forms
-from tests.support.faked_interface import ROW, Asked, faked
+from tests.support.faked_interface import EVERYTHING, ROW, Asked, faked
 
 DECIDE = "/console/reviews/r/decide"
 DONE = (200, {"commandId": "c", "ids": ["r"], "outcome": "applied"})
@@ -23,7 +22,7 @@ def console(asked: list[Asked] | None = None) -> httpx.AsyncClient:
     """A client of a console with one waiting review, in which every decision takes effect."""
     paths = ("customerReviews/approve", "customerReviews/reject", "customerReviews/reset")
     found: dict[str, Any] = {"customerReviews/search": (200, {"results": [ROW]}), **dict.fromkeys(paths, DONE)}
-    return client_of(faked([each.value for each in Permission], found, asked), follow_redirects=True)
+    return client_of(faked(EVERYTHING, found, asked), follow_redirects=True)
 
 
 def decide_forms(page: httpx.Response) -> list[PageForm]:
@@ -98,16 +97,11 @@ async def test_equal_decision_of_another_moderator_is_not_undone(
     row = {**ROW, "reviewStatus": "Approved", "moderator": moderator}
     found = {"customerReviews/search": (200, {"results": [row]}), "customerReviews/reset": DONE}
     form = {"ids": "r", "action": "reset", "expected": expected, "seen-r": hash_for_decision(row), "undoing": "1"}
-    async with client_of(faked([each.value for each in Permission], found, asked)) as http:
+    async with client_of(faked(EVERYTHING, found, asked)) as http:
         by_page = await http.post(DECIDE, data={**form, "seen": form["seen-r"]})
         by_script = (await http.post("/console/queue/decisions", data=form)).json()
-        refusal = {
-            "id": "r",
-            "outcome": "refused",
-            "reason": "status-changed",
-            "status": "Approved",
-            "moderator": "berta",
-        }
+        refusal = {"id": "r", "outcome": "refused", "reason": "status-changed"}
+        refusal |= {"status": "Approved", "moderator": "berta"}
         assert by_script["results"] == ([] if is_undone else [refusal])
         assert by_page.status_code == (303 if is_undone else 409)
         assert ("berta was faster: it is Approved. Nothing was changed." in by_page.text) is not is_undone
@@ -123,7 +117,7 @@ async def test_decision_carries_the_hash_of_the_shown_text() -> None:
     away = {"customerReviews/search": (503, {"detail": "MongoDB is away"})}
     found = {**away, "customerReviews/approve": DONE, "customerReviews": DONE}
     form = {"ids": "r", "action": "approve", "expected": "New", "seen": hash_for_decision(ROW)}
-    async with client_of(faked([each.value for each in Permission], found, asked)) as http:
+    async with client_of(faked(EVERYTHING, found, asked)) as http:
         forms = {**form, "seen-r": form["seen"]}
         for path in (DECIDE, "/console/queue/decisions", "/console/queue/bulk", "/console/reviews/r/delete"):
             assert (await http.post(path, data=forms)).status_code in (200, 303), path
