@@ -137,22 +137,28 @@ class _Reader:
     pass
 
 
+@asynccontextmanager
+async def started_consumer() -> AsyncIterator[Any]:
+    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
+    with patch.object(aiokafka.client.AIOKafkaClient, "bootstrap"):
+        await consumer.start()
+    await asyncio.sleep(0)  # let its tasks start
+    try:
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
 async def check_fetches(ours: Any) -> None:
     """Fetch requests of a started consumer carry the maximum wait that was set last."""
     at_its_beginning = SimpleNamespace(has_valid_position=True, paused=False, position=0)
     assignment = SimpleNamespace(tps=[PLACE], state_value=lambda _: at_its_beginning)
-    with patch.object(aiokafka.client.AIOKafkaClient, "bootstrap"):
-        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
-        await consumer.start()
-    await asyncio.sleep(0)  # let its tasks start
-    try:
+    async with started_consumer() as consumer:
         for wait in (2_000, 250):
             ours.wait_in_fetches(consumer, wait)
             with patch.object(consumer._fetcher, "_select_read_replica", return_value=0):
                 ((_, request),) = consumer._fetcher._get_actions_per_node(assignment)[0]
             assert request.build(FetchRequest_v4).max_wait_time == wait
-    finally:
-        await consumer.stop()
 
 
 class FetchedRecords:
@@ -175,11 +181,7 @@ class FetchedRecords:
 async def check_turns(ours: Any) -> None:
     """Partitions take turns, whatever the number of their records."""
     places = [aiokafka.TopicPartition("topic", number) for number in range(3)]
-    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
-    with patch.object(aiokafka.client.AIOKafkaClient, "bootstrap"):
-        await consumer.start()
-    await asyncio.sleep(0)  # let its tasks start
-    try:
+    async with started_consumer() as consumer:
         ours.serve_last(consumer, places)
         consumer._subscription.assign_from_user(places)
         assignment = consumer._subscription.subscription.assignment
@@ -193,8 +195,6 @@ async def check_turns(ours: Any) -> None:
             found = await consumer._fetcher.fetched_records(places, max_records=3)
             ours.serve_last(consumer, found)
             served.append({place.partition: records for place, records in found.items()})
-    finally:
-        await consumer.stop()
     assert served[:3] == [{0: [0, 1, 2]}, {1: [0, 1, 2]}, {2: [0, 1, 2]}]
     assert {number for found in served[3:] for number in found} == {0, 1, 2}
 
@@ -202,19 +202,13 @@ async def check_turns(ours: Any) -> None:
 async def check_positions(ours: Any) -> None:
     """Known positions are returned, except in partitions with fetched records."""
     read, buffered, _ = places = [aiokafka.TopicPartition("topic", number) for number in range(3)]
-    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
-    with patch.object(aiokafka.client.AIOKafkaClient, "bootstrap"):
-        await consumer.start()
-    await asyncio.sleep(0)  # let its tasks start
-    try:
+    async with started_consumer() as consumer:
         consumer._subscription.assign_from_user(places)
         assert ours.drained_positions(consumer) == {}
         for place in read, buffered:
             consumer._subscription.seek(place, 7)
         consumer._fetcher._records[buffered] = aiokafka.consumer.fetcher.FetchError(error=KafkaError(), backoff=0)
         assert ours.drained_positions(consumer) == {read: 7}
-    finally:
-        await consumer.stop()
 
 
 async def check_brokers(ours: Any) -> None:
@@ -384,23 +378,6 @@ async def coordinated_consumer(*topics: str, **options: int) -> AsyncIterator[tu
         await consumer.stop()
 
 
-CHECKS: list[Check] = [
-    check_queue,
-    check_closed_queue,
-    check_close,
-    check_connection,
-    check_batches,
-    check_fetches,
-    check_turns,
-    check_positions,
-    check_assignment,
-    check_questions,
-    check_brokers,
-    check_commits,
-    check_generation,
-    check_offsets,
-    check_join,
-]
 PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.producer.producer", "_message_accumulator", check_queue),
     ("aiokafka.producer.message_accumulator", "_append_batch", check_queue),
@@ -431,6 +408,7 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.consumer.consumer", "_coordinator", check_join),
     ("aiokafka.consumer.group_coordinator", "request_rejoin", check_join),
 ]
+CHECKS: list[Check] = [*dict.fromkeys(check for *_, check in PARTS), check_batches, check_questions]
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -69,22 +69,20 @@ def test_the_version_before_may_call_a_command_without_an_effect_applied() -> No
     assert len(wrong_outcomes(outcomes, stored, {"r"}, set())) == 1
 
 
-def test_an_edit_of_a_deleted_review_may_come_too_late() -> None:
-    outcomes = reviews().outcomes
-    assert found(outcomes, RIGHT | {("edit", "r"): ID_TAKEN}) == []
-    assert found(outcomes, RIGHT | {("edit", "r"): ID_TAKEN}, gone=()) == [("wrong", "r")]
-
-
-def test_a_command_that_waits_has_no_outcome_but_may_be_given_up() -> None:
-    outcomes = reviews().outcomes
-    assert found(outcomes, RIGHT | {("waits", "never"): NOT_FOUND}) == []
-    assert found(outcomes, RIGHT | {("waits", "never"): APPLIED}) == [("wrong", "never")]
-
-
-def test_a_command_that_nobody_knows_may_only_be_refused() -> None:
-    outcomes = reviews().outcomes
-    assert found(outcomes, RIGHT | {("unknown", "x"): ID_TAKEN}) == []
-    assert found(outcomes, RIGHT | {("unknown", "x"): APPLIED}) == [("wrong", "x")]
+@pytest.mark.parametrize(
+    ("item", "right", "gone", "wrong"),
+    [
+        (("edit", "r"), ID_TAKEN, (), ID_TAKEN),
+        (("waits", "never"), NOT_FOUND, "r", APPLIED),
+        (("unknown", "x"), ID_TAKEN, "r", APPLIED),
+    ],
+    ids=["edit too late if its review is deleted", "waiting command given up", "unknown command refused"],
+)
+def test_some_commands_may_have_another_outcome(
+    item: Item, right: Outcome, gone: Iterable[str], wrong: Outcome
+) -> None:
+    assert found(reviews().outcomes, RIGHT | {item: right}) == []
+    assert found(reviews().outcomes, RIGHT | {item: wrong}, gone) == [("wrong", item[1])]
 
 
 def test_competing_commands_have_the_outcome_of_their_item() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import suppress
+from http import HTTPStatus
 
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -137,6 +138,7 @@ async def test_refusal_does_not_answer_an_earlier_request(then: bytes) -> None:
 @pytest.mark.parametrize(
     ("head", "status"),
     [
+        (b"\x16\x03\x01 hello", 400),
         (b"GET / HTTP/1.1", 400),
         (b"GET / HTTP/1.1\r\nhost: a\r\nhost: a", 400),
         (b"GET / HTTP/1.0\r\nhost: a\r\nhost: b", 400),
@@ -176,7 +178,8 @@ async def test_ambiguous_heads_are_refused(head: bytes, status: int) -> None:
         answered, body = await client.ask(head + b"\r\n\r\n")
         assert answered == status
         if status != 200:
-            assert json.loads(body)["status"] == status
+            problem = json.loads(body)
+            assert (problem["status"], problem["title"]) == (status, HTTPStatus(status).phrase)
             assert await client.is_closed()
 
 

@@ -125,14 +125,6 @@ async def test_head_limit_excludes_bodies_and_earlier_heads() -> None:
             assert await client.ask(head + b"b" * 9_000) == (200, b"9000")
 
 
-async def test_non_http_input_is_refused() -> None:
-    async with running(limits()) as server, server.client() as client:
-        status, body = await client.ask(b"\x16\x03\x01 hello\r\n\r\n")
-        assert status == 400
-        assert json.loads(body)["title"] == "Bad Request"
-        assert await client.is_closed()
-
-
 @pytest.mark.parametrize(
     "start",
     [

@@ -17,7 +17,7 @@ from domain.moderation import (
     parked_in_turn,
 )
 from domain.ratings import Entity, RatingTally, TallyKey
-from domain.reviews import ModerationAction, ReviewStatus, counted, status_after
+from domain.reviews import ModerationAction, Review, ReviewStatus, counted, status_after
 from domain.reviews_facts import ReasonCode, ReviewImage
 from domain.reviews_restored import Restored
 
@@ -126,13 +126,8 @@ def test_outcomes_report_the_effect() -> None:
         a_command("a", ModerationAction.RESET, 4),
     ]
     outcomes = moderate(history, {"a": a_review()}).outcomes
-    assert outcomes == [
-        Outcome.APPLIED,
-        Outcome.UNCHANGED,
-        Outcome.NOT_FOUND,
-        Outcome.APPLIED,
-        Outcome.NOT_FOUND,
-    ]
+    applied, not_found = Outcome.APPLIED, Outcome.NOT_FOUND
+    assert outcomes == [applied, Outcome.UNCHANGED, not_found, applied, not_found]
 
 
 def test_answered_command_is_not_applied_again() -> None:
@@ -335,6 +330,8 @@ def test_approval_of_held_or_flagged_review_may_be_planned(
     held: bool, flags: tuple[str, ...], may_be_planned: bool
 ) -> None:
     assert a_review()._replace(is_held=held, flags=flags).may_be_planned is may_be_planned
+    whole = Review("r", ENTITY, None, None, None, None, None, "Good", 400, AT, AT, is_held=held, flags=flags)
+    assert whole.may_be_planned is may_be_planned
 
 
 def test_only_a_decision_ends_the_plan_of_a_review() -> None:

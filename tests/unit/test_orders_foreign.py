@@ -96,15 +96,18 @@ def parse_order(order: object) -> Order:
     return order_event(body)[0].order(body, AT)
 
 
+def refused_at(order: object) -> list[tuple[str, str]]:
+    """Pointer and code of each error of an order that is refused."""
+    with pytest.raises(InvalidContentError) as refused:
+        parse_order(order)
+    return [(error.pointer, error.code) for error in refused.value.errors]
+
+
 def test_virto_order() -> None:
     order = parse_order(VIRTO)
     assert order.customer == Customer("anna", "Anna Berg", "anna@example.com", "de-DE")
-    assert (order.id, order.number, order.status, order.store_id) == (
-        "order",
-        "CO260314-00001",
-        "Processing",
-        "Electronics",
-    )
+    fields = (order.id, order.number, order.status, order.store_id)
+    assert fields == ("order", "CO260314-00001", "Processing", "Electronics")
     assert order.lines == (OrderLine("line", "camera", "Camera", 2, 12.5),)
     assert (order.is_cancelled, order.modified) == (False, AT)
     assert json.loads(order.body) == VIRTO
@@ -175,9 +178,7 @@ def test_numbers_in_other_notations(fields: dict[str, Any], line: OrderLine) -> 
 def test_invalid_quantities_are_refused(quantity: object) -> None:
     for lines, fields in FIELDS_BESIDE_LINES.items():
         order = {"id": "1", **fields, lines: [{"id": "1", "quantity": quantity}]}
-        with pytest.raises(InvalidContentError) as refused:
-            parse_order(order)
-        assert [error.pointer for error in refused.value.errors] == ["/items/0/quantity"]
+        assert [pointer for pointer, _ in refused_at(order)] == ["/items/0/quantity"]
 
 
 @pytest.mark.parametrize("lines", FIELDS_BESIDE_LINES)
@@ -191,6 +192,7 @@ def test_repeated_field_is_refused(lines: str, twice: str) -> None:
 
 
 _EMAIL = "anna@example.com"
+NO_TEXTS: tuple[Any, ...] = (0, False, {}, [], 7)
 
 
 @pytest.mark.parametrize(
@@ -206,9 +208,7 @@ _EMAIL = "anna@example.com"
     ],
 )
 def test_repeated_field_of_a_part_is_named(order: dict[str, Any], twice: str) -> None:
-    with pytest.raises(InvalidContentError) as refused:
-        parse_order(order)
-    assert [(error.pointer, error.code) for error in refused.value.errors] == [(twice, "duplicate-field")]
+    assert refused_at(order) == [(twice, "duplicate-field")]
 
 
 @pytest.mark.parametrize(
@@ -221,13 +221,6 @@ def test_repeated_field_of_a_part_is_named(order: dict[str, Any], twice: str) ->
 )
 def test_blank_mail_address_is_ignored(fields: dict[str, Any]) -> None:
     assert parse_order({**VIRTO, **fields}).customer.email == _EMAIL
-
-
-@pytest.mark.parametrize("email", [0, False, {}, [], 7])
-def test_mail_address_that_is_no_text_is_refused(email: object) -> None:
-    with pytest.raises(InvalidContentError) as refused:
-        parse_order({**VIRTO, "customerEmail": email})
-    assert [error.pointer for error in refused.value.errors] == ["/customerEmail"]
 
 
 @pytest.mark.parametrize("order", [VIRTO, SHOPIFY, COMMERCETOOLS], ids=["virto", "shopify", "commercetools"])
@@ -262,6 +255,8 @@ def test_any_field_value_is_accepted_or_refused(order: dict[str, Any], data: st.
 @pytest.mark.parametrize(
     ("fields", "place"),
     [
+        *(({**VIRTO, "customerEmail": email}, "/customerEmail") for email in NO_TEXTS),
+        ({**VIRTO, "modifiedDate": "2026-13-41"}, "/modifiedDate"),
         ({"line_items": {"edges": []}, "financial_status": None}, "/items"),
         ({"line_items": ["a", {"id": 1, "quantity": 1}], "financial_status": "paid"}, "/items/0"),
         ({"lineItems": "none", "orderState": "Open"}, "/items"),
@@ -272,9 +267,7 @@ def test_any_field_value_is_accepted_or_refused(order: dict[str, Any], data: st.
     ],
 )
 def test_unreadable_field_is_named(fields: dict[str, Any], place: str) -> None:
-    with pytest.raises(InvalidContentError) as refused:
-        order_event(json.dumps({"id": "o", **fields}).encode())
-    assert [error.pointer for error in refused.value.errors] == [place]
+    assert [pointer for pointer, _ in refused_at({"id": "o", **fields})] == [place]
 
 
 @pytest.mark.parametrize("order", [SHOPIFY, COMMERCETOOLS])
@@ -395,9 +388,3 @@ def test_future_date_is_refused(modified: str | None, is_refused: bool) -> None:
     refusal = event.refusal(event.modified_date or AT, AT)
     assert (refusal is not None) is is_refused
     assert refusal is None or str(refusal).startswith("/modifiedDate: The date is more than a day in the future")
-
-
-def test_impossible_date_is_refused_with_its_field() -> None:
-    with pytest.raises(InvalidContentError) as refused:
-        order_event(json.dumps({**VIRTO, "modifiedDate": "2026-13-41"}).encode())
-    assert [error.pointer for error in refused.value.errors] == ["/modifiedDate"]

@@ -30,6 +30,7 @@ def test_key_of_an_only_review_is_stable() -> None:
 )
 def test_different_reviews_have_different_keys(other: ReviewIdentity) -> None:
     assert only_review_key(other) != only_review_key(ANNAS)
+    assert "anna" not in only_review_key(other), "no personal data"
 
 
 async def test_no_query_without_keys() -> None:
