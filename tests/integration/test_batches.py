@@ -24,7 +24,6 @@ from domain.moderation_rules import ModerationRule, RuleInput, RuleSet, Ruling, 
 from domain.moderation_rules_text import text_hash
 from domain.orders import Purchase
 from domain.planned_approvals import PlannedApproval
-from domain.review_tokens import ReviewToken, sign_token
 from domain.reviews import ReviewIdentity, ReviewStatus
 from domain.reviews_edits import EditedReviews
 from domain.timestamps import timestamp
@@ -308,8 +307,7 @@ async def test_used_command_of_an_equal_submission_in_its_record_stops_no_edit(
     await desk.submit(records)
     await desk.submit(records[2:])
     assert desk.event_kinds(review["id"]) == ["ReviewSubmitted", "ReviewEdited", "ReviewEdited"]
-    (answer,) = await desk.services.outcomes.of_command(command, 2)
-    assert answer.outcome is Outcome.APPLIED
+    assert await desk.outcomes(review["id"], command) == [Outcome.APPLIED]
 
 
 async def test_redelivery_does_not_accept_refused_submission(desk: Desk) -> None:
@@ -445,14 +443,9 @@ async def test_event_times_of_a_return_are_ascending(desk: Desk) -> None:
 
 @pytest.mark.long
 async def test_token_of_refused_review_stays_usable(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, customer = await desk.open_store(purchaseRequired=True), new_id("customer")
-    expiry = datetime.now(UTC) + timedelta(days=1)
-    token = ReviewToken(store, new_id("order"), "1", desk.product, customer, expiry)
-    given = {
-        "storeId": store,
-        "userId": None,
-        "token": sign_token(token, await desk.services.review_tokens.signing_key()),
-    }
+    store = await desk.open_store(purchaseRequired=True)
+    token, signed = await desk.review_token(store)
+    given = {"storeId": store, "userId": None, "token": signed}
     insert = desk.services.reviews.insert
 
     async def close_and_fail(*_: object) -> None:
@@ -468,7 +461,7 @@ async def test_token_of_refused_review_stays_usable(desk: Desk, monkeypatch: pyt
     await desk.open_store(store)
     await desk.submit(desk.records(second))
     await desk.submit(desk.records(third))
-    assert (await desk.stored(second["id"]))["userId"] == customer
+    assert (await desk.stored(second["id"]))["userId"] == token.customer_id
     assert (await desk.stored(third["id"])).get("refused") == "token-used"
     # Nor does a refused edit free the token of a stored review.
     await desk.open_store(store, reviewsEnabled=False)
@@ -508,8 +501,7 @@ async def test_repeated_image_command_counts_once_within_a_batch(desk: Desk) -> 
     await desk.command_images(desk.records(*commands))
     (after,) = images_from(await desk.stored(review["id"]))
     assert (after.id, after.is_hidden) == (image, False)
-    answers = await desk.services.outcomes.answers([("first", image), ("second", image)])
-    assert [answer.outcome for answer in answers.values()] == [Outcome.APPLIED, Outcome.APPLIED]
+    assert await desk.outcomes(image, "first", "second") == [Outcome.APPLIED, Outcome.APPLIED]
 
 
 async def test_refused_deletion_keeps_votes_and_reports(desk: Desk) -> None:

@@ -169,20 +169,8 @@ async def test_bodies_of_wrong_type_are_refused(http: httpx.AsyncClient, path: s
 
 async def test_too_many_items_are_refused(http: httpx.AsyncClient) -> None:
     ids = [f"{n}" for n in range(1_001)]
-    problem_of(await http.post(f"{REVIEWS}/approve", json=ids), 422)
     problem_of(await http.request("DELETE", REVIEWS, json={"ids": ids}), 422)
     problem_of(await http.request("DELETE", REVIEWS, json={"ids": ids[:600]}, params={"ids": ids[:600]}), 422)
-    problem_of(await http.post(REVIEWS, json=[submission("a")] * 1_001), 422)
-    problem = problem_of(await http.post(REVIEWS, json=[{}] * 1_000), 422)
-    assert len(problem["errors"]) == 100
-    assert "4000" in problem["detail"]
-
-
-async def test_duplicate_review_ids_are_refused(http: httpx.AsyncClient) -> None:
-    id = new_id("review")
-    response = await http.post(REVIEWS, json=[submission("a", id=id), submission("b"), submission("c", id=id)])
-    (error,) = problem_of(response, 422)["errors"]
-    assert error["pointer"] == "/2/id"
 
 
 async def test_store_refuses_each_review_with_its_code(http: httpx.AsyncClient, facade: Facade, product: str) -> None:

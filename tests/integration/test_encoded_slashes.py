@@ -5,7 +5,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.console_pages import page_of
-from tests.support.facade import REVIEWS, Facade, body_of, new_id, once, submission
+from tests.support.facade import REVIEWS, Facade, new_id, once, submission
 from tests.support.final_responses import follow_applied
 
 ORIGIN = "https://shop.example"
@@ -18,11 +18,7 @@ def escaped(text: str) -> str:
 @pytest.fixture
 async def store(facade: Facade) -> str:
     """Create a store whose id has a slash and other characters special in URLs."""
-    id = f"{new_id('store')}/ü%2F?#"
-    everyone = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
-    settings = {"settings": {**everyone, "storefrontOrigins": [ORIGIN]}}
-    await facade.command("PUT", f"/api/stores/{escaped(id)}", settings)
-    return id
+    return await facade.open_store(f"{new_id('store')}/ü%2F?#", storefrontOrigins=[ORIGIN])
 
 
 async def test_store_id_with_slash(facade: Facade, store: str) -> None:
@@ -63,6 +59,9 @@ async def test_storefront_paths_with_slashes(facade: Facade, store: str) -> None
     for type, entity in (("Product/x", id), ("Product", f"x/{id}")):
         here = f"/storefront/v1/{escaped(store)}/{escaped(type)}/{escaped(entity)}"
         await facade.submit_approved(submission(entity, 4, EntityType=type, storeId=store, userId="u"))
-        (review,) = body_of(await facade.http.get(f"{here}/reviews"), dict)["results"]
+        (review,) = (await facade.get(f"{here}/reviews"))["results"]
+        assert (await facade.get(f"{here}/summary"))["reviewCount"] == 1
+        assert (await facade.get(f"{here}/jsonld"))["aggregateRating"]["reviewCount"] == 1
+        assert "stamp" in await facade.get(f"{here}/form")
         vote = {"reviewId": review["id"], "helpful": True, "voter": "v" * 16}
         await follow_applied(facade.http, await facade.http.post(f"{here}/votes", json=vote, headers=key))

@@ -100,9 +100,7 @@ async def test_report_repeated_by_another_command_has_its_own_outcome(desk: Desk
     records = desk.records(*({**report, "commandId": id} for id in ("first", "second")))
     for batch in (records,) if is_one_batch else (records[:1], records[1:], records):
         await desk.give_feedback(batch)
-    answers = await desk.services.outcomes.answers([(id, review["id"]) for id in ("first", "second")])
-    expected = {"first": Outcome.APPLIED, "second": Outcome.UNCHANGED}
-    assert {id: answer.outcome for (id, _), answer in answers.items()} == expected
+    assert await desk.outcomes(review["id"], "first", "second") == [Outcome.APPLIED, Outcome.UNCHANGED]
     assert (await desk.stored(review["id"]))["reports"] == 1
 
 
@@ -162,8 +160,7 @@ async def test_settled_report_about_review_that_is_deleted_meanwhile_is_not_stor
     await desk.give_feedback(settled_report(desk, reviews[1], "second"))
     assert deletions == []
     assert await desk.database["reports"].find().to_list() == []
-    answers = await desk.services.outcomes.answers([("second", reviews[1]["id"])])
-    assert [answer.outcome for answer in answers.values()] == [Outcome.NOT_FOUND]
+    assert await desk.outcomes(reviews[1]["id"], "second") == [Outcome.NOT_FOUND]
 
 
 async def test_settled_report_leaves_its_review_as_it_is(desk: Desk) -> None:

@@ -46,22 +46,19 @@ from tests.support.service import Json, Servers, Service
 from tests.support.topics import delete_topic
 from tests.support.waiting import eventually, free_port
 
+LOW: list[Json] = [{"id": "low", "kind": "stars", "outcome": "hold", "below": 3, "publishAfterHours": 1}]
+
 
 @pytest.mark.long
 async def test_unreadable_parked_command_does_not_stop_worker(own_service: Service) -> None:
     service = own_service
     long_ago = datetime.now(UTC) - timedelta(hours=2)
-    overdue = {"publications": {"_id": new_id("gone"), "at": long_ago, "rule": "rule:low"}}
     async with service.mongo() as database:
         unreadable = {"_id": "feedback/0-0-0/x", "kind": "feedback", "reviewId": "x", "parkedAt": long_ago}
         await database["parkedCommands"].insert_one(unreadable)
-        for name, document in overdue.items():
-            await database[name].insert_one(document)
-
-        async def left() -> int:
-            return sum([await database[name].count_documents({}) for name in overdue])
-
-        await eventually(left, lambda found: found == 0)
+        plans = database["publications"]
+        await plans.insert_one({"_id": new_id("gone"), "at": long_ago, "rule": "rule:low"})
+        await eventually(lambda: plans.count_documents({}), lambda count: count == 0)
         # At the latest in the next turn: this one may have checked it a moment too early.
         await eventually(lambda: "a parked command can't be read" in service.log("worker"))
         assert await database["parkedCommands"].count_documents({}) == 1
@@ -98,8 +95,7 @@ async def test_planned_approval_yields_to_decision_waiting_in_kafka(
     own_service: Service, own_facade: Facade, product: str
 ) -> None:
     service, hour_ago = own_service, datetime.now(UTC) - timedelta(hours=1)
-    rules = [{"id": "low", "kind": "stars", "outcome": "hold", "below": 3, "publishAfterHours": 1}]
-    store = await own_facade.open_store(moderationRules=rules)
+    store = await own_facade.open_store(moderationRules=LOW)
     straight, routed, left = (submission(product, 1, storeId=store, id=new_id("review")) for _ in range(3))
     ids = await own_facade.submit(straight, routed, left)
     assert await service.stop("worker") == 0
@@ -125,8 +121,7 @@ async def test_planned_approvals_beyond_one_batch_are_all_applied(desk: Desk, mo
             return now
 
     monkeypatch.setattr(planned_approvals, "_APPROVED_AT_ONCE", 2)
-    low = {"id": "low", "kind": "stars", "outcome": "hold", "below": 3, "publishAfterHours": 1}
-    store = await desk.open_store(moderationRules=[low])
+    store = await desk.open_store(moderationRules=LOW)
     reviews = [desk.review(storeId=store, rating=1) for _ in range(12)]
     ids = [review["id"] for review in reviews]
     await desk.submit([record for n, each in enumerate(reviews) for record in desk.records(each, at=LONG_AGO + n)])
@@ -179,59 +174,49 @@ async def moment_of(objections: Objections, turns: int) -> datetime | None:
 
 
 @pytest.mark.long
-async def test_objections_are_awaited_when_kafka_returns_offsets_late(servers: Servers, tmp_path: Path) -> None:
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    await service.publish("review-changes", message({"id": "x"}, "x"))
+async def test_objections_are_awaited_when_kafka_returns_offsets_late(stopped_service: Service) -> None:
+    await stopped_service.publish("review-changes", message({"id": "x"}, "x"))
     for failing in range(1, 6):
-        async with lag_of(service, failing) as lag:
+        async with lag_of(stopped_service, failing) as lag:
             assert await moment_of(Objections(lag, lag.outbox), 6) is None
             assert lag.asked > failing
 
 
 @pytest.mark.long
-async def test_objections_of_deleted_topic_do_not_block_approvals(servers: Servers, tmp_path: Path) -> None:
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    await service.publish("moderation-commands", message({"id": "x"}, "x"))
-    async with lag_of(service) as lag:
+async def test_objections_of_deleted_topic_do_not_block_approvals(stopped_service: Service) -> None:
+    await stopped_service.publish("moderation-commands", message({"id": "x"}, "x"))
+    async with lag_of(stopped_service) as lag:
         objections = Objections(lag, lag.outbox)
         assert await moment_of(objections, 3) is None
-        await delete_topic(servers, service.topic("moderation-commands"))
-        await service.run("init")
+        await delete_topic(stopped_service.servers, stopped_service.topic("moderation-commands"))
+        await stopped_service.run("init")
         assert await eventually(partial(moment_of, objections, 1))
 
 
 @pytest.mark.long
-async def test_objections_of_removed_partitions_do_not_block_approvals(servers: Servers, tmp_path: Path) -> None:
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    async with lag_of(service) as lag, admin_client(KafkaConnection(servers.kafka)) as admin:
-        objections, topic = Objections(lag, lag.outbox), service.topic("review-changes")
+async def test_objections_of_removed_partitions_do_not_block_approvals(stopped_service: Service) -> None:
+    async with lag_of(stopped_service) as lag, admin_client(KafkaConnection(stopped_service.servers.kafka)) as admin:
+        objections, topic = Objections(lag, lag.outbox), stopped_service.topic("review-changes")
         # In another partition than the remaining one.
-        await service.publish("review-changes", message({"id": "x"}, "x"))
+        await stopped_service.publish("review-changes", message({"id": "x"}, "x"))
         assert await moment_of(objections, 1) is None
-        await delete_topic(servers, topic)
+        await delete_topic(stopped_service.servers, topic)
         await admin.create_topics([NewTopic(topic, 1, 1)])
         assert await eventually(partial(moment_of, objections, 1))
 
 
 @pytest.mark.long
-async def test_waiting_replay_may_contain_an_objection(servers: Servers, tmp_path: Path) -> None:
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    await service.publish("dead-letter-commands", message({"place": "moderation-commands/0/0"}, "x"))
-    async with lag_of(service) as lag:
+async def test_waiting_replay_may_contain_an_objection(stopped_service: Service) -> None:
+    await stopped_service.publish("dead-letter-commands", message({"place": "moderation-commands/0/0"}, "x"))
+    async with lag_of(stopped_service) as lag:
         assert await moment_of(Objections(lag, lag.outbox), 6) is None
 
 
 @pytest.mark.long
-async def test_objection_not_forwarded_by_dead_worker_is_awaited(servers: Servers, tmp_path: Path) -> None:
+async def test_objection_not_forwarded_by_dead_worker_is_awaited(stopped_service: Service) -> None:
     """The worker has applied a replay and still owes its message."""
-    service = Service(servers, tmp_path)
-    await service.run("init")
-    async with lag_of(service) as lag:
-        objection = OutgoingMessage(service.topic("moderation-commands"), b"x", b"{}", ())
+    async with lag_of(stopped_service) as lag:
+        objection = OutgoingMessage(stopped_service.topic("moderation-commands"), b"x", b"{}", ())
         async with lag.database.client.start_session() as session:
             await lag.outbox.add([objection], datetime.now(UTC) - timedelta(hours=1), session)
         assert await moment_of(Objections(lag, lag.outbox), 6) is None
@@ -299,8 +284,7 @@ async def test_overdue_parked_commands_are_given_up_by_one_worker(desk: Desk, mo
     assert sum(counts) == 3
     topics = (Topic.MODERATION_COMMANDS, Topic.MODERATION_VERDICTS, Topic.REVIEW_FEEDBACK)
     assert sorted(letter.topic for letter in desk.kafka.published) == [TOPICS.dead_letters(topic) for topic in topics]
-    answers = await services.outcomes.answers([("one", id), ("two", id)])
-    assert [answer.outcome for answer in answers.values()] == [Outcome.NOT_FOUND] * 2
+    assert await desk.outcomes(id, "one", "two") == [Outcome.NOT_FOUND] * 2
 
 
 @pytest.mark.long
@@ -323,6 +307,27 @@ async def test_parked_command_of_existing_review_is_forwarded_once_per_parking_l
     assert await desk.database["parkedCommands"].count_documents({}) == 1
 
 
+@asynccontextmanager
+async def kept_in_order(desk: Desk, returns: ReturnConsumer | None = None) -> AsyncIterator[None]:
+    """Run the housekeeping of a worker within the block."""
+    lag, remember = ConsumerLag(KafkaConnection(NOWHERE), TOPICS), timedelta(days=21)
+    parked, returns = desk.submissions.parked, returns or ReturnConsumer(desk.services)
+    keeping = asyncio.create_task(
+        run_housekeeping(desk.database, desk.services, lag, parked, returns, remember=remember)
+    )
+    try:
+        yield
+    finally:
+        await cancel_and_wait(keeping)
+
+
+async def until_overdue_message_is_settled(desk: Desk) -> None:
+    """Owe a message, and wait until housekeeping has settled it."""
+    owed = desk.database["outbox"]
+    await owed.insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": []})
+    await eventually(lambda: owed.count_documents({}), lambda count: count == 0)
+
+
 class HangingFiles(ImageFiles):
     """An image store that never answers requests about uploads, and records that it was called."""
 
@@ -338,21 +343,13 @@ class HangingFiles(ImageFiles):
 
 async def test_hanging_image_store_does_not_block_other_tasks(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "_PAUSE_S", 0.01)
-    files, lag = HangingFiles(), ConsumerLag(KafkaConnection(NOWHERE), TOPICS)
+    files, clock = HangingFiles(), desk.database["parkingClock"]
     desk.services.image_files = files
-    returns, remember = ReturnConsumer(desk.services), timedelta(days=21)
-    keeping = asyncio.create_task(
-        run_housekeeping(desk.database, desk.services, lag, desk.submissions.parked, returns, remember=remember)
-    )
-    try:
+    async with kept_in_order(desk):
         await files.is_asked.wait()
-        owed, clock = desk.database["outbox"], desk.database["parkingClock"]
-        await owed.insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": []})
-        await eventually(lambda: owed.count_documents({}), lambda count: count == 0)
+        await until_overdue_message_is_settled(desk)
         ticked = await clock.find_one()
         await eventually(clock.find_one, lambda found: found != ticked)
-    finally:
-        await cancel_and_wait(keeping)
 
 
 class AnHourAhead(datetime):
@@ -372,15 +369,8 @@ async def test_worker_with_clock_ahead_gives_up_nothing_early(desk: Desk, monkey
             limits.append(before)
             return False
 
-    lag, remember = ConsumerLag(KafkaConnection(NOWHERE), TOPICS), timedelta(days=21)
-    parked, returns = desk.submissions.parked, Watched(desk.services)
-    keeping = asyncio.create_task(
-        run_housekeeping(desk.database, desk.services, lag, parked, returns, remember=remember)
-    )
-    try:
+    async with kept_in_order(desk, Watched(desk.services)):
         await eventually(lambda: limits)
-    finally:
-        await cancel_and_wait(keeping)
     assert abs(limits[0] + PARKING_LIMIT - datetime.now(UTC)) < PARKING_LIMIT / 2
 
 
@@ -415,18 +405,10 @@ class FailingClock(ParkingClock):
 async def test_failing_parking_clock_delays_parked_commands_only(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "_PAUSE_S", 0.01)
     monkeypatch.setattr(housekeeping, "ParkingClock", FailingClock)
-    lag, remember = ConsumerLag(KafkaConnection(NOWHERE), TOPICS), timedelta(days=21)
-    overdue, returns = AsyncMock(return_value=False), ReturnConsumer(desk.services)
+    overdue = AsyncMock(return_value=False)
     monkeypatch.setattr(ReturnConsumer, "are_overdue", overdue)
-    keeping = asyncio.create_task(
-        run_housekeeping(desk.database, desk.services, lag, desk.submissions.parked, returns, remember=remember)
-    )
-    try:
-        owed = desk.database["outbox"]
-        await owed.insert_one({"at": datetime.now(UTC) - timedelta(minutes=1), "messages": []})
-        await eventually(lambda: owed.count_documents({}), lambda count: count == 0)
-    finally:
-        await cancel_and_wait(keeping)
+    async with kept_in_order(desk):
+        await until_overdue_message_is_settled(desk)
     overdue.assert_not_awaited()
 
 

@@ -22,7 +22,7 @@ from domain.images import SIZES, UNUSED_FOR, UploadRefusal, upload_digest
 from domain.reviews import ReviewStatus
 from domain.reviews_refusals import Refusal
 from messaging.decoding import Received
-from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD, image_command_in
+from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD, ImageUpload, image_command_in
 from plaudit.config import Settings
 from plaudit.server_settings import ImageSettings, MongoSettings
 from plaudit.tools.doctor.images import check_images
@@ -34,12 +34,19 @@ from storage.reviews_facts import images_from
 from tests.support.consumers import Desk
 from tests.support.facade import new_id
 from tests.support.images import picture
+from tests.support.records import Record
 from tests.support.service import Json, Servers
 
 
 def read_up_to(now: datetime) -> Callable[[], Awaitable[datetime]]:
     """Report that all submissions up to this time have been read."""
     return AsyncMock(return_value=now)
+
+
+def upload_of(desk: Desk, id: str) -> Received[ImageUpload]:
+    """Return the message of an upload of `picture()`, as its consumer receives it."""
+    (record,) = desk.records({"id": id, "digest": upload_digest(picture())})
+    return Received(record, IMAGE_UPLOAD.validate_json(record.value or b""))
 
 
 @pytest.mark.long
@@ -153,8 +160,7 @@ async def test_no_upload_is_lost_in_unmarked_store(desk: Desk, tmp_path: Path) -
     desk.services.image_files, waiting, made_up = files, str(uuid4()), str(uuid4())
     await desk.upload(picture())
     await files.put_upload(waiting, upload_digest(picture()), picture())
-    (record,) = desk.records({"id": waiting, "digest": upload_digest(picture())})
-    upload = Received(record, IMAGE_UPLOAD.validate_json(record.value or b""))
+    upload = upload_of(desk, waiting)
     review, now = desk.review(images=[waiting, made_up]), datetime.now(UTC)
     desk.services.image_files = elsewhere
     await desk.submit(desk.records(review))
@@ -164,10 +170,9 @@ async def test_no_upload_is_lost_in_unmarked_store(desk: Desk, tmp_path: Path) -
         with pytest.raises(GenericError, match="isn't mounted"):
             await forget_images(desk.services, now + UNUSED_FOR * 2, timedelta(days=21))
         # Uploads in the meantime don't make this the right store either, and no image is written into it.
-        (another,) = desk.records({"id": (id := str(uuid4())), "digest": upload_digest(picture())})
-        await elsewhere.put_upload(id, upload_digest(picture()), picture())
+        await elsewhere.put_upload(id := str(uuid4()), upload_digest(picture()), picture())
         with pytest.raises(GenericError, match="isn't mounted"):
-            await UploadConsumer(desk.services)([Received(another, IMAGE_UPLOAD.validate_json(another.value or b""))])
+            await UploadConsumer(desk.services)([upload_of(desk, id)])
         assert await elsewhere.get(id, SIZES[0]) is None
     desk.services.image_files = files
     await UploadConsumer(desk.services)([upload])
@@ -233,8 +238,7 @@ async def test_store_of_version_without_marks_is_recognised_by_its_images(desk: 
     await desk.database["imageStore"].delete_one({})
     await old.remove(images[:1])
     id, digest = str(uuid4()), upload_digest(picture())
-    (record,) = desk.records({"id": id, "digest": digest})
-    upload = Received(record, IMAGE_UPLOAD.validate_json(record.value or b""))
+    upload = upload_of(desk, id)
     desk.services.image_files = elsewhere
     for _ in range(2):
         with pytest.raises(GenericError, match="isn't mounted"):
@@ -249,8 +253,7 @@ async def test_store_of_version_without_marks_is_recognised_by_its_images(desk: 
 
 async def test_upload_missing_from_marked_store_is_lost(desk: Desk) -> None:
     await desk.upload(picture())
-    (record,) = desk.records({"id": (id := str(uuid4())), "digest": upload_digest(picture())})
-    await UploadConsumer(desk.services)([Received(record, IMAGE_UPLOAD.validate_json(record.value or b""))])
+    await UploadConsumer(desk.services)([upload_of(desk, id := str(uuid4()))])
     stored = await desk.services.images.get(id)
     assert stored is not None
     assert stored.refusal is UploadRefusal.LOST
@@ -325,7 +328,7 @@ async def test_redelivered_upload_keeps_its_outcome(desk: Desk) -> None:
     await desk.submit(desk.records(review))
     await desk.moderate(("delete", review["id"]))
     await desk.upload(picture(), id=image, commandId="upload")
-    assert await outcomes(desk, image, "upload") == [Outcome.APPLIED]
+    assert await desk.outcomes(image, "upload") == [Outcome.APPLIED]
 
 
 @pytest.mark.parametrize("first", [picture(), b"no picture"], ids=["ready", "refused"])
@@ -344,24 +347,19 @@ async def test_image_settled_by_an_earlier_version_takes_any_file(desk: Desk) ->
     image = await desk.upload(picture())
     await desk.database["images"].update_one({"_id": image}, {"$unset": {"digest": ""}})
     await desk.upload(picture(colour="blue"), id=image, commandId="upload")
-    assert await outcomes(desk, image, "upload") == [Outcome.APPLIED]
+    assert await desk.outcomes(image, "upload") == [Outcome.APPLIED]
 
 
 async def test_files_written_beside_a_removal_are_removed_once_their_upload_is_read_again(desk: Desk) -> None:
     """As by a worker that was killed after it had written them."""
-    image, review, now, files = (
-        await desk.upload(picture()),
-        desk.review(),
-        datetime.now(UTC),
-        desk.services.image_files,
-    )
+    image, review, now = await desk.upload(picture()), desk.review(), datetime.now(UTC)
     await desk.submit(desk.records({**review, "images": [image]}))
     await desk.moderate(("delete", review["id"]))
     await sweep_images(desk.services, now, read_up_to(now))
-    await files.put(image, [b"large", b"small"])
+    await desk.services.image_files.put(image, [b"large", b"small"])
     await desk.upload(picture(), id=image)
     await sweep_images(desk.services, now, read_up_to(now))
-    assert await files.get(image, SIZES[0]) is None
+    assert await desk.services.image_files.get(image, SIZES[0]) is None
 
 
 async def test_upload_whose_image_is_removed_while_it_is_rebuilt_is_not_found(
@@ -377,7 +375,7 @@ async def test_upload_whose_image_is_removed_while_it_is_rebuilt_is_not_found(
     await desk.services.image_files.put_upload(image, upload_digest(picture()), picture())
     await desk.submit(desk.records({**review, "images": [image]}))
     await desk.upload(picture(), id=image, commandId="upload")
-    assert await outcomes(desk, image, "upload") == [Outcome.NOT_FOUND]
+    assert await desk.outcomes(image, "upload") == [Outcome.NOT_FOUND]
 
 
 def command(action: str, review: Json, image: str, id: str | None = None) -> Json:
@@ -386,10 +384,10 @@ def command(action: str, review: Json, image: str, id: str | None = None) -> Jso
     return fields | ({"commandId": id} if id else {})
 
 
-async def outcomes(desk: Desk, image: str, *commands: str) -> list[Outcome]:
-    """Return the stored outcomes of commands about an image."""
-    answers = await desk.services.outcomes.answers([(id, image) for id in commands])
-    return [answer.outcome for answer in answers.values()]
+async def park_unchecked(desk: Desk, record: Record) -> None:
+    """Park a command, like a worker that stopped before it checked again."""
+    waiting = image_command_in(Received(record, IMAGE_COMMAND.validate_json(record.value or b"")))
+    await desk.services.parked_image_commands.park([waiting])
 
 
 @pytest.mark.parametrize("is_edit", [False, True])
@@ -401,12 +399,12 @@ async def test_commands_wait_until_a_review_has_their_image(desk: Desk, is_edit:
     early += desk.records(command("hide", review, image, "again"))
     for records in (early[:1], early, early[1:]):
         await desk.command_images(records)
-    assert await outcomes(desk, image, "hide", "show", "again") == []
+    assert await desk.outcomes(image, "hide", "show", "again") == []
     assert await desk.services.parked_image_commands.waiting_for("show") == {image: None}
     await desk.submit(desk.records({**review, "images": [image]}))
     (after,) = images_from(await desk.stored(review["id"]))
     assert after.is_hidden
-    assert await outcomes(desk, image, "hide", "show", "again") == [Outcome.APPLIED] * 3
+    assert await desk.outcomes(image, "hide", "show", "again") == [Outcome.APPLIED] * 3
     await desk.command_images(early)
     assert images_from(await desk.stored(review["id"])) == (after,)
     assert await desk.database["parkedCommands"].count_documents({}) == 0
@@ -427,13 +425,11 @@ async def test_parked_command_is_applied_before_later_ones(desk: Desk) -> None:
     review["images"] = [image]
     hide, show = desk.records(*(command(each, review, image, each) for each in ("hide", "show")))
     await desk.submit(desk.records(review))
-    # Parked by a worker that stopped before it checked again.
-    waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
-    await desk.services.parked_image_commands.park([waiting])
+    await park_unchecked(desk, hide)
     await desk.command_images([show])
     (after,) = images_from(await desk.stored(review["id"]))
     assert not after.is_hidden
-    assert await outcomes(desk, image, "hide", "show") == [Outcome.APPLIED] * 2
+    assert await desk.outcomes(image, "hide", "show") == [Outcome.APPLIED] * 2
     assert await desk.database["parkedCommands"].count_documents({}) == 0
 
 
@@ -444,7 +440,7 @@ async def test_commands_about_removed_images_are_not_parked(desk: Desk) -> None:
     await desk.command_images(desk.records(command("hide", review, second, "of-another")))
     await desk.moderate(("delete", review["id"]))
     await desk.command_images(desk.records(command("hide", review, first, "deleted")))
-    found = [*await outcomes(desk, second, "of-another"), *await outcomes(desk, first, "deleted")]
+    found = [*await desk.outcomes(second, "of-another"), *await desk.outcomes(first, "deleted")]
     assert found == [Outcome.NOT_FOUND] * 2
 
 
@@ -454,7 +450,7 @@ async def test_commands_without_review_are_given_up(desk: Desk) -> None:
     parked, now = desk.parked, datetime.now(UTC)
     assert [await parked.are_overdue(now - timedelta(hours=1)), await parked.are_overdue(now)] == [False, True]
     assert await parked.give_up_overdue(now) == 1
-    assert await outcomes(desk, image, "first") == [Outcome.NOT_FOUND]
+    assert await desk.outcomes(image, "first") == [Outcome.NOT_FOUND]
     (letter,) = desk.kafka.published
     assert (letter.topic, letter.key) == ("test.image-commands.dlq", image.encode())
     assert json.loads(letter.value or b"") == command("hide", review, image, "first")
@@ -465,10 +461,9 @@ async def test_command_parked_beside_earlier_worker_version_is_applied(desk: Des
     image, review = await desk.upload(picture()), desk.review()
     await desk.submit(desk.records({**review, "images": [image]}))
     (hide,) = desk.records(command("hide", review, image, "hide"))
-    waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
-    await desk.services.parked_image_commands.park([waiting])
+    await park_unchecked(desk, hide)
     assert await desk.parked.give_up_overdue(datetime.now(UTC)) == 0
-    assert await outcomes(desk, image, "hide") == [Outcome.APPLIED]
+    assert await desk.outcomes(image, "hide") == [Outcome.APPLIED]
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True]
 
 
@@ -485,7 +480,7 @@ async def test_damaged_review_does_not_block_giving_up_other_commands(
     waiting = await desk.database["parkedCommands"].find_one({"reviewId": damaged["id"]})
     await desk.database["reviews"].update_one({"_id": damaged["id"]}, {"$set": {"images": "none"}})
     assert await desk.parked.give_up_overdue(datetime.now(UTC)) == 1
-    assert [await outcomes(desk, id, key) for id, key in ((image, "one"), (missing, "two"))] == [
+    assert [await desk.outcomes(id, key) for id, key in ((image, "one"), (missing, "two"))] == [
         [],
         [Outcome.NOT_FOUND],
     ]
@@ -499,13 +494,11 @@ async def test_damaged_image_does_not_block_giving_up_other_commands(desk: Desk)
     await desk.submit(desk.records(review))
     await desk.database["images"].update_one({"_id": image}, {"$set": {"state": "strange"}})
     (hide,) = desk.records(command("hide", review, image, "one"))
-    # Parked by a worker that stopped before it checked again.
-    waiting = image_command_in(Received(hide, IMAGE_COMMAND.validate_json(hide.value or b"")))
-    await desk.services.parked_image_commands.park([waiting])
+    await park_unchecked(desk, hide)
     await desk.command_images(desk.records(command("hide", desk.review(), missing, "two")))
     assert await desk.parked.give_up_overdue(datetime.now(UTC)) == 1
-    assert await outcomes(desk, image, "one") == []
-    assert await outcomes(desk, missing, "two") == [Outcome.NOT_FOUND]
+    assert await desk.outcomes(image, "one") == []
+    assert await desk.outcomes(missing, "two") == [Outcome.NOT_FOUND]
     await desk.command_images(desk.records(command("hide", review, image, "three")))
     assert dict(desk.kafka.published[-1].headers)["x-error-code"] == b"stored-document"
 
@@ -627,14 +620,18 @@ class LateClock(datetime):
 
 
 @pytest.mark.parametrize("is_edit", [True, False])
-async def test_worker_with_clock_behind_shows_no_unseen_image(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, is_edit: bool
+@pytest.mark.parametrize("is_worker_late", [True, False], ids=["worker's clock behind", "API's clock ahead"])
+async def test_wrong_clock_shows_no_unseen_image(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, is_worker_late: bool, is_edit: bool
 ) -> None:
-    for module in ("consumers.images", "consumers.images_claims"):
-        monkeypatch.setattr(f"{module}.datetime", LateClock)
+    """The approval is older than the image's record by the clock of the API, which may be ahead of MongoDB's."""
     image, review = str(uuid4()), desk.review()
     await desk.services.image_files.put_upload(image, upload_digest(picture()), picture())
-    sent = round((datetime.now(UTC) - timedelta(minutes=1)).timestamp() * 1_000)
+    sent = round((datetime.now(UTC) + timedelta(minutes=-1 if is_worker_late else 2)).timestamp() * 1_000)
+    uploaded = sent + (-1_000 if is_worker_late else 1_000)
+    if is_worker_late:
+        for module in ("consumers.images", "consumers.images_claims"):
+            monkeypatch.setattr(f"{module}.datetime", LateClock)
     with_image = {**review, "images": [image]}
     if is_edit:
         await desk.upload(picture(), id=image)
@@ -642,26 +639,7 @@ async def test_worker_with_clock_behind_shows_no_unseen_image(
         await desk.submit(desk.records(with_image, at=sent + 1_000))
     else:
         await desk.submit(desk.records(with_image))
-        await desk.upload(picture(), id=image, at=sent - 1_000)
+        await desk.upload(picture(), id=image, at=uploaded)
     await desk.moderate(("approve", review["id"]), sent=sent)
-    (after,) = images_from(await desk.stored(review["id"]))
-    assert (after.is_pending, after.is_hidden) == (False, True)
-
-
-@pytest.mark.parametrize("is_edit", [True, False])
-async def test_approval_older_than_image_record_does_not_show_image(desk: Desk, is_edit: bool) -> None:
-    """The clock of the API is ahead of MongoDB's."""
-    image, review = str(uuid4()), desk.review()
-    await desk.services.image_files.put_upload(image, upload_digest(picture()), picture())
-    ahead = round((datetime.now(UTC) + timedelta(minutes=2)).timestamp() * 1_000)
-    with_image = {**review, "images": [image]}
-    if is_edit:
-        await desk.upload(picture(), id=image)
-        await desk.submit(desk.records(review))
-        await desk.submit(desk.records(with_image, at=ahead))
-    else:
-        await desk.submit(desk.records(with_image))
-        await desk.upload(picture(), id=image, at=ahead)
-    await desk.moderate(("approve", review["id"]), sent=ahead - 1_000)
     (after,) = images_from(await desk.stored(review["id"]))
     assert (after.is_pending, after.is_hidden) == (False, True)

@@ -53,12 +53,6 @@ def command(action: str, review_id: str, image: str | None = None, id: str | Non
     return fields | ({"commandId": id} if id else {})
 
 
-async def outcomes(desk: Desk, image: str, *ids: str) -> list[Outcome]:
-    """Return the stored outcomes of commands about an image."""
-    answers = await desk.services.outcomes.answers([(id, image) for id in ids])
-    return [answer.outcome for answer in answers.values()]
-
-
 async def waiting(desk: Desk, review_id: str) -> int:
     """Return the number of commands parked for a review."""
     return await desk.database["parkedCommands"].count_documents({"reviewId": review_id})
@@ -120,8 +114,8 @@ async def test_many_waiting_commands_are_applied_in_parts_in_order(desk: Desk, m
     await desk.submit(desk.records({**review, "images": images}))
     after = images_from(await desk.stored(review["id"]))
     assert [(each.id, each.is_hidden) for each in after] == [(images[0], False), (images[1], True)]
-    assert await outcomes(desk, images[0], *ids) == [Outcome.APPLIED] * 10
-    assert sorted(await outcomes(desk, images[1], *ids)) == [Outcome.APPLIED] * 9 + [Outcome.UNCHANGED]
+    assert await desk.outcomes(images[0], *ids) == [Outcome.APPLIED] * 10
+    assert sorted(await desk.outcomes(images[1], *ids)) == [Outcome.APPLIED] * 9 + [Outcome.UNCHANGED]
     assert await waiting(desk, review["id"]) == 2
 
 
@@ -147,9 +141,9 @@ async def test_no_command_overtakes_another_if_their_image_comes_between_two_par
     monkeypatch.setattr(Transactions, "run", interrupted)
     await desk.command_images(desk.records(command("hide", review["id"], first)))
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [True, False]
-    assert (await outcomes(desk, second, "hide", "show"), await waiting(desk, review["id"])) == ([], 2)
+    assert (await desk.outcomes(second, "hide", "show"), await waiting(desk, review["id"])) == ([], 2)
     await desk.command_images(desk.records(command("show", review["id"], first)))
-    assert await outcomes(desk, second, "hide", "show") == [Outcome.APPLIED] * 2
+    assert await desk.outcomes(second, "hide", "show") == [Outcome.APPLIED] * 2
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [False, False]
     assert await waiting(desk, review["id"]) == 0
 
@@ -164,4 +158,4 @@ async def test_command_given_up_meanwhile_is_not_applied(desk: Desk, monkeypatch
     monkeypatch.setattr(parking, "about", AsyncMock(return_value=early))
     await desk.submit(desk.records({**review, "images": [image]}))
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [False]
-    assert await outcomes(desk, image, "hide") == [Outcome.NOT_FOUND]
+    assert await desk.outcomes(image, "hide") == [Outcome.NOT_FOUND]

@@ -15,7 +15,7 @@ from tests.support.facade import REVIEWS, Facade, new_id, once, submission
 from tests.support.messages import Message, message, review_message
 from tests.support.orders import Returns
 from tests.support.retries import retry_until_decided
-from tests.support.service import Json, Service, kind_of
+from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
 RULES: list[Json] = [
@@ -27,15 +27,6 @@ RULES: list[Json] = [
 ]
 FLAGGING: list[Json] = [{**rule, "outcome": "flag"} if rule["id"] == "low" else rule for rule in RULES]
 in_time = pytest.mark.parametrize("rules", [RULES, FLAGGING], ids=["held", "flagged"])
-
-
-async def events_of(service: Service, id: str) -> list[tuple[str, Json]]:
-    """Return the events about a review in order, without repeats."""
-    found: dict[bytes, tuple[str, Json]] = {}
-    for record in await service.records("events"):
-        if (data := json.loads(record.value)).get("reviewId") == id:
-            found.setdefault(dict(record.headers)["ce_id"], (kind_of(record), data))
-    return list(found.values())
 
 
 async def state(facade: Facade, id: str) -> tuple[str, list[str], str | None]:
@@ -73,19 +64,19 @@ async def test_rules_on_new_reviews(facade: Facade, service: Service, product: s
         [],
         [("flag", "rule:links"), ("hold", "rule:words")],
     ]
-    events = await eventually(partial(events_of, service, good["id"]), lambda found: len(found) == 2)
+    events = await eventually(partial(service.events_about, good["id"]), lambda found: len(found) == 2)
     assert [kind for kind, _ in events] == ["ReviewSubmitted", "ReviewApproved"]
     approval = {**events[1][1], "at": None}
     assert approval == {
         **{"reviewId": good["id"], "entityType": "Product", "entityId": product, "storeId": store, "at": None},
         **{"statusBefore": "New", "status": "Approved", "moderator": "rule:good", "reason": None, "reasonCode": None},
     }
-    ((kind, event),) = await eventually(partial(events_of, service, held["id"]))
+    ((kind, event),) = await eventually(partial(service.events_about, held["id"]))
     assert (kind, event["flags"]) == ("ReviewSubmitted", ["words", "links"])
     await service.replay(*map(review_message, (good, fair, held, linked, low, copy)))
     assert [(await state(facade, id))[0] for id in ids] == ["Approved", "New", "New", "New", "New", "New"]
     assert await facade.rating(product) == (5.0, 1)
-    assert await events_of(service, good["id"]) == events
+    assert await service.events_about(good["id"]) == events
     assert await audited(facade, good["id"]) == [("approve", "rule:good")]
 
 
@@ -145,7 +136,7 @@ async def test_rules_are_applied_again_to_edits(facade: Facade, service: Service
         assert await state(facade, first["id"]) == expected
         assert await facade.rating(product) == ((rating, 1) if expected[0] == "Approved" else (0, 0))
     kinds = [
-        kind for kind, _ in await eventually(partial(events_of, service, first["id"]), lambda found: len(found) == 8)
+        kind for kind, _ in await eventually(partial(service.events_about, first["id"]), lambda found: len(found) == 8)
     ]
     edits = ["ReviewEdited", "ReviewEdited", "ReviewApproved", "ReviewEdited", "ReviewApproved", "ReviewEdited"]
     assert kinds == ["ReviewSubmitted", "ReviewApproved", *edits]

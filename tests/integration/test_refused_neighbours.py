@@ -3,14 +3,12 @@
 Each test delivers the same submissions one by one, or in one batch, and expects the same.
 """
 
-from datetime import UTC, datetime, timedelta
 from unittest.mock import AsyncMock
 from uuid import uuid4
 
 import pytest
 
 from domain.commands import Outcome
-from domain.review_tokens import ReviewToken, sign_token
 from storage.reviews_facts import images_from
 from tests.support.consumers import LONG_AGO, Desk
 from tests.support.facade import new_id
@@ -61,9 +59,8 @@ async def test_review_refused_as_duplicate_leaves_image_to_another(desk: Desk, i
 
 @together
 async def test_review_refused_for_id_leaves_token_to_another(desk: Desk, is_together: bool) -> None:
-    store, now = await desk.open_store(purchaseRequired=True), datetime.now(UTC)
-    token = ReviewToken(store, new_id("order"), "1", desk.product, new_id("author"), now + timedelta(days=1))
-    signed = sign_token(token, await desk.services.review_tokens.signing_key())
+    store = await desk.open_store(purchaseRequired=True)
+    token, signed = await desk.review_token(store)
     taken = desk.review(EntityId=new_id("other"))
     await submit(desk, taken, is_together=True)
     rival = desk.review(id=taken["id"], storeId=store, userId=None, token=signed)
@@ -111,8 +108,7 @@ async def test_refused_edit_is_accepted_when_sent_again(desk: Desk, is_together:
     await desk.upload(picture(), id=image)
     await submit(desk, {**edit, "commandId": command}, is_together=True)
     assert (await desk.stored(first["id"]))["review"] == edit["review"]
-    (answer,) = await desk.services.outcomes.of_command(command, limit=2)
-    assert answer.outcome is Outcome.APPLIED
+    assert await desk.outcomes(first["id"], command) == [Outcome.APPLIED]
 
 
 @together
@@ -161,9 +157,8 @@ async def test_refused_edit_of_refused_submission_is_published(desk: Desk, is_to
 
 async def test_flood_with_one_token_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of these ids belongs to another review, so that the token is given back each time."""
-    store, now = await desk.open_store(purchaseRequired=True), datetime.now(UTC)
-    token = ReviewToken(store, new_id("order"), "1", desk.product, new_id("author"), now + timedelta(days=1))
-    signed = sign_token(token, await desk.services.review_tokens.signing_key())
+    store = await desk.open_store(purchaseRequired=True)
+    token, signed = await desk.review_token(store)
     taken = [desk.review(EntityId=new_id("other")) for _ in range(20)]
     await submit(desk, *taken, is_together=True)
     turns = AsyncMock(wraps=desk.services.review_tokens.use)

@@ -296,7 +296,7 @@ async def test_parked_commands_of_one_order_are_limited(desk: Desk) -> None:
     refusals = [(kind, id, reason["code"], reason["pointer"]) for kind, id, reason in reasons]
     places = {late: "/orderId", last: "/id"}  # The change names no order.
     assert refusals == [("ReturnRefused", id, "unknown-order", place) for id, place in places.items()]
-    assert (await desk.services.outcomes.answers([("late", late)]))["late", late].outcome == Outcome.REFUSED
+    assert await desk.outcomes(late, "late") == [Outcome.REFUSED]
     await desk.order(an_order(order, {"a": MOST_OF_ORDER}))
     created = {data["returnId"] for kind, data in desk.events() if kind == "ReturnCreated"}
     assert created == {f"r-{number}" for number in range(MOST_OF_ORDER)}
@@ -322,8 +322,7 @@ async def test_redelivered_parked_commands_need_no_more_room(desk: Desk) -> None
         await desk.command_returns(records)
     await desk.order(an_order(order, {"a": 1_800}))
     assert [(kind, data["returnId"]) for kind, data in desk.events()] == [("ReturnCreated", id) for id in ids]
-    answers = await desk.services.outcomes.answers([(f"c-{id}", id) for id in ids])
-    assert [each.outcome for each in answers.values()] == [Outcome.APPLIED] * 2
+    assert [await desk.outcomes(id, f"c-{id}") for id in ids] == [[Outcome.APPLIED]] * 2
 
 
 async def test_return_has_number_of_its_own_store(desk: Desk) -> None:

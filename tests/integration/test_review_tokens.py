@@ -79,6 +79,16 @@ def review(shop: Shop, product: str, token: str, **fields: Any) -> Json:
     return {name: value for name, value in given.items() if name != "userId" or "userId" in fields}
 
 
+def token_of(shop: Shop, product: str = "camera", valid_for: timedelta = DAY) -> ReviewToken:
+    """Return the token of a line of a new order of a new customer."""
+    return ReviewToken(shop.id, new_id("order"), "1", product, new_id("anna"), NOW + valid_for)
+
+
+async def until_refused(shop: Shop, id: str, code: str) -> None:
+    """Wait until a submission with this id has been refused with this code."""
+    await eventually(partial(shop.service.refusal_codes, id), lambda codes: code in codes)
+
+
 async def refusal(http: httpx.AsyncClient, *reviews: Json) -> list[tuple[str, str]]:
     return errors_of(await retry_until_served(partial(http.post, REVIEWS, json=reviews)), 403)
 
@@ -125,8 +135,7 @@ async def test_token_is_valid_for_one_review_of_its_order_line(
 async def test_token_expiry_and_keys(shop: Shop, http: httpx.AsyncClient) -> None:
     key = await ReviewTokenRepository(shop.database).signing_key()
     assert await ReviewTokenRepository(shop.database).signing_key() == key
-    token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + DAY)
-    old = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW - timedelta(seconds=1))
+    token, old = token_of(shop), token_of(shop, valid_for=-timedelta(seconds=1))
     assert await refusal(http, review(shop, "camera", sign_token(old, key))) == [("/0", "token-expired")]
     assert await refusal(http, review(shop, "camera", sign_token(token, b"o" * 32))) == [("/0", "token-invalid")]
     await submitted(http, review(shop, "camera", sign_token(token, key)), once())
@@ -147,8 +156,7 @@ async def test_concurrent_submissions_with_one_token_are_one_review(shop: Shop) 
     them."""
     key = await ReviewTokenRepository(shop.database).signing_key()
     product = new_id("camera")
-    token = ReviewToken(shop.id, new_id("order"), "1", product, new_id("anna"), NOW + DAY)
-    old = ReviewToken(shop.id, new_id("order"), "1", product, new_id("anna"), NOW - timedelta(hours=1))
+    token, old = token_of(shop, product), token_of(shop, product, -timedelta(hours=1))
     wrong = {
         "token-invalid": review(shop, product, sign_token(token, b"o" * 32)),
         "token-expired": review(shop, product, sign_token(old, key)),
@@ -184,26 +192,9 @@ async def test_concurrent_submissions_with_one_token_are_one_review(shop: Shop) 
     assert not any(sign_token(token, key) in str(event) for event in await shop.service.values("events"))
 
 
-async def test_token_of_refused_review_stays_valid(shop: Shop, facade: Facade) -> None:
-    key = await ReviewTokenRepository(shop.database).signing_key()
-    taken = new_id("review")
-    await facade.submit(submission(new_id("tripod"), id=taken))
-    token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + DAY)
-    text = sign_token(token, key)
-    await shop.service.publish("review-submissions", message(review(shop, "camera", text, id=taken), "Product:camera"))
-
-    async def is_refused() -> bool:
-        return any(event.get("reviewId") == taken and "code" in event for event in await shop.service.values("events"))
-
-    await eventually(is_refused)
-    assert await shop.database["usedReviewTokens"].find_one({"_id.orderId": token.order_id}) is None
-    await facade.submit(review(shop, "camera", text))
-
-
 async def test_token_stays_used_when_edit_with_it_is_refused(shop: Shop, http: httpx.AsyncClient) -> None:
     key = await ReviewTokenRepository(shop.database).signing_key()
-    token = ReviewToken(shop.id, new_id("order"), "1", "camera", new_id("anna"), NOW + DAY)
-    image = await Images(http).upload()
+    token, image = token_of(shop), await Images(http).upload()
     other = submission("camera", id=new_id("review"), images=[image])
     first = review(shop, "camera", sign_token(token, key), id=new_id("review"))
     edit = {**first, "review": "Blurred.", "images": [image]}
@@ -211,12 +202,7 @@ async def test_token_stays_used_when_edit_with_it_is_refused(shop: Shop, http: h
     # then.
     messages = [message(each, "Product:camera") for each in (other, first, edit)]
     await shop.service.publish("review-submissions", *messages)
-
-    async def is_refused() -> bool:
-        events = await shop.service.values("events")
-        return any((e.get("reviewId"), e.get("code")) == (first["id"], "image-of-another") for e in events)
-
-    await eventually(is_refused)
+    await until_refused(shop, first["id"], "image-of-another")
     await shop.service.idle()
     used = await shop.database["usedReviewTokens"].find_one({"_id.orderId": token.order_id})
     assert used is not None
@@ -266,12 +252,7 @@ async def test_objects_with_disabled_reviews(shop: Shop, http: httpx.AsyncClient
     # Upstream systems learn of the refusal by an event.
     by_kafka = new_id("review")
     await shop.service.publish("review-submissions", message({**one, "id": by_kafka}, f"Product:{closed}"))
-
-    async def is_refused() -> bool:
-        events = await shop.service.values("events")
-        return any((e.get("reviewId"), e.get("code")) == (by_kafka, "reviews-disabled") for e in events)
-
-    await eventually(is_refused)
+    await until_refused(shop, by_kafka, "reviews-disabled")
     only = await shop.bought(new_id("emil"), closed, at=NOW - 11 * DAY)
     both = await shop.bought(new_id("fritz"), closed, open_, at=NOW - 11 * DAY)
     report = await shop.job.run(NOW)

@@ -36,12 +36,8 @@ async def edit(facade: Facade, review: Json, **headers: str) -> Json:
 
 
 async def events_of(service: Service, kind: str, id: str) -> list[Json]:
-    """Return the events of this kind about a review, without repeats."""
-    found: dict[bytes, Json] = {}
-    for record in await service.records("events"):
-        if kind_of(record) == kind and (data := json.loads(record.value))["reviewId"] == id:
-            found[dict(record.headers)["ce_id"]] = data
-    return list(found.values())
+    """Return the events of this kind about a review."""
+    return [data for each, data in await service.events_about(id) if each == kind]
 
 
 async def one_event(service: Service, kind: str, id: str) -> Json:

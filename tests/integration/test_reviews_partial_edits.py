@@ -1,6 +1,5 @@
 """Edits that omit the text or the rating: what is omitted stays, and without a stored review they are refused."""
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from itertools import permutations
@@ -14,7 +13,7 @@ from tests.support.consumers import Desk
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, problem_of, submission
 from tests.support.messages import review_message
 from tests.support.retries import resend_until_refused
-from tests.support.service import Json, Service, kind_of
+from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
 
@@ -26,8 +25,7 @@ def partly(whole: Json, /, **fields: Any) -> Json:
 
 async def edits_of(service: Service, id: str) -> list[list[str]]:
     """The changed fields of each edit of a review, by its events."""
-    data = [json.loads(each.value) for each in await service.records("events") if kind_of(each) == "ReviewEdited"]
-    return [each["fields"] for each in data if each["reviewId"] == id]
+    return [data["fields"] for kind, data in await service.events_about(id) if kind == "ReviewEdited"]
 
 
 @pytest.mark.long
@@ -91,15 +89,13 @@ async def test_partial_edits_by_kafka(facade: Facade, service: Service, product:
     review, command = submission(product, 4, id=new_id("review")), new_id("command")
     early = partly(review, title="Early", commandId=command)
     await service.publish("review-submissions", review_message(early))
-
-    async def refusals() -> list[str]:
-        events = [json.loads(each.value) for each in await service.records("events")]
-        return [each["code"] for each in events if each.get("reviewId") == review["id"] and "code" in each]
-
+    refusals = partial(service.refusal_codes, review["id"])
     assert await eventually(refusals) == ["incomplete"]
     outcome = {"id": review["id"], "outcome": "refused", "reason": "incomplete"}
-    answers = partial(facade.get, f"/api/commands/{command}")
-    assert (await eventually(answers, lambda found: bool(found.get("results"))))["results"] == [outcome]
+    # Stored after the event: until then the command is not found.
+    stored = partial(facade.http.get, f"/api/commands/{command}")
+    answer = await eventually(stored, lambda found: bool(found.json().get("results")))
+    assert answer.json()["results"] == [outcome]
     # Refused, the id is free for a whole submission.
     late = [review, partly(review, title="Corrected"), partly(review, rating=2), early]
     await service.publish("review-submissions", *map(review_message, late))

@@ -3,7 +3,6 @@
 import gzip
 import json
 from collections.abc import Collection
-from urllib.parse import quote
 
 import pytest
 
@@ -222,14 +221,3 @@ async def test_preflights_and_errors(facade: Facade, store: str, product: str) -
     assert errors_of(commas) == [("/ids", "string-too-long")]
     refused = await facade.http.get(path, params={"take": 1000}, headers={"origin": ORIGIN})
     assert refused.headers["access-control-allow-origin"] == ORIGIN  # lets the page read the error
-
-
-async def test_object_ids_with_slashes(facade: Facade, store: str) -> None:
-    """Some shops use ids like `A/12`, sent with `%2F`."""
-    product = f"{new_id('sku')}/12/reviews"
-    await facade.submit_approved(submission(product, 4, storeId=store, userId="u"))
-    here = f"/storefront/v1/{store}/Product/{quote(product, safe='')}"
-    assert body_of(await facade.http.get(f"{here}/summary"), dict)["reviewCount"] == 1
-    assert [each["rating"] for each in body_of(await facade.http.get(f"{here}/reviews"), dict)["results"]] == [4]
-    assert body_of(await facade.http.get(f"{here}/jsonld"), dict)["aggregateRating"]["reviewCount"] == 1
-    assert "stamp" in body_of(await facade.http.get(f"{here}/form"), dict)

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from storage.pymongo_internals import cancel_and_wait
 from tests.support.consumers import Desk
-from tests.support.facade import REVIEWS, Facade, body_of, new_id, once, problem_of, submission
+from tests.support.facade import EVERYONE, REVIEWS, Facade, body_of, new_id, once, problem_of, submission
 from tests.support.messages import message
 from tests.support.retries import retry_until_decided
 from tests.support.service import Json, Service
@@ -232,8 +232,7 @@ async def test_store_is_updated_by_kafka(facade: Facade, http: httpx.AsyncClient
 
     found = await eventually(store, lambda store: store.get("email") is not None)
     assert found["name"] == "Shop"
-    everyone = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
-    assert found["settings"] == {**DEFAULTS, **everyone}
+    assert found["settings"] == {**DEFAULTS, **EVERYONE}
     await facade.submit(submission(new_id(), storeId=id, userId=None))
 
 

@@ -1,6 +1,5 @@
 """Ids chosen by senders: each belongs to one object of one store, and later uses for another are refused."""
 
-import json
 from collections.abc import Sequence
 from functools import partial
 
@@ -11,7 +10,7 @@ from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submi
 from tests.support.messages import message, review_message
 from tests.support.orders import RETURNS, Returns, an_order, order_event, return_command, wanted_return
 from tests.support.retries import resend_until_refused, retry_until_decided
-from tests.support.service import Json, Service, kind_of
+from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.long
@@ -19,11 +18,8 @@ pytestmark = pytest.mark.long
 
 async def refusals(service: Service, id: str) -> list[tuple[str | None, str]]:
     """Return the store and code of each refusal of a submission with this id, in no particular order."""
-    found_refusals: dict[str, tuple[str | None, str]] = {}
-    for record in await service.records("events"):
-        if kind_of(record) == "SubmissionRefused" and (data := json.loads(record.value))["reviewId"] == id:
-            found_refusals[dict(record.headers)["ce_id"].decode()] = data["storeId"], data["code"]
-    return list(found_refusals.values())
+    events = await service.events_about(id)
+    return [(data["storeId"], data["code"]) for kind, data in events if kind == "SubmissionRefused"]
 
 
 async def until_refused(service: Service, id: str, *expected: tuple[str | None, str]) -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
@@ -25,9 +25,11 @@ from consumers.routing_handover import Handover
 from consumers.services import Services
 from consumers.stores import StoreConsumer
 from consumers.verdicts import VerdictConsumer
+from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.entity_types import SAMPLE
 from domain.images import upload_digest
+from domain.review_tokens import ReviewToken, sign_token
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
@@ -35,7 +37,7 @@ from storage.database import Database
 from storage.images_files import files_in_memory
 
 from .app import NOWHERE
-from .facade import new_id, submission
+from .facade import EVERYONE, new_id, submission
 from .records import Record
 from .service import Json, Servers, own_database
 
@@ -88,7 +90,7 @@ class Desk:
     async def open_store(self, id: str | None = None, **settings: Any) -> str:
         """A store that accepts reviews from everyone unless the settings differ. Returns its id."""
         store = id or new_id("store")
-        rules = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False, **settings}
+        rules = {**EVERYONE, **settings}
         inbox = self._inbox(Topic.STORE_UPDATES, StoreConsumer(self.services))
         await inbox.deliver(self.records({"id": store, "name": store, "settings": rules}))
         return store
@@ -96,6 +98,12 @@ class Desk:
     def review(self, **fields: Any) -> Json:
         """A submission about this desk's object."""
         return submission(self.product, **{"id": new_id("review"), **fields})
+
+    async def review_token(self, store: str) -> tuple[ReviewToken, str]:
+        """A token for a review of this desk's object by a new customer, and its signed text."""
+        expires = datetime.now(UTC) + timedelta(days=1)
+        token = ReviewToken(store, new_id("order"), "1", self.product, new_id("customer"), expires)
+        return token, sign_token(token, await self.services.review_tokens.signing_key())
 
     @property
     def parked(self) -> ParkedCommands:
@@ -184,6 +192,11 @@ class Desk:
     async def stored(self, id: str) -> Json:
         """The stored document of a review; empty without one."""
         return await self.database["reviews"].find_one({"_id": id}) or {}
+
+    async def outcomes(self, item: str, *commands: str) -> list[Outcome]:
+        """The stored outcomes of commands about an item."""
+        answers = await self.services.outcomes.answers([(command, item) for command in commands])
+        return [answer.outcome for answer in answers.values()]
 
     def events(self) -> list[tuple[str, Json]]:
         """Type and data of all published events in order, without repeats."""

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 from uuid import uuid4
 
 import httpx
@@ -20,6 +20,9 @@ T = TypeVar("T")
 REVIEWS = "/api/customerReviews"
 WAIT = {"Prefer": "wait=30"}
 """The longest wait that the service allows."""
+
+EVERYONE: Json = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
+"""Settings of a store that accepts reviews from everyone."""
 
 
 def new_id(kind: str = "camera") -> str:
@@ -179,12 +182,19 @@ class Facade:
         rows: list[Json] = page["results"]
         return rows
 
-    async def open_store(self, id: str | None = None, **settings: Any) -> str:
+    async def open_store(self, id: str | None = None, *, name: str | None = None, **settings: Any) -> str:
         """Register a store that accepts reviews from everyone unless the settings differ. Returns its id."""
         id = id or new_id("store")
-        everyone = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
-        await self.command("PUT", f"/api/stores/{id}", {"settings": {**everyone, **settings}})
+        fields: Json = {"settings": {**EVERYONE, **settings}, **({"name": name} if name else {})}
+        await self.command("PUT", f"/api/stores/{quote(id, safe='')}", fields)
         return id
+
+    async def edit_as_author(self, id: str, text: str) -> None:
+        """Have the author of a review send it with another text."""
+        before = await self.review(id)
+        edit = submission(before["entityId"], before["rating"], id=id, title=before["title"], review=text)
+        (result,) = await self.command("POST", REVIEWS, [edit])
+        assert result["outcome"] == "applied"
 
 
 @asynccontextmanager

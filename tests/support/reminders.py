@@ -15,7 +15,7 @@ from messaging.topics import TopicNames
 from scheduler.reminders import ReminderJob, RunReport
 from storage.database import Database, connect
 
-from .facade import new_id
+from .facade import EVERYONE, new_id
 from .messages import message
 from .orders import an_order, order_event
 from .service import Json, Service
@@ -53,8 +53,7 @@ class Shop:
         """Enable reminders for this shop with these settings."""
         limits = {"daysInStatus": 10, "maxEmailsPerCustomer": 2}
         reminder = {"enabled": True, "cron": "0 0 1 1 *", "orderStatus": self.status.upper(), **limits, **settings}
-        everyone = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
-        await self.send("store-updates", self.id, {"id": self.id, "settings": everyone})
+        await self.send("store-updates", self.id, {"id": self.id, "settings": EVERYONE})
         await self.send("store-updates", "general", {"generalSettings": {"reminder": reminder}})
 
         async def applied() -> bool:

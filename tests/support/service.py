@@ -261,6 +261,18 @@ class Service:
         """Type and data of the events with this key, oldest first."""
         return [(kind_of(record), json.loads(record.value)) for record in await self.keyed("events", key)]
 
+    async def events_about(self, review_id: str) -> list[tuple[str, Json]]:
+        """Type and data of the events about a review in order, without repeats."""
+        found: dict[bytes, tuple[str, Json]] = {}
+        for record in await self.records("events"):
+            if (data := json.loads(record.value)).get("reviewId") == review_id:
+                found.setdefault(dict(record.headers)["ce_id"], (kind_of(record), data))
+        return list(found.values())
+
+    async def refusal_codes(self, review_id: str) -> list[str]:
+        """The codes with which submissions with this id were refused, by their events."""
+        return [data["code"] for kind, data in await self.events_about(review_id) if kind == "SubmissionRefused"]
+
     async def dead_letters(self) -> list[Any]:
         """All dead letters of all topics."""
         return await self.records(*(f"{topic}.dlq" for topic in CONSUMED))
