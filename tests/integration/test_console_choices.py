@@ -60,8 +60,7 @@ async def test_times_are_in_the_visitors_time_zone(service: Service, facade: Fac
 async def test_store_is_chosen_by_link(service: Service, facade: Facade) -> None:
     """In the queue and in the list of reviews, existing filters stay."""
     store, product = new_id("store"), new_id()
-    settings = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
-    await facade.command("PUT", f"/api/stores/{store}", {"name": f"Shop {store}", "settings": settings})
+    await facade.open_store(store, name=f"Shop {store}")
     word = new_id("word")
     await facade.submit(submission(product, 1, title=f"{word} here", storeId=store), submission(product, 1, title=word))
     async with chromium() as browser, opened(browser, service.address, Watch(), java_script_enabled=False) as page:

@@ -7,15 +7,12 @@ from contextlib import asynccontextmanager
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
-from tests.support.chromium import HEARD, Watch, chromium, opened
+from tests.support.chromium import HEARD, NO_STORAGE, Watch, chromium, opened
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Service
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
-NO_STORAGE = """Object.defineProperty(window, "localStorage", {
-  get() { throw new DOMException("Blocked", "SecurityError"); },
-});"""
 
 LATE_NEWS = """window.late = [];
 const { addEventListener } = EventSource.prototype;
@@ -44,6 +41,19 @@ async def press(page: Page, *keys: str) -> None:
         await page.keyboard.press(key)
 
 
+async def press_for(page: Page, outcome: Locator, text: str, *keys: str) -> None:
+    """Press keys, and wait until the outcome has this text."""
+    await press(page, *keys)
+    await outcome.get_by_text(text).wait_for()
+
+
+async def approve_again(facade: Facade, id: str, outcome: Locator) -> None:
+    """Reset and approve a review as somebody else, until the page shows it."""
+    for action, status in (("reset", "New"), ("approve", "Approved")):
+        await facade.moderate(action, id)
+        await outcome.get_by_text(f"Somebody else: {status}.").wait_for()
+
+
 async def statuses(facade: Facade, ids: list[str]) -> list[str]:
     return [(await facade.review(id))["reviewStatus"] for id in ids]
 
@@ -66,13 +76,11 @@ async def test_undo_takes_back_last_decision_not_last_answer(service: Service, f
     """Also if it was the last of its page, and the next page offers the undo."""
     async with queue_of(service, facade, count) as (page, ids, outcomes):
         gate = await hold_back(page, "approve")
-        await press(page, "a", "r", "1")
-        await outcomes[1].get_by_text("Rejected: spam.").wait_for()
+        await press_for(page, outcomes[1], "Rejected: spam.", "a", "r", "1")
         gate.set()
         if count == 3:
             await outcomes[0].get_by_text("Approved.").wait_for()
-            await press(page, "z")
-            await outcomes[1].get_by_text("Undone").wait_for()
+            await press_for(page, outcomes[1], "Undone", "z")
         else:
             await page.get_by_text("No waiting review matches these filters.").wait_for()
             await page.wait_for_load_state()  # the script runs after the text is there
@@ -85,10 +93,8 @@ async def test_undo_takes_back_last_decision_not_last_answer(service: Service, f
 async def test_undo_works_after_leaving_the_page(service: Service, facade: Facade, way: str) -> None:
     """With nothing to undo, the shortcut reports that."""
     async with queue_of(service, facade, 3) as (page, ids, outcomes):
-        await press(page, "z")
-        await outcomes[0].get_by_text("There is nothing to undo.").wait_for()
-        await press(page, "a")
-        await outcomes[0].get_by_text("Approved.").wait_for()
+        await press_for(page, outcomes[0], "There is nothing to undo.", "z")
+        await press_for(page, outcomes[0], "Approved.", "a")
         if way == "loaded anew":
             await page.reload()
         else:
@@ -115,14 +121,11 @@ async def test_two_undos_take_back_the_last_two_decisions(service: Service, faca
 
 async def test_failed_decision_is_not_undone(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 3) as (page, ids, outcomes):
-        await press(page, "a")
-        await outcomes[0].get_by_text("Approved.").wait_for()
+        await press_for(page, outcomes[0], "Approved.", "a")
         await page.route("**/queue/decisions", lambda route: route.abort())
-        await press(page, "a")
-        await outcomes[1].get_by_text("The service is unavailable.").wait_for()
+        await press_for(page, outcomes[1], "The service is unavailable.", "a")
         await page.unroute("**/queue/decisions")
-        await press(page, "z")
-        await outcomes[0].get_by_text("Undone").wait_for()
+        await press_for(page, outcomes[0], "Undone", "z")
     assert await statuses(facade, ids) == ["New"] * 3
 
 
@@ -130,8 +133,7 @@ async def test_failed_decision_is_not_undone(service: Service, facade: Facade) -
 async def test_failed_last_decision_holds_the_next_page(service: Service, facade: Facade, by: str) -> None:
     """The next page names the decision that it can undo."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
-        await press(page, "a")
-        await outcomes[0].get_by_text("Approved.").wait_for()
+        await press_for(page, outcomes[0], "Approved.", "a")
         gate = await hold_back(page, "approve")
         await press(page, "a")
         await facade.moderate("reject", ids[1])
@@ -154,10 +156,8 @@ async def test_decision_with_lost_answer_counts(service: Service, facade: Facade
             await route.abort()
 
         await page.route("**/queue/decisions", lose, times=1)
-        await press(page, "a")
-        await outcomes[0].get_by_text("Approved.").wait_for()
-        await press(page, "z")
-        await outcomes[0].get_by_text("Undone").wait_for()
+        await press_for(page, outcomes[0], "Approved.", "a")
+        await press_for(page, outcomes[0], "Undone", "z")
     assert await statuses(facade, ids) == ["New", "New"]
 
 
@@ -168,16 +168,13 @@ async def test_decision_with_lost_answer_and_late_news_counts(service: Service, 
             await route.fetch()
             await route.abort()
 
-        await press(page, "a")
-        await outcomes[0].get_by_text("Approved.").wait_for()
+        await press_for(page, outcomes[0], "Approved.", "a")
         await page.route("**/queue/decisions", lose, times=1)
-        await press(page, "a")
-        await outcomes[1].get_by_text("The service is unavailable.").wait_for()
+        await press_for(page, outcomes[1], "The service is unavailable.", "a")
         await eventually(lambda: page.evaluate("late.length === 2"))
         await page.evaluate("late.splice(0).forEach((each) => each())")
         await outcomes[1].get_by_text("Approved.").wait_for()
-        await press(page, "z")
-        await outcomes[1].get_by_text("Undone").wait_for()
+        await press_for(page, outcomes[1], "Undone", "z")
     assert await statuses(facade, ids) == ["Approved", "New", "New"]
 
 
@@ -186,8 +183,7 @@ async def test_failed_last_decision_can_be_repeated(service: Service, facade: Fa
         gate = await hold_back(page, "reject")
         await press(page, "j")
         await page.route("**/queue/decisions", lambda route: route.abort(), times=1)
-        await press(page, "a", "r", "1")
-        await outcomes[1].get_by_text("The service is unavailable.").wait_for()
+        await press_for(page, outcomes[1], "The service is unavailable.", "a", "r", "1")
         gate.set()
         await outcomes[0].get_by_text("Rejected: spam.").wait_for()
         await page.locator(f"#r-{ids[1]}.focus").wait_for()
@@ -202,46 +198,31 @@ async def test_edit_after_decision_is_shown_despite_late_answer(service: Service
 
         async def delay(route: Route) -> None:
             answer = await route.fetch()
-            before = await facade.review(ids[0])
-            about = {"id": ids[0], "title": before["title"], "review": "Now it is broken"}
-            await facade.command("POST", "/api/customerReviews", [submission(before["entityId"], 1, **about)])
+            await facade.edit_as_author(ids[0], "Now it is broken")
             await eventually(lambda: page.evaluate("name => heard.includes(name)", f"edited {ids[0]}"))
             await route.fulfill(response=answer)
 
         await page.route("**/queue/decisions", delay, times=1)
-        await press(page, "a")
-        await outcomes[0].get_by_text("It was changed in the meantime").wait_for()
+        await press_for(page, outcomes[0], "It was changed in the meantime", "a")
 
 
-async def test_undo_spares_decisions_of_others(service: Service, facade: Facade) -> None:
+@pytest.mark.parametrize("status", ["Rejected", "Approved"], ids=["another decision", "an equal decision"])
+async def test_undo_spares_decisions_of_others(service: Service, facade: Facade, status: str) -> None:
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
-        await press(page, "a")
-        await outcomes[0].get_by_text("Approved.").wait_for()
-        await facade.moderate("reject", ids[0])
-        await outcomes[0].get_by_text("Somebody else: Rejected.").wait_for()
-        await press(page, "z")
-        await outcomes[0].get_by_text("was faster: it is Rejected. Nothing was changed.").wait_for()
-    assert await statuses(facade, ids) == ["Rejected", "New"]
-
-
-async def test_undo_spares_equal_decisions_of_others(service: Service, facade: Facade) -> None:
-    async with queue_of(service, facade, 2) as (page, ids, outcomes):
-        await press(page, "a")
-        await outcomes[0].get_by_text("Approved.").wait_for()
-        await facade.moderate("reset", ids[0])
-        await outcomes[0].get_by_text("Somebody else: New.").wait_for()
-        await facade.moderate("approve", ids[0])
-        await outcomes[0].get_by_text("Somebody else: Approved.").wait_for()
-        await press(page, "z")
-        await outcomes[0].get_by_text("was faster: it is Approved. Nothing was changed.").wait_for()
-    assert await statuses(facade, ids) == ["Approved", "New"]
+        await press_for(page, outcomes[0], "Approved.", "a")
+        if status == "Approved":
+            await approve_again(facade, ids[0], outcomes[0])
+        else:
+            await facade.moderate("reject", ids[0])
+            await outcomes[0].get_by_text("Somebody else: Rejected.").wait_for()
+        await press_for(page, outcomes[0], f"was faster: it is {status}. Nothing was changed.", "z")
+    assert await statuses(facade, ids) == [status, "New"]
 
 
 async def test_next_page_offers_no_undo_of_others_decision(service: Service, facade: Facade) -> None:
     """The last decision of the previous page, repeated by others since."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
-        await press(page, "a")
-        await outcomes[0].get_by_text("Approved.").wait_for()
+        await press_for(page, outcomes[0], "Approved.", "a")
         await facade.moderate("reset", ids[0])
         await outcomes[0].get_by_text("Somebody else: New.").wait_for()
         await facade.moderate("approve", *ids)
@@ -255,30 +236,21 @@ async def test_next_page_offers_no_undo_of_others_decision(service: Service, fac
 async def test_undo_names_nobody_if_the_author_was_faster(service: Service, facade: Facade) -> None:
     """In particular not the moderator who decided before the author changed the review."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
-        await press(page, "a")
-        await outcomes[0].get_by_text("Approved.").wait_for()
-        before = await facade.review(ids[0])
-        about = {"id": ids[0], "title": before["title"], "review": "Now it is broken"}
-        await facade.moderate("reset", ids[0])
-        await facade.moderate("approve", ids[0])
-        await outcomes[0].get_by_text("Somebody else: Approved.").wait_for()
-        await facade.command("POST", "/api/customerReviews", [submission(before["entityId"], 1, **about)])
+        await press_for(page, outcomes[0], "Approved.", "a")
+        await approve_again(facade, ids[0], outcomes[0])
+        await facade.edit_as_author(ids[0], "Now it is broken")
         await outcomes[0].get_by_text("It was changed in the meantime").wait_for()
-        await press(page, "z")
-        await outcomes[0].get_by_text("Somebody else was faster: it is New. Nothing was changed.").wait_for()
+        await press_for(page, outcomes[0], "Somebody else was faster: it is New. Nothing was changed.", "z")
 
 
 async def test_late_news_belong_to_own_decisions(service: Service, facade: Facade) -> None:
     """The news of an approval arrives after it was undone; undoing that approves it again."""
     async with queue_of(service, facade, 2, LATE_NEWS) as (page, ids, outcomes):
-        await press(page, "a")
-        await outcomes[0].get_by_text("Approved.").wait_for()
-        await press(page, "k", "u")
-        await outcomes[0].get_by_text("New.").wait_for()
+        await press_for(page, outcomes[0], "Approved.", "a")
+        await press_for(page, outcomes[0], "New.", "k", "u")
         await eventually(lambda: page.evaluate("late.length === 2"))
         await page.evaluate("late.splice(0).forEach((each) => each())")
-        await press(page, "z")
-        await outcomes[0].get_by_text("Undone").wait_for()
+        await press_for(page, outcomes[0], "Undone", "z")
     assert await statuses(facade, ids) == ["Approved", "New"]
 
 
@@ -287,10 +259,8 @@ async def test_undo_restores_reason_of_colleagues_rejection(service: Service, fa
         for n, id in enumerate(ids):
             await facade.command("POST", "/api/customerReviews/reject?reasonCode=fake", [id])
             await outcomes[n].get_by_text("Rejected.").wait_for()
-        await press(page, "u")
-        await outcomes[0].get_by_text("New.").wait_for()
-        await press(page, "z")
-        await outcomes[0].get_by_text("Undone").wait_for()
+        await press_for(page, outcomes[0], "New.", "u")
+        await press_for(page, outcomes[0], "Undone", "z")
     assert [(await facade.review(id))["reasonCode"] for id in ids] == ["fake", "fake"]
 
 
@@ -298,19 +268,13 @@ async def test_reset_review_can_be_decided_again(service: Service, facade: Facad
     """By a shortcut and by the buttons beside it. Undoing the reset restores the decision."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         row = page.locator(f"#r-{ids[0]}")
-        await press(page, "r", "1")
-        await outcomes[0].get_by_text("Rejected: spam.").wait_for()
-        await press(page, "k", "u")
-        await outcomes[0].get_by_text("New.").wait_for()
-        await press(page, "z")
-        await outcomes[0].get_by_text("Undone").wait_for()
+        await press_for(page, outcomes[0], "Rejected: spam.", "r", "1")
+        await press_for(page, outcomes[0], "New.", "k", "u")
+        await press_for(page, outcomes[0], "Undone", "z")
         assert await row.evaluate("each => each.matches('.settled[data-status=Rejected]')")
-        await press(page, "u")
-        await outcomes[0].get_by_text("New.").wait_for()
-        await press(page, "k", "a")
-        await outcomes[0].get_by_text("Approved.").wait_for()
-        await press(page, "k", "u")
-        await outcomes[0].get_by_text("New.").wait_for()
+        await press_for(page, outcomes[0], "New.", "u")
+        await press_for(page, outcomes[0], "Approved.", "k", "a")
+        await press_for(page, outcomes[0], "New.", "k", "u")
         await press(page, "k")
         await page.locator(f"#context [data-id='{ids[0]}'] [value=approve]").click()
         await outcomes[0].get_by_text("Approved.").wait_for()
@@ -343,16 +307,12 @@ async def test_shortcuts_can_be_switched_off_beside_a_review(service: Service, f
         await page.goto(f"/console/reviews/{ids[0]}")
         # It covers no field.
         await expect(page.get_by_role("button", name="all shortcuts")).not_to_be_in_viewport()
-        await page.get_by_role("button", name="all shortcuts").click()
-        await page.get_by_label("Shortcuts are on").uncheck()
-        await page.get_by_role("button", name="Close").click()
-        await press(page, "r")
-        await expect(page.get_by_role("combobox", name="Reason")).not_to_be_focused()
-        await page.get_by_role("button", name="all shortcuts").click()
-        await page.get_by_label("Shortcuts are on").check()
-        await page.get_by_role("button", name="Close").click()
-        await press(page, "r")
-        await expect(page.get_by_role("combobox", name="Reason")).to_be_focused()
+        for is_on in (False, True):
+            await page.get_by_role("button", name="all shortcuts").click()
+            await page.get_by_label("Shortcuts are on").set_checked(is_on)
+            await page.get_by_role("button", name="Close").click()
+            await press(page, "r")
+            assert await page.evaluate("document.activeElement.name === 'reasonCode'") is is_on
 
 
 @pytest.mark.parametrize("width", [1280, 320])
@@ -385,8 +345,7 @@ async def test_keys_act_on_the_selected_row(service: Service, facade: Facade) ->
         assert await chosen.get_attribute("data-id") == ids[1]
         await press(page, "x")
         assert await page.locator("#list input:checked").input_value() == ids[1]
-        await press(page, "a")
-        await outcomes[1].get_by_text("Approved.").wait_for()
+        await press_for(page, outcomes[1], "Approved.", "a")
         await page.locator(f"#r-{ids[0]} .text").click()
         assert await chosen.get_attribute("data-id") == ids[0]
         await page.locator(f"#r-{ids[3]} .text").dispatch_event("click")
@@ -424,8 +383,7 @@ async def test_keys_work_on_other_keyboards_and_with_caps_lock(service: Service,
 async def test_keys_work_over_plain_http(service: Service, facade: Facade) -> None:
     """Browsers have no crypto.randomUUID in an insecure context."""
     async with queue_of(service, facade, 2, "delete Crypto.prototype.randomUUID") as (page, ids, outcomes):
-        await press(page, "a")
-        await outcomes[0].get_by_text("Approved.").wait_for()
+        await press_for(page, outcomes[0], "Approved.", "a")
     assert await statuses(facade, ids) == ["Approved", "New"]
 
 

@@ -39,9 +39,7 @@ async def filled(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 async def _fill(service: Service, own: Facade) -> dict[str, str]:
-    store, product, customer = new_id("store"), new_id("camera"), new_id(HOSTILE[:40])
-    settings = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
-    await own.command("PUT", f"/api/stores/{store}", {"name": HOSTILE, "settings": settings})
+    store, product, customer = await own.open_store(name=HOSTILE), new_id("camera"), new_id(HOSTILE[:40])
     texts = {"title": HOSTILE, "review": HOSTILE, "userName": HOSTILE, "EntityName": HOSTILE}
     first, second = await own.submit(
         *(submission(product, rating, storeId=store, userId=customer, **texts) for rating in (2, 5))

@@ -38,11 +38,6 @@ async def send_and_follow(http: httpx.AsyncClient, path: str, form: dict[str, An
     return text_of((await http.get(answer.headers["location"])).text)
 
 
-async def edit_as_author(facade: Facade, id: str, entity: str, text: str) -> None:
-    edit = submission(entity, 4, id=id, title="As it was", review=text)
-    assert [each["outcome"] for each in await facade.command("POST", "/api/customerReviews", [edit])] == ["applied"]
-
-
 @pytest.fixture
 async def review(facade: Facade) -> tuple[str, str]:
     """Submit a review, which waits; returns its id and that of its object."""
@@ -58,7 +53,7 @@ async def test_changed_text_is_not_approved(http: httpx.AsyncClient, facade: Fac
     queue = f"/console/queue?q={entity}"
     on_page, in_row = await form_of(http, here, path), await form_of(http, queue, path)
     marks = (await form_of(http, queue, "/console/queue/bulk")) | {"ids": id, f"seen-{id}": in_row["seen"]}
-    await edit_as_author(facade, id, entity, "Buy at www.example.com")
+    await facade.edit_as_author(id, "Buy at www.example.com")
     for form in (on_page, in_row):
         late = await send(http, path, {**form, "action": "approve"})
         assert (late.status_code, "was changed in the meantime" in late.text) == (409, True), late.text
@@ -127,7 +122,7 @@ async def test_unchanged_reviews_are_decided_beside_a_changed_one(
     for each in (id, same):
         form = await form_of(http, f"/console/reviews/{each}", f"/console/reviews/{each}/decide")
         marks[f"seen-{each}"] = form["seen"]
-    await edit_as_author(facade, id, entity, "Other words")
+    await facade.edit_as_author(id, "Other words")
     sent = {**marks, "ids": [id, same], "action": "reject", "reasonCode": "spam"}
     decision = {**sent, "expected": "New", "key": new_id("key")}
     # On a busy machine the page may answer without the results.
@@ -182,10 +177,10 @@ async def test_changed_objects_are_not_deleted(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str], returns: Returns
 ) -> None:
     """Neither a review, nor a return, nor a mail template; each can be deleted from its current page."""
-    id, entity = review
+    id, _ = review
     here = f"/console/reviews/{id}"
     read = await form_of(http, here, f"{here}/delete")
-    await edit_as_author(facade, id, entity, "Not the words that offended")
+    await facade.edit_as_author(id, "Not the words that offended")
     late = await send(http, f"{here}/delete", read)
     assert (late.status_code, "was changed in the meantime" in late.text) == (409, True), late.text
     read = await form_of(http, here, f"{here}/delete")
@@ -214,10 +209,10 @@ async def test_changed_objects_are_not_deleted(
 async def test_outdated_edit_overwrites_nothing(
     http: httpx.AsyncClient, facade: Facade, review: tuple[str, str]
 ) -> None:
-    id, entity = review
+    id, _ = review
     here, path = f"/console/reviews/{id}", f"/console/reviews/{id}/edit"
     form = await form_of(http, here, path)
-    await edit_as_author(facade, id, entity, "The author's newer words")
+    await facade.edit_as_author(id, "The author's newer words")
     typed = {**form, "rating": "3"}
     late = await send(http, path, typed)
     assert (late.status_code, LATE in late.text) == (409, True), late.text

@@ -54,10 +54,7 @@ def console(service: Service, http: httpx.AsyncClient) -> Settler:
 
 @pytest.fixture
 async def store(facade: Facade) -> str:
-    id = new_id("store")
-    settings = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purchaseRequired": False}
-    await facade.command("PUT", f"/api/stores/{id}", {"name": "Photo", "settings": settings})
-    return id
+    return await facade.open_store(name="Photo")
 
 
 async def _settings(facade: Facade, store: str) -> Json:

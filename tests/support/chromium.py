@@ -50,6 +50,11 @@ EventSource.prototype.addEventListener = function (kind, hear) {
 };"""
 """Records each event of the queue's stream after the page has handled it."""
 
+NO_STORAGE: Final = """Object.defineProperty(window, "localStorage", {
+  get() { throw new DOMException("Blocked", "SecurityError"); },
+});"""
+"""Denies pages their local storage, as some settings of browsers do."""
+
 PATIENCE_MS: Final = 120_000
 """Timeout of each wait for a page, long enough for a busy machine."""
 
