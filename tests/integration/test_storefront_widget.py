@@ -16,7 +16,18 @@ from tests.support.facade import facade_of, new_id, submission
 from tests.support.images import picture
 from tests.support.shop_page import HOST
 from tests.support.waiting import eventually
-from tests.support.widget import WIDE, Filled, open_form, shopping, titles, until_loaded
+from tests.support.widget import (
+    ALLOWED,
+    WIDE,
+    Filled,
+    open_form,
+    photo,
+    send,
+    shopping,
+    titles,
+    until_loaded,
+    until_vote_counted,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +58,7 @@ async def test_shopper_reads_and_votes(browser: Browser, filled: Filled) -> None
         await expect(titles(page)).to_have_text(["Title 0"])
         await expect(page.get_by_text("Received something in return for this review")).to_be_visible()
         await page.get_by_role("button", name="Yes").click()
-        await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
+        await until_vote_counted(page)
         await page.reload()
         await page.get_by_role("button", name="Verified purchases").click()
         await expect(titles(page)).to_have_text(["Title 0"])
@@ -56,24 +67,10 @@ async def test_shopper_reads_and_votes(browser: Browser, filled: Filled) -> None
     assert watch.hosts == {HOST, "127.0.0.1"}
 
 
-async def test_voting_works_without_local_storage(browser: Browser, filled: Filled) -> None:
-    refusing = (
-        "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError') } })"
-    )
-    async with opened(browser, filled.site.origin, Watch()) as page:
-        await page.add_init_script(refusing)
-        await page.goto(filled.show("/forgetful"))
-        await until_loaded(page)
-        await page.get_by_role("button", name="No", exact=True).first.click()
-        await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
-
-
 async def test_48_summaries_need_one_request(browser: Browser, filled: Filled) -> None:
     requests: list[str] = []
     products = [filled.product, *map(str, range(47))]
-    start = f'<plaudit-stars store="{filled.store}" type="Product"'
-    stars = "".join(f'{start} entity="{product}"></plaudit-stars>' for product in products)
-    address = filled.site.show("/list", filled.service.address, stars)
+    address = filled.show_elements("/list", filled.stars(*products))
     async with opened(browser, address, Watch()) as page:
         page.on("request", lambda request: requests.append(request.url))
         await page.goto(address)
@@ -130,8 +127,8 @@ async def test_photos_are_usable_by_keyboard(browser: Browser, filled: Filled) -
 
 async def test_review_with_photos_is_submitted(browser: Browser, filled: Filled) -> None:
     product, watch = new_id("camera"), Watch()
-    files: Sequence[Any] = [
-        {"name": f"{name}.png", "mimeType": "image/png", "buffer": picture((30, 20), colour=colour)}
+    files = [
+        photo(f"{name}.png", picture((30, 20), colour=colour))
         for name, colour in (("<img src=x onerror=alert(1)>", "teal"), ("navy", "navy"), ("gold", "gold"))
     ]
     address = filled.show("/write", product)
@@ -154,7 +151,7 @@ async def test_review_with_photos_is_submitted(browser: Browser, filled: Filled)
         await form.get_by_role("button", name="Remove navy.png").click()
         # The honeypot field can't be reached by people.
         await expect(form.locator("[inert] > [name=website]")).to_have_count(1)
-        await form.get_by_role("button", name="Send review").click()
+        await send(form)
         thanks = page.get_by_text("Your review will appear once it has been checked.")
         await expect(thanks).to_be_focused()
         detail = await submitted
@@ -203,17 +200,15 @@ async def test_refused_review_is_reported_and_kept(browser: Browser, filled: Fil
         pattern = "**/Product/*/reviews"
         await page.route(pattern, fail)
         for _ in range(2):
-            await form.get_by_role("button", name="Send review").click()
+            await send(form)
             await form.get_by_role("alert").get_by_text("Nothing that you typed is lost").wait_for()
         await form.get_by_label("Your review").fill("Words that took two hours.")
-        await form.get_by_role("button", name="Send review").click()
+        await send(form)
         await form.get_by_role("alert").get_by_text("Nothing that you typed is lost").wait_for()
         assert keys[0] == keys[1] != keys[2]
         await page.route("**/images?*", lose)
-        await form.get_by_label("photos").set_input_files(
-            {"name": "lost.png", "mimeType": "image/png", "buffer": picture()}
-        )
-        await form.get_by_role("button", name="Send review").click()
+        await form.get_by_label("photos").set_input_files(photo("lost.png"))
+        await send(form)
         await expect(form.get_by_text("Nothing that you typed is lost")).to_have_count(0)
         is_sent.set()
         # At the photo alone, where the focus is: the review wasn't sent without it.
@@ -224,23 +219,26 @@ async def test_refused_review_is_reported_and_kept(browser: Browser, filled: Fil
         await page.unroute("**/images?*")
         await page.unroute(pattern)
         problem = {"status": 429, "detail": "5 per hour of 203.0.113.7"}
-        allowed = {"access-control-allow-origin": "*"}
-        await page.route(pattern, lambda route: route.fulfill(status=429, headers=allowed, json=problem))
-        await form.get_by_role("button", name="Send review").click()
+        await page.route(pattern, lambda route: route.fulfill(status=429, headers=ALLOWED, json=problem))
+        await send(form)
         await expect(form.get_by_role("alert")).to_have_text("Too many requests. Please try again later.")
         await expect(form.get_by_text("Uploaded", exact=True)).to_have_count(1)
         await page.unroute(pattern)
-        await form.get_by_role("button", name="Send review").click()
+        await send(form)
         await form.get_by_role("alert").get_by_text("The link is not valid.").wait_for()
         await expect(form.get_by_label("Your review")).to_have_value("Words that took two hours.")
         await expect(form.get_by_role("radio", name="2 stars")).to_be_checked()
 
 
-async def test_store_with_reviews_by_invitation_only(browser: Browser, filled: Filled) -> None:
+async def address_of_store(filled: Filled, path: str, **settings: Any) -> str:
+    """Open a store with these settings; returns the address of a page with its reviews."""
     async with facade_of(filled.service) as facade:
-        store = await facade.open_store(storefrontOrigins=[filled.site.origin], anonymousReviewsAllowed=False)
-    element = f'<plaudit-reviews store="{store}" type="Product" entity="x"></plaudit-reviews>'
-    address = filled.site.show("/invited", filled.service.address, element)
+        store = await facade.open_store(storefrontOrigins=[filled.site.origin], **settings)
+    return filled.show_elements(path, f'<plaudit-reviews store="{store}" type="Product" entity="x"></plaudit-reviews>')
+
+
+async def test_store_with_reviews_by_invitation_only(browser: Browser, filled: Filled) -> None:
+    address = await address_of_store(filled, "/invited", anonymousReviewsAllowed=False)
     async with shopping(browser, address) as page:
         await until_loaded(page)
         await page.get_by_role("button", name="Write a review").click()
@@ -254,7 +252,7 @@ async def test_mail_link_opens_only_product_form(browser: Browser, filled: Fille
     kinds = {"Product": "true", "Vendor": "false"}
     start = f'<plaudit-reviews store="{filled.store}" entity="x"'
     elements = "".join(f'{start} type="{kind}"></plaudit-reviews>' for kind in kinds)
-    address = filled.site.show("/two", filled.service.address, elements)
+    address = filled.show_elements("/two", elements)
     async with shopping(browser, f"{address}?token=forged") as page:
         for kind, is_open in kinds.items():
             button = page.locator(f"plaudit-reviews[type={kind}]").get_by_role("button", name="Write a review")
@@ -262,13 +260,10 @@ async def test_mail_link_opens_only_product_form(browser: Browser, filled: Fille
 
 
 async def test_store_without_reviews(browser: Browser, filled: Filled) -> None:
-    async with facade_of(filled.service) as facade:
-        store = await facade.open_store(storefrontOrigins=[filled.site.origin], reviewsEnabled=False)
-    element = f'<plaudit-reviews store="{store}" type="Product" entity="x"></plaudit-reviews>'
+    address = await address_of_store(filled, "/closed", reviewsEnabled=False)
     # Even with the link of a mail.
     for query in ("", "?token=forged"):
-        address = filled.site.show("/closed", filled.service.address, element) + query
-        async with shopping(browser, address) as page:
+        async with shopping(browser, address + query) as page:
             await until_loaded(page)
             # The page doesn't invite reviews that aren't accepted.
             await expect(page.get_by_text("There are no reviews yet.", exact=True)).to_be_visible()

@@ -1,16 +1,14 @@
 """The widget when an answer breaks off, and when a shopper goes on writing while a photo is uploaded."""
 
 import asyncio
-from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
 from tests.support.chromium import Watch, opened
 from tests.support.facade import new_id
-from tests.support.images import picture
 from tests.support.waiting import eventually
-from tests.support.widget import Filled, open_form, shopping, titles, until_loaded
+from tests.support.widget import Filled, filled_form, photo, send, shopping, titles, until_loaded
 
 pytestmark = pytest.mark.slow
 
@@ -57,18 +55,14 @@ async def test_broken_page_leaves_the_reviews_before_it(browser: Browser, filled
 
 async def test_words_written_while_a_photo_is_uploaded_are_sent(browser: Browser, filled: Filled) -> None:
     coming: asyncio.Queue[Route] = asyncio.Queue()
-    file: Any = {"name": "1.png", "mimeType": "image/png", "buffer": picture()}
     async with shopping(browser, filled.show("/writing-on", new_id("camera"))) as page:
-        form = await open_form(page)
-        await form.get_by_role("radio", name="4 stars").press("Space")
-        text = form.get_by_label("Your review")
-        await text.fill("It is teh best.")
+        form = await filled_form(page, "It is teh best.")
         await page.route("**/images?*", coming.put)
-        await form.get_by_label("photos").set_input_files([file])
+        await form.get_by_label("photos").set_input_files(photo("1.png"))
         upload = await coming.get()
-        await form.get_by_role("button", name="Send review").click()
+        await send(form)
         await form.get_by_text("Sending").wait_for()
-        await text.fill("It is the best.")
+        await form.get_by_label("Your review").fill("It is the best.")
         async with page.expect_request("**/Product/*/reviews") as sent:
             await upload.continue_()
         body = (await sent.value).post_data_json

@@ -1,7 +1,7 @@
 """The forms of the widget say what is missing or wrong, keep what was typed, and move the focus there."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -13,12 +13,22 @@ from storefront.demo import LANGUAGES
 from tests.support.chromium import Watch, opened, violations
 from tests.support.facade import new_id
 from tests.support.images import picture
-from tests.support.widget import Filled, open_form, shopping, titles, until_loaded
+from tests.support.widget import (
+    ALLOWED,
+    WORDS,
+    Filled,
+    filled_form,
+    open_form,
+    photo,
+    send,
+    shopping,
+    titles,
+    until_loaded,
+    until_thanked,
+)
 
 pytestmark = pytest.mark.slow
 
-WORDS: Final = "Words that took an hour."
-ALLOWED: Final = {"access-control-allow-origin": "*"}
 SMALL: Final = """([lowest]) => {
   const root = document.querySelector('plaudit-reviews').shadowRoot;
   return [...root.querySelectorAll('button, select, textarea, input:not(.gone, [name=website]), .rate label')]
@@ -116,7 +126,7 @@ async def test_incomplete_review_says_what_to_do(browser: Browser, filled: Fille
         assert sent == []
         await title.fill("🙂" * 200)
         await send.click()
-        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
+        await until_thanked(page)
 
 
 async def test_refused_field_has_the_focus(browser: Browser, filled: Filled) -> None:
@@ -127,7 +137,7 @@ async def test_refused_field_has_the_focus(browser: Browser, filled: Filled) -> 
         await form.get_by_role("radio", name="4 stars").press("Space")
         await form.get_by_label("Title (optional)").fill("Sturdy")
         await text.fill("\u200b")
-        await form.get_by_role("button", name="Send review").click()
+        await send(form)
         await expect(text).to_be_focused()
         await expect(text).to_have_accessible_description("Please fill in all required fields.")
         await expect(form.get_by_role("alert")).to_be_empty()
@@ -140,14 +150,12 @@ async def test_mistakes_beside_and_in_a_field_are_shown_together(browser: Browse
         {"pointer": "/images/0", "code": "unknown-image", "message": "No such image"},
     ]
     async with shopping(browser, filled.show("/together", new_id("camera"))) as page:
-        form = await open_form(page)
-        await form.get_by_role("radio", name="4 stars").press("Space")
-        await form.get_by_label("Your review").fill(WORDS)
+        form = await filled_form(page)
         await page.route(
             "**/Product/*/reviews",
             lambda route: route.fulfill(status=422, headers=ALLOWED, json={"status": 422, "errors": errors}),
         )
-        await form.get_by_role("button", name="Send review").click()
+        await send(form)
         title = form.get_by_label("Title (optional)")
         await expect(title).to_be_focused()
         await expect(title).to_have_accessible_description("A text is too long. Please shorten it.")
@@ -169,9 +177,7 @@ REFUSALS: Final[Mapping[str, tuple[Any, str]]] = {
 async def test_refused_review_is_kept_and_explained(browser: Browser, filled: Filled, reason: str) -> None:
     problem, text = REFUSALS[reason]
     async with shopping(browser, filled.show(f"/refused-{reason}", new_id("camera"))) as page:
-        form = await open_form(page)
-        await form.get_by_role("radio", name="4 stars").press("Space")
-        await form.get_by_label("Your review").fill(WORDS)
+        form = await filled_form(page)
         await page.route(
             "**/Product/*/reviews",
             lambda route: route.fulfill(status=problem["status"], headers=ALLOWED, json=problem),
@@ -185,17 +191,15 @@ async def test_refused_review_is_kept_and_explained(browser: Browser, filled: Fi
         await page.keyboard.press("Tab")
         await expect(form.get_by_role("button", name="Send review")).to_be_focused()
         await page.keyboard.press("Enter")
-        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
+        await until_thanked(page)
 
 
 async def test_focus_stays_with_somebody_who_goes_on_typing(browser: Browser, filled: Filled) -> None:
     coming: asyncio.Queue[Route] = asyncio.Queue()
     async with shopping(browser, filled.show("/typing", new_id("camera"))) as page:
-        form = await open_form(page)
-        await form.get_by_role("radio", name="4 stars").press("Space")
-        await form.get_by_label("Your review").fill(WORDS)
+        form = await filled_form(page)
         await page.route("**/Product/*/reviews", coming.put)
-        await form.get_by_role("button", name="Send review").click()
+        await send(form)
         sent = await coming.get()
         await form.get_by_label("Your name").press("M")
         await sent.abort()
@@ -221,30 +225,28 @@ async def test_expired_token_is_reported_before_anything_is_typed(
 
 FILES: Final[Mapping[str, tuple[bytes, str]]] = {
     "manual.pdf": (b"%PDF-1.7\n", "This is not a photo in JPEG, PNG or WebP. Please choose another file."),
+    "cut.jpg": (picture((800, 600), "JPEG")[:300], "This photo could not be read. Please choose another one."),
     "huge.jpg": (b"\xff\xd8\xff" + bytes(10 * 1024 * 1024), "Larger than 10.5 MB. Choose a smaller photo."),
 }
 
 
-@pytest.mark.parametrize("name", FILES)
-async def test_refused_photo_can_be_removed_at_once(browser: Browser, filled: Filled, name: str) -> None:
-    content, text = FILES[name]
-    files: Sequence[Any] = [
-        {"name": "good.png", "mimeType": "image/png", "buffer": picture()},
-        {"name": name, "mimeType": "application/octet-stream", "buffer": content},
-    ]
-    async with shopping(browser, filled.show(f"/file-{name}", new_id("camera"))) as page:
-        form = await open_form(page)
-        await form.get_by_role("radio", name="4 stars").press("Space")
-        await form.get_by_label("Your review").fill(WORDS)
+@pytest.mark.parametrize("names", [["manual.pdf"], ["cut.jpg", "huge.jpg"]], ids=str)
+async def test_refused_photos_can_be_removed_at_once(browser: Browser, filled: Filled, names: list[str]) -> None:
+    """One after the other."""
+    files = [photo("good.png"), *(photo(name, FILES[name][0], "application/octet-stream") for name in names)]
+    async with shopping(browser, filled.show(f"/files-{len(names)}", new_id("camera"))) as page:
+        form = await filled_form(page)
         await form.get_by_label("photos").set_input_files(files)
-        await form.get_by_role("button", name="Send review").click()
-        remove = form.get_by_role("button", name=f"Remove {name}")
-        await expect(remove).to_be_focused()
-        await expect(remove).to_have_accessible_description(text)
-        await expect(form.get_by_text(text)).to_have_count(1)
-        await page.keyboard.press("Enter")
-        await form.get_by_role("button", name="Send review").click()
-        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
+        for name in names:
+            text = FILES[name][1]
+            await send(form)
+            remove = form.get_by_role("button", name=f"Remove {name}")
+            await expect(remove).to_be_focused()
+            await expect(remove).to_have_accessible_description(text)
+            await expect(form.get_by_text(text)).to_have_count(1)
+            await page.keyboard.press("Enter")
+        await send(form)
+        await until_thanked(page)
 
 
 async def test_targets_are_large_enough_in_all_languages(browser: Browser, filled: Filled) -> None:

@@ -8,15 +8,28 @@ from typing import Any, Final
 import pytest
 from playwright.async_api import Browser, Page, Request, Route, expect
 
-from tests.support.chromium import Watch, opened
+from tests.support.chromium import NO_STORAGE, Watch, opened
 from tests.support.facade import facade_of, new_id, submission
 from tests.support.images import picture
 from tests.support.waiting import eventually
-from tests.support.widget import WIDE, Filled, open_form, shopping, titles, until_loaded
+from tests.support.widget import (
+    ALLOWED,
+    WIDE,
+    WORDS,
+    Filled,
+    filled_form,
+    open_form,
+    photo,
+    send,
+    shopping,
+    titles,
+    until_loaded,
+    until_thanked,
+    until_vote_counted,
+)
 
 pytestmark = pytest.mark.slow
 
-WORDS: Final = "Words that took an hour."
 AGAIN: Final = "Nothing that you typed is lost"
 
 
@@ -33,8 +46,8 @@ async def test_draft_survives_moves_and_reloads(browser: Browser, filled: Filled
         form = await open_form(page)
         await expect(form.get_by_label("Your review")).to_have_value(WORDS)
         await expect(form.get_by_role("radio", name="4 stars")).to_be_checked()
-        await form.get_by_role("button", name="Send review").click()
-        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
+        await send(form)
+        await until_thanked(page)
         await page.reload()
         form = await open_form(page)
         await expect(form.get_by_label("Your review")).to_have_value("")
@@ -55,9 +68,9 @@ async def test_language_tags_are_tolerated(browser: Browser, filled: Filled, htm
 
 async def test_digits_of_a_page_are_all_latin(browser: Browser, filled: Filled) -> None:
     """Some texts in Arabic have Latin digits, also where numbers have others, as in Egypt."""
-    stars = f'<plaudit-stars store="{filled.store}" type="Product" entity="{filled.product}"></plaudit-stars>'
+    stars = filled.stars(filled.product)
     reviews = stars.replace("plaudit-stars", "plaudit-reviews")
-    address = filled.site.show("/digits", filled.service.address, stars + reviews, html='lang="ar-EG"')
+    address = filled.show_elements("/digits", stars + reviews, html='lang="ar-EG"')
     async with shopping(browser, address) as page:
         await until_loaded(page, "مراجعات العملاء")
         await page.get_by_role("img", name="4.3 من 5، 15 مراجعة").first.wait_for()
@@ -70,17 +83,14 @@ async def test_invalid_ids_do_not_affect_other_stars(browser: Browser, filled: F
     """Ids too long for any object, and more long ids than fit into one URL."""
     long = [f"{'Ж' * 100}{n}" for n in range(99)]
     strange = ["x" * 129, "a,b", ",".join(map(str, range(101)))]
-    start = f'<plaudit-stars store="{filled.store}" type="Product"'
-    stars = "".join(f'{start} entity="{id}"></plaudit-stars>' for id in (*strange, *long, filled.product))
-    async with shopping(browser, filled.site.show("/strange", filled.service.address, stars)) as page:
+    stars = filled.stars(*strange, *long, filled.product)
+    async with shopping(browser, filled.show_elements("/strange", stars)) as page:
         await expect(page.get_by_role("img", name="4.3 out of 5, 15 reviews")).to_have_count(1)
         await expect(page.get_by_role("img", name="0 reviews")).to_have_count(99)
 
 
 async def test_unavailable_stars_are_hidden(browser: Browser, filled: Filled) -> None:
-    start = f'<plaudit-stars store="{filled.store}" type="Product"'
-    stars = "".join(f'{start} entity="{id}"></plaudit-stars>' for id in ("x" * 129, filled.product))
-    address = filled.site.show("/no-stars", filled.service.address, stars)
+    address = filled.show_elements("/no-stars", filled.stars("x" * 129, filled.product))
     async with opened(browser, address, Watch()) as page:
         await page.route("**/summaries?*", lambda route: route.abort())
         async with page.expect_event("requestfailed"):
@@ -98,7 +108,7 @@ async def test_old_browser_shows_fallback_content(browser: Browser, filled: Fill
     """Without support of `light-dark()` all stars would look full."""
     one = f'store="{filled.store}" type="Product" entity="{filled.product}"'
     both = f"<plaudit-reviews {one}>Reviews</plaudit-reviews><plaudit-stars {one}></plaudit-stars>"
-    address, watch = filled.site.show("/old", filled.service.address, both), Watch()
+    address, watch = filled.show_elements("/old", both), Watch()
     old = "const is = CSS.supports; CSS.supports = (...all) => !all.join().includes('light-dark') && is(...all)"
     async with opened(browser, address, watch) as page:
         await page.add_init_script(old)
@@ -122,8 +132,7 @@ async def test_outdated_stars_are_not_shown(browser: Browser, filled: Filled, at
         await go.wait()
         await route.continue_()
 
-    one = f'<plaudit-stars store="{filled.store}" type="Product" entity="{filled.product}"></plaudit-stars>'
-    address = filled.site.show("/changing", filled.service.address, one * 2)
+    address = filled.show_elements("/changing", filled.stars(filled.product) * 2)
     first = f"{filled.service.address}/storefront/v1/{filled.store}/summaries?entityType=Product&*"
     async with opened(browser, address, Watch()) as page:
         await page.route(first, hold)
@@ -152,7 +161,7 @@ async def test_late_element_in_shadow_root_of_arabic_page(browser: Browser, fill
         document.querySelector('#late').attachShadow({ mode: 'open' }).append(one);
         for (const [name, value] of Object.entries({ store, type: 'Product', entity })) one.setAttribute(name, value);
     }"""
-    address = filled.site.show("/late", filled.service.address, '<div id="late"></div>', html='lang="ar" dir="rtl"')
+    address = filled.show_elements("/late", '<div id="late"></div>', html='lang="ar" dir="rtl"')
     async with shopping(browser, address) as page:
         await page.evaluate(late, [filled.store, filled.product])
         await until_loaded(page, "مراجعات العملاء")
@@ -161,9 +170,9 @@ async def test_late_element_in_shadow_root_of_arabic_page(browser: Browser, fill
 
 
 async def test_page_styles_do_not_leak_in(browser: Browser, filled: Filled) -> None:
-    hidden = f'<plaudit-stars hidden store="{filled.store}" type="Product" entity="{filled.product}"></plaudit-stars>'
-    one = f'<plaudit-reviews store="{filled.store}" type="Product" entity="{filled.product}"></plaudit-reviews>'
-    address = filled.site.show("/styles", filled.service.address, one + hidden)
+    stars = filled.stars(filled.product)
+    hidden, one = stars.replace("stars ", "stars hidden "), stars.replace("plaudit-stars", "plaudit-reviews")
+    address = filled.show_elements("/styles", one + hidden)
     async with shopping(browser, address, bypass_csp=True, viewport={"width": 320, "height": 700}) as page:
         await until_loaded(page)
         await expect(page.locator("plaudit-stars")).to_be_hidden()
@@ -231,9 +240,6 @@ async def test_long_names_and_texts_fit(browser: Browser, filled: Filled) -> Non
 async def test_each_browser_has_one_vote(browser: Browser, filled: Filled) -> None:
     """Without local storage, in two tabs, and when it can't be sent, which is reported."""
     voters: list[str] = []
-    refusing = (
-        "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('no', 'SecurityError') } })"
-    )
 
     def hear(request: Request) -> None:
         if request.url.endswith("/votes") and request.method == "POST":
@@ -241,12 +247,12 @@ async def test_each_browser_has_one_vote(browser: Browser, filled: Filled) -> No
 
     async def vote(page: Page, word: str) -> None:
         await page.get_by_role("button", name=word, exact=True).first.click()
-        await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
+        await until_vote_counted(page)
 
     address = filled.show("/one-vote")
     async with opened(browser, filled.site.origin, Watch()) as page:
         page.on("request", hear)
-        await page.add_init_script(refusing)
+        await page.add_init_script(NO_STORAGE)
         await page.goto(address)
         await until_loaded(page)
         await vote(page, "Yes")
@@ -264,17 +270,12 @@ async def test_each_browser_has_one_vote(browser: Browser, filled: Filled) -> No
         await last.get_by_role("button", name="Yes").click()
         await expect(page.get_by_text(AGAIN)).to_be_in_viewport()
         await page.unroute("**/votes")
-        not_found: dict[str, Any] = {
-            "status": 404,
-            "headers": {"access-control-allow-origin": "*"},
-            "json": {"status": 404},
-        }
-        await page.route("**/votes", lambda route: route.fulfill(**not_found))
+        await page.route("**/votes", lambda route: route.fulfill(status=404, headers=ALLOWED, json={"status": 404}))
         await last.get_by_role("button", name="Yes").click()
         await expect(page.get_by_text("This no longer exists.")).to_be_in_viewport()
         await page.unroute("**/votes")
         await last.get_by_role("button", name="Yes").click()
-        await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
+        await until_vote_counted(page)
         await expect(page.get_by_text("This no longer exists.")).to_have_count(0)
         again = other.get_by_role("group", name="Was this helpful?").last.get_by_role("button", name="Yes")
         free = await again.inner_text()
@@ -313,7 +314,7 @@ async def test_own_vote_stays_counted_in_other_orders_and_after_a_reload(browser
         await until_loaded(page)
         await sort_by("helpful")
         await page.get_by_role("button", name="Yes (1)").click()
-        await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
+        await until_vote_counted(page)
         yes = page.get_by_role("button", name="Yes", pressed=True)
         for order in ("newest", "helpful"):
             await sort_by(order)
@@ -329,10 +330,9 @@ async def test_own_vote_stays_counted_in_other_orders_and_after_a_reload(browser
 async def test_large_counts_fit_beside_aligned_bars(browser: Browser, filled: Filled) -> None:
     histogram = {"5": 1_234_567, "4": 12_345, "3": 10_000, "2": 999, "1": 0}
     summary = {"value": 4.9, "average": 4.9, "reviewCount": sum(histogram.values()), "histogram": histogram}
-    allowed = {"access-control-allow-origin": "*"}
     address = filled.show("/large")
     async with opened(browser, address, Watch(), viewport={"width": 320, "height": 700}) as page:
-        await page.route("**/summary", lambda route: route.fulfill(headers=allowed, json=summary))
+        await page.route("**/summary", lambda route: route.fulfill(headers=ALLOWED, json=summary))
         await page.goto(address)
         await until_loaded(page)
         places = await page.locator("plaudit-reviews .bar").evaluate_all("""(bars) => bars.map((bar) => {
@@ -387,37 +387,10 @@ async def test_reviews_repeated_on_next_page_are_shown_once(browser: Browser, fi
         await expect(titles(page)).to_have_text([review["title"] for review in first["results"]])
         # The next page starts with the last two reviews of the first one.
         behind: dict[str, Any] = {"results": first["results"][8:], "next": None}
-        allowed = {"access-control-allow-origin": "*"}
-        await page.route("**/reviews?*after=*", lambda route: route.fulfill(headers=allowed, json=behind))
+        await page.route("**/reviews?*after=*", lambda route: route.fulfill(headers=ALLOWED, json=behind))
         await page.get_by_role("button", name="Show more reviews").click()
         await expect(page.get_by_role("button", name="Show more reviews")).to_be_hidden()
         await expect(titles(page)).to_have_count(10)
-
-
-async def test_unusable_photos_are_reported(browser: Browser, filled: Filled) -> None:
-    cut = picture((800, 600), "JPEG")[:300]
-    async with shopping(browser, filled.show("/cut", new_id("camera"))) as page:
-        form = await open_form(page)
-        await form.get_by_role("radio", name="4 stars").press("Space")
-        await form.get_by_label("Your review").fill(WORDS)
-        files: list[Any] = [
-            {"name": "cut.jpg", "mimeType": "image/jpeg", "buffer": cut},
-            {"name": "large.jpg", "mimeType": "image/jpeg", "buffer": b"\xff\xd8\xff" + bytes(10 * 1024 * 1024)},
-        ]
-        await form.get_by_label("photos").set_input_files(files)
-        await form.get_by_role("listitem").get_by_text("This photo could not be read.").wait_for()
-        await form.get_by_role("button", name="Send review").click()
-        remove = form.get_by_role("button", name="Remove cut.jpg")
-        await expect(remove).to_be_focused()
-        await expect(remove).to_have_accessible_description("This photo could not be read. Please choose another one.")
-        await remove.click()
-        await form.get_by_role("button", name="Send review").click()
-        remove = form.get_by_role("button", name="Remove large.jpg")
-        await expect(remove).to_be_focused()
-        await expect(remove).to_have_accessible_description("Larger than 10.5 MB. Choose a smaller photo.")
-        await remove.click()
-        await form.get_by_role("button", name="Send review").click()
-        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
 
 
 @pytest.mark.parametrize("is_loaded_again", [False, True])
@@ -425,10 +398,7 @@ async def test_lost_answer_makes_no_second_review(browser: Browser, filled: Fill
     """The review was sent, but its answer was lost; when the shopper tries again, the form has expired."""
     product = new_id("camera")
     sent: list[str] = []
-    files: list[Any] = [
-        {"name": f"{colour}.png", "mimeType": "image/png", "buffer": picture((30, 20), colour=colour)}
-        for colour in ("teal", "navy")
-    ]
+    files = [photo(f"{colour}.png", picture((30, 20), colour=colour)) for colour in ("teal", "navy")]
 
     async def lose(route: Route) -> None:
         sent.append(route.request.headers["idempotency-key"])
@@ -437,25 +407,23 @@ async def test_lost_answer_makes_no_second_review(browser: Browser, filled: Fill
             await route.abort()
         elif len(sent) == 2:
             old = {"status": 403, "errors": [{"pointer": "/stamp", "code": "stamp-expired"}]}
-            await route.fulfill(status=403, headers={"access-control-allow-origin": "*"}, json=old)
+            await route.fulfill(status=403, headers=ALLOWED, json=old)
         else:
             await route.continue_()
 
     async with shopping(browser, filled.show("/lost", product)) as page:
-        form = await open_form(page)
-        await form.get_by_role("radio", name="4 stars").press("Space")
-        await form.get_by_label("Your review").fill(WORDS)
+        form = await filled_form(page)
         await form.get_by_label("photos").set_input_files(files)
         await expect(form.get_by_text("Uploaded", exact=True)).to_have_count(2)
         await page.route("**/Product/*/reviews", lose)
-        await form.get_by_role("button", name="Send review").click()
+        await send(form)
         await form.get_by_role("alert").get_by_text(AGAIN).wait_for()
         if is_loaded_again:
             await page.reload()
             form = await open_form(page)
             await expect(form.get_by_role("button", name="Remove navy.png")).to_be_visible()
-        await form.get_by_role("button", name="Send review").click()
-        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
+        await send(form)
+        await until_thanked(page)
     assert (len(sent), len(set(sent))) == (3, 1)
     async with facade_of(filled.service) as facade:
         (id,) = await facade.listed(entityIds=[product])
@@ -465,7 +433,7 @@ async def test_lost_answer_makes_no_second_review(browser: Browser, filled: Fill
 async def test_photos_are_uploaded_one_at_a_time(browser: Browser, filled: Filled) -> None:
     """One upload at a time suffices for a slow connection; a photo removed before its turn is not uploaded."""
     coming: asyncio.Queue[Route] = asyncio.Queue()
-    files: list[Any] = [{"name": f"{n}.png", "mimeType": "image/png", "buffer": picture()} for n in range(3)]
+    files = [photo(f"{n}.png") for n in range(3)]
     async with shopping(browser, filled.show("/slow", new_id("camera"))) as page:
         form = await open_form(page)
         await page.route("**/images?*", coming.put)
@@ -482,7 +450,7 @@ async def test_photos_are_uploaded_one_at_a_time(browser: Browser, filled: Fille
 
 async def test_removed_photo_stays_removed_and_delays_no_other(browser: Browser, filled: Filled) -> None:
     coming: asyncio.Queue[Route] = asyncio.Queue()
-    files: list[Any] = [{"name": f"{n}.png", "mimeType": "image/png", "buffer": picture()} for n in range(3)]
+    files = [photo(f"{n}.png") for n in range(3)]
     async with shopping(browser, filled.show("/removed", new_id("camera"))) as page:
         form = await open_form(page)
         await page.route("**/images?*", coming.put)
@@ -502,15 +470,13 @@ async def test_removed_photo_stays_removed_and_delays_no_other(browser: Browser,
 
 async def test_no_photo_is_added_while_sending(browser: Browser, filled: Filled) -> None:
     coming: asyncio.Queue[Route] = asyncio.Queue()
-    files: list[Any] = [{"name": f"{n}.png", "mimeType": "image/png", "buffer": picture()} for n in range(2)]
+    files = [photo(f"{n}.png") for n in range(2)]
     async with shopping(browser, filled.show("/adding", new_id("camera"))) as page:
-        form = await open_form(page)
-        await form.get_by_role("radio", name="4 stars").press("Space")
-        await form.get_by_label("Your review").fill(WORDS)
+        form = await filled_form(page)
         await form.get_by_label("photos").set_input_files(files)
         await expect(form.get_by_text("Uploaded", exact=True)).to_have_count(2)
         await page.route("**/Product/*/reviews", coming.put)
-        await form.get_by_role("button", name="Send review").click()
+        await send(form)
         sent = await coming.get()
         await form.get_by_role("button", name="Remove 1.png").click()
         await expect(form.get_by_label("photos")).to_be_disabled()
@@ -527,9 +493,7 @@ async def test_replaced_form_saves_no_draft(browser: Browser, filled: Filled) ->
         form = await open_form(page)
         await form.get_by_label("Your review").fill("Words of before.")
         await page.route("**/images?*", coming.put)
-        await form.get_by_label("photos").set_input_files(
-            {"name": "slow.png", "mimeType": "image/png", "buffer": picture()}
-        )
+        await form.get_by_label("photos").set_input_files(photo("slow.png"))
         upload = await coming.get()
         old_form = await form.element_handle()
         await page.locator("plaudit-reviews").evaluate("(element) => element.setAttribute('token', 'other')")
@@ -547,15 +511,11 @@ async def test_review_is_sent_after_widget_was_removed(browser: Browser, filled:
     coming: asyncio.Queue[Route] = asyncio.Queue()
     drafts = "Object.values(sessionStorage).filter((text) => text.includes('Words'))"
     async with shopping(browser, filled.show("/left", new_id("camera"))) as page:
-        form = await open_form(page)
-        await form.get_by_role("radio", name="4 stars").press("Space")
-        await form.get_by_label("Your review").fill("Words of before.")
+        form = await filled_form(page, "Words of before.")
         await page.route("**/images?*", coming.put)
-        await form.get_by_label("photos").set_input_files(
-            {"name": "slow.png", "mimeType": "image/png", "buffer": picture()}
-        )
+        await form.get_by_label("photos").set_input_files(photo("slow.png"))
         upload = await coming.get()
-        await form.get_by_role("button", name="Send review").click()
+        await send(form)
         await page.locator("plaudit-reviews").evaluate("(element) => element.remove()")
         async with page.expect_response("**/Product/*/reviews") as answer:
             await upload.continue_()
@@ -575,15 +535,11 @@ async def test_replaced_form_sends_nothing(browser: Browser, filled: Filled) -> 
 
     async with shopping(browser, filled.show("/gone", product)) as page:
         page.on("request", note)
-        form = await open_form(page)
-        await form.get_by_role("radio", name="4 stars").press("Space")
-        await form.get_by_label("Your review").fill(WORDS)
+        form = await filled_form(page)
         await page.route("**/images?*", coming.put)
-        await form.get_by_label("photos").set_input_files(
-            {"name": "slow.png", "mimeType": "image/png", "buffer": picture()}
-        )
+        await form.get_by_label("photos").set_input_files(photo("slow.png"))
         upload = await coming.get()
-        await form.get_by_role("button", name="Send review").click()
+        await send(form)
         old_form = await form.element_handle()
         for language in ("de", "en"):
             await page.locator("plaudit-reviews").evaluate("(one, lang) => one.setAttribute('lang', lang)", language)
@@ -592,6 +548,6 @@ async def test_replaced_form_sends_nothing(browser: Browser, filled: Filled) -> 
         await upload.continue_()
         await page.wait_for_function("(form) => form.querySelector('li[id]')", arg=old_form)
         # The old form would have been sent first, had it continued.
-        await form.get_by_role("button", name="Send review").click()
-        await page.get_by_text("Your review will appear once it has been checked.").wait_for()
+        await send(form)
+        await until_thanked(page)
     assert len(sent) == 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from playwright.async_api import Browser, Locator, Page
+from playwright.async_api import Browser, FilePayload, Locator, Page
 
 from tests.support.chromium import PATIENCE_MS as PATIENCE_MS
 from tests.support.chromium import Watch, opened
@@ -18,6 +18,10 @@ from tests.support.shop_page import ShopSite, shop_site
 from tests.support.waiting import eventually
 
 RATINGS: Final = [5, 4, 1, *[5, 4] * 6]
+WORDS: Final = "Words that took an hour."
+ALLOWED: Final = {"access-control-allow-origin": "*"}
+"""Headers of a fake answer that pages of all sites may read."""
+
 WIDE: Final = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
 
@@ -30,10 +34,19 @@ class Filled:
     store: str
     product: str
 
+    def stars(self, *products: str) -> str:
+        """Elements with the stars of these products."""
+        start = f'<plaudit-stars store="{self.store}" type="Product"'
+        return "".join(f'{start} entity="{product}"></plaudit-stars>' for product in products)
+
+    def show_elements(self, path: str, elements: str, **options: Any) -> str:
+        """Publish a page with these elements. Returns its address."""
+        return self.site.show(path, self.service.address, elements, **options)
+
     def show(self, path: str, product: str | None = None, *, attributes: str = "", **options: Any) -> str:
         """Publish a page with the widget. Returns its address."""
         element = f'<plaudit-reviews store="{self.store}" type="Product" entity="{product or self.product}"'
-        return self.site.show(path, self.service.address, f"{element} {attributes}></plaudit-reviews>", **options)
+        return self.show_elements(path, f"{element} {attributes}></plaudit-reviews>", **options)
 
 
 @asynccontextmanager
@@ -77,6 +90,31 @@ async def open_form(page: Page) -> Locator:
     await page.get_by_role("button", name="Write a review").click()
     await page.get_by_role("button", name="Send review").wait_for()
     return page.locator("plaudit-reviews form")
+
+
+async def filled_form(page: Page, text: str = WORDS) -> Locator:
+    """The form with four stars and this text."""
+    form = await open_form(page)
+    await form.get_by_role("radio", name="4 stars").press("Space")
+    await form.get_by_label("Your review").fill(text)
+    return form
+
+
+def photo(name: str, content: bytes | None = None, kind: str = "image/png") -> FilePayload:
+    """A file to choose, by default a small picture."""
+    return {"name": name, "mimeType": kind, "buffer": content or picture()}
+
+
+async def send(form: Locator) -> None:
+    await form.get_by_role("button", name="Send review").click()
+
+
+async def until_thanked(page: Page) -> None:
+    await page.get_by_text("Your review will appear once it has been checked.").wait_for()
+
+
+async def until_vote_counted(page: Page) -> None:
+    await page.get_by_role("status").filter(has_text="your vote was counted").wait_for()
 
 
 def titles(page: Page) -> Locator:
