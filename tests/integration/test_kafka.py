@@ -1,14 +1,12 @@
 """The Kafka client: lost connections, concurrent publications, subscriptions without records."""
 
 import asyncio
-import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import uvloop
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import NewTopic
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError
@@ -20,7 +18,6 @@ from consumers.subscriptions import subscribed_broker
 from domain.delivery import OutgoingMessage
 from domain.timestamps import milliseconds
 from messaging.decoding import Received
-from messaging.kafka.administration import admin_client
 from messaging.kafka.aiokafka_internals import find_brokers_again, recover_lost_connections
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
@@ -31,7 +28,7 @@ from storage.topics_growth import GrowthRepository
 from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.service import Servers, Service
-from tests.support.topics import delete_topic
+from tests.support.topics import create_topic, delete_topic, new_topic
 from tests.support.waiting import free_port
 
 AT_ONCE = 400
@@ -57,10 +54,8 @@ async def test_write_to_closed_connection_is_a_lost_connection(servers: Servers)
 
 @pytest.mark.long
 async def test_publications_of_one_partition_do_not_starve_each_other(servers: Servers) -> None:
-    topic = f"t{uuid.uuid4().hex[:8]}"
+    topic = await new_topic(servers)
     connection = KafkaConnection(servers.kafka, idempotence=not servers.is_tansu)
-    async with admin_client(connection) as admin:
-        await admin.create_topics([NewTopic(topic, 1, 1)])
     publisher = Publisher(connection, timeout=30)  # twice as long as a slow machine may delay the broker
     expected = {call: [f"{call}-{number}" for number in range(EACH)] for call in range(AT_ONCE)}
     try:
@@ -86,10 +81,8 @@ async def test_hung_start_is_followed_by_one_with_full_timeout(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Under load, where callers queue behind it: under their own timeouts, the remaining time never suffices."""
-    topic, plain, starts = f"t{uuid.uuid4().hex[:8]}", AIOKafkaProducer.start, 0
+    topic, plain, starts = await new_topic(servers), AIOKafkaProducer.start, 0
     connection = KafkaConnection(servers.kafka, idempotence=not servers.is_tansu)
-    async with admin_client(connection) as admin:
-        await admin.create_topics([NewTopic(topic, 1, 1)])
 
     async def start(self: AIOKafkaProducer) -> None:
         nonlocal starts
@@ -113,21 +106,20 @@ async def test_hung_start_is_followed_by_one_with_full_timeout(
 
 @pytest.mark.long
 async def test_topic_reader_ends_when_topic_is_recreated(servers: Servers) -> None:
-    topic = f"t{uuid.uuid4().hex[:8]}"
+    topic = await new_topic(servers)
     partition = TopicPartition(topic, 0)
 
-    async def create_with_records(count: int) -> None:
-        async with admin_client(KafkaConnection(servers.kafka)) as admin:
-            await admin.create_topics([NewTopic(topic, 1, 1)])
+    async def add_records(count: int) -> None:
         async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
             for _ in range(count):
                 await producer.send_and_wait(topic, b"value")
 
-    await create_with_records(3)
+    await add_records(3)
     async with TopicReader.open(KafkaConnection(servers.kafka)) as reader, asyncio.timeout(60):
         spans = await reader.spans([partition])
         await delete_topic(servers, topic)
-        await create_with_records(1)
+        await create_topic(servers, topic)
+        await add_records(1)
         read = [record.offset async for records in reader.between(spans) for record in records]
     assert (spans, read) == ({partition: range(3)}, [0])
 
@@ -139,9 +131,7 @@ async def test_consumer_finds_cluster_after_all_brokers_moved(
     """The configured addresses lead to them, like the name of a restored cluster."""
     monkeypatch.setattr(AIOKafkaClient, "_metadata_update", AIOKafkaClient._metadata_update)
     find_brokers_again()
-    topic = f"t{uuid.uuid4().hex[:8]}"
-    async with admin_client(KafkaConnection(servers.kafka)) as admin:
-        await admin.create_topics([NewTopic(topic, 1, 1)])
+    topic = await new_topic(servers)
     group = {"group_id": topic, "auto_offset_reset": "earliest", "metadata_max_age_ms": 500, "retry_backoff_ms": 20}
     async with (
         AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer,
@@ -160,9 +150,7 @@ async def test_consumer_finds_cluster_after_all_brokers_moved(
 
 
 async def test_tail_sees_records_published_while_it_starts(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    topic, calls = f"t{uuid.uuid4().hex[:8]}", list[str]()
-    async with admin_client(KafkaConnection(servers.kafka)) as admin:
-        await admin.create_topics([NewTopic(topic, 1, 1)])
+    topic, calls = await new_topic(servers), list[str]()
     async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
 
         def publish_after(question: str) -> None:
@@ -188,9 +176,8 @@ async def test_tail_sees_records_published_while_it_starts(servers: Servers, mon
 @pytest.mark.long
 async def test_tail_misses_nothing_when_connection_breaks(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever partition is read first, the other has an older record."""
-    topic, now, times_s = f"t{uuid.uuid4().hex[:8]}", datetime.now(UTC), [(-8, -5), (-7, -6)]
-    async with admin_client(KafkaConnection(servers.kafka)) as admin:
-        await admin.create_topics([NewTopic(topic, len(times_s), 1)])
+    now, times_s = datetime.now(UTC), [(-8, -5), (-7, -6)]
+    topic = await new_topic(servers, len(times_s))
     async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
         for partition, times in enumerate(times_s):
             for second in times:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.consumer.group_coordinator import GroupCoordinator
@@ -36,7 +36,7 @@ from tests.support.final_responses import final_status
 from tests.support.messages import Message, review_message
 from tests.support.orders import Returns, an_order, order_event
 from tests.support.service import PARTITIONS, Servers, Service
-from tests.support.topics import delete_topic
+from tests.support.topics import create_topic, delete_topic, new_topic
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -45,23 +45,6 @@ TOPIC = "review-submissions"
 
 UNHURRIED: Final = {"session_timeout_ms": 120_000}
 """Options of a member that keeps its place in the group, however long this process is delayed."""
-
-
-@asynccontextmanager
-async def admin_of(servers: Servers) -> AsyncIterator[AIOKafkaAdminClient]:
-    async with admin_client(KafkaConnection(servers.kafka)) as admin:
-        yield admin
-
-
-async def create(servers: Servers, topic: str, partitions: int) -> None:
-    """Create a topic, as soon as the one that it replaces is deleted."""
-
-    async def is_created() -> bool:
-        async with admin_of(servers) as admin:
-            response = await admin.create_topics([NewTopic(topic, partitions, 1)])
-            return all(not code for _, code, *_ in response.topic_errors)
-
-    await eventually(is_created)
 
 
 async def submit(service: Service, count: int = 12) -> set[str]:
@@ -86,7 +69,7 @@ async def test_topic_is_recreated_while_workers_run(own_service: Service) -> Non
     await delete_topic(servers, topic)
     await eventually(lambda: f"No partition metadata for topic {topic}" in own_service.log("worker"))
     await asyncio.sleep(3)  # it looks for records, and finds no partitions to read: nothing reports that
-    await create(servers, topic, PARTITIONS)
+    await create_topic(servers, topic, PARTITIONS)
     # More than the deleted topic had: its offsets would be in the middle.
     await until_stored(own_service, await submit(own_service, 400))
     assert "Traceback" not in own_service.log("worker")
@@ -95,9 +78,8 @@ async def test_topic_is_recreated_while_workers_run(own_service: Service) -> Non
 async def test_new_group_seeks_all_partitions_at_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """One after the other, each would wait for a fetch from the others, which brokers hold while there are no
     records."""
-    topic, partitions = new_id("topic"), 12
-    await create(servers, topic, partitions)
-    begun: list[int] = []
+    partitions, begun = 12, list[int]()
+    topic = await new_topic(servers, partitions)
     seek_to_beginning = PatientConsumer.seek_to_beginning
 
     async def counted(consumer: PatientConsumer, *places: TopicPartition) -> None:
@@ -152,8 +134,7 @@ async def offsets_of(consumer: PatientConsumer, count: int) -> list[int]:
 
 
 async def test_offsets_of_deleted_topic_are_not_committed_to_its_successor(servers: Servers) -> None:
-    topic = new_id("topic")
-    await create(servers, topic, 1)
+    topic = await new_topic(servers)
     await publish(servers, topic, 3)
     async with member(servers, topic, new_id("group")) as consumer, asyncio.timeout(120):
         await batch_of(consumer)
@@ -161,15 +142,14 @@ async def test_offsets_of_deleted_topic_are_not_committed_to_its_successor(serve
         # The latter if it has already noticed that its partition is gone.
         with pytest.raises((CommitFailedError, IllegalStateError)):
             await consumer.commit({TopicPartition(topic, 0): 3})
-        await create(servers, topic, 1)
+        await create_topic(servers, topic)
         await publish(servers, topic, 9)
         assert await offsets_of(consumer, 9) == list(range(9))
 
 
 @pytest.mark.parametrize("is_seen_gone", [True, False])
 async def test_batch_in_progress_during_topic_recreation_skips_nothing(servers: Servers, is_seen_gone: bool) -> None:
-    topic = new_id("topic")
-    await create(servers, topic, 1)
+    topic = await new_topic(servers)
     await publish(servers, topic, 3)
     async with member(servers, topic, new_id("group")) as consumer, asyncio.timeout(120):
         batch = await batch_of(consumer)
@@ -181,7 +161,7 @@ async def test_batch_in_progress_during_topic_recreation_skips_nothing(servers: 
         if is_seen_gone:
             await eventually(lambda: not consumer.assignment())
         # With another number of partitions, so that it is noticed in any case.
-        await create(servers, topic, 2)
+        await create_topic(servers, topic, 2)
         await publish(servers, topic, 9)
         await eventually(lambda: len(consumer.assignment()) == 2)
         await batch.commit()
@@ -191,9 +171,8 @@ async def test_batch_in_progress_during_topic_recreation_skips_nothing(servers: 
 async def test_batch_in_progress_during_rebalances_is_committed(servers: Servers) -> None:
     """Only the partition that stays assigned is committed; the other one, which had another owner meanwhile, is
     delivered again."""
-    topic, group = new_id("topic"), new_id("group")
+    topic, group = await new_topic(servers, 2), new_id("group")
     places = [TopicPartition(topic, number) for number in range(2)]
-    await create(servers, topic, 2)
     async with member(servers, topic, group) as consumer, asyncio.timeout(120):
         await consumer.commit(dict.fromkeys(places, 0))
         async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
@@ -228,9 +207,8 @@ async def test_aborted_transactions_have_no_effect(service: Service) -> None:
 
 @pytest.mark.long
 async def test_slow_batch_keeps_group_membership(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    topic, group, beats = new_id("topic"), new_id("group"), list[int]()
+    topic, group, beats = await new_topic(servers), new_id("group"), list[int]()
     place = TopicPartition(topic, 0)
-    await create(servers, topic, 1)
     await publish(servers, topic, 1)
     # aiokafka doesn't measure the time since a poll once one has raised, as the first one of a new group does.
     async with member(servers, topic, group) as consumer:
@@ -263,9 +241,8 @@ async def publish_transaction(servers: Servers, topic: str, *, is_kept: bool) ->
 
 async def test_aborted_records_at_the_end_are_committed(servers: Servers) -> None:
     """No records follow, so that no batch is ever committed."""
-    topic, group = new_id("topic"), new_id("group")
+    topic, group = await new_topic(servers), new_id("group")
     place = TopicPartition(topic, 0)
-    await create(servers, topic, 1)
     await publish(servers, topic, 1)
     async with member(servers, topic, group) as consumer, asyncio.timeout(120):
         await (await batch_of(consumer)).commit()
@@ -281,9 +258,8 @@ async def test_aborted_records_at_the_end_are_committed(servers: Servers) -> Non
 
 async def test_end_of_transaction_is_committed_while_another_partition_delivers(servers: Servers) -> None:
     """No poll is empty."""
-    topic, group = new_id("topic"), new_id("group")
+    topic, group = await new_topic(servers, 2), new_id("group")
     place, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
-    await create(servers, topic, 2)
     await publish_transaction(servers, topic, is_kept=True)
 
     async def publish_to_other() -> None:
@@ -311,8 +287,7 @@ async def test_end_of_transaction_is_committed_while_another_partition_delivers(
 async def test_batch_in_progress_is_not_committed_by_next_poll(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic, polls = new_id("topic"), list[int]()
-    await create(servers, topic, 1)
+    topic, polls = await new_topic(servers), list[int]()
     await publish(servers, topic, 1)
     async with member(servers, topic, new_id("group")) as consumer, asyncio.timeout(120):
         await batch_of(consumer)
@@ -325,44 +300,44 @@ async def test_batch_in_progress_is_not_committed_by_next_poll(
         assert await consumer.committed(TopicPartition(topic, 0)) is None
 
 
-async def test_oldest_unread_record_follows_transaction_marker(servers: Servers) -> None:
+@asynccontextmanager
+async def lag_of(servers: Servers, partitions: int) -> AsyncIterator[tuple[ConsumerLag, str]]:
+    """The lag of consumers of submissions in a new namespace, and the name of their topic."""
     names = TopicNames(f"{new_id()}.")
-    topic = names.name(Topic.REVIEW_SUBMISSIONS)
-    place = TopicPartition(topic, 0)
-    await create(servers, topic, 1)
-    await publish_transaction(servers, topic, is_kept=True)
-    async with member(servers, topic, topic) as consumer:
-        await consumer.commit({place: 1})
+    await create_topic(servers, topic := names.name(Topic.REVIEW_SUBMISSIONS), partitions)
+    async with member(servers, topic, topic):
+        pass  # Kafka has its topic for commits from then on
     async with ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60) as lag:
+        yield lag, topic
+
+
+async def publish_at(servers: Servers, topic: str, *times_s: tuple[int, int]) -> None:
+    """Publish records to these partitions at these times."""
+    async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
+        for partition, seconds in times_s:
+            await producer.send_and_wait(topic, b"value", partition=partition, timestamp_ms=seconds * 1_000)
+
+
+async def test_oldest_unread_record_follows_transaction_marker(servers: Servers) -> None:
+    async with lag_of(servers, 1) as (lag, topic):
+        await publish_transaction(servers, topic, is_kept=True)
+        async with member(servers, topic, topic) as consumer:
+            await consumer.commit({TopicPartition(topic, 0): 1})
         # Only the end marker of the transaction is unread.
         assert (await lag.measure())[Topic.REVIEW_SUBMISSIONS, 0] == Unread(1, 1)
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 3_000) is None
-        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
-            for seconds in (1_000, 2_000):
-                await producer.send_and_wait(topic, b"value", partition=0, timestamp_ms=seconds * 1_000)
+        await publish_at(servers, topic, (0, 1_000), (0, 2_000))
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 3_000) == 1_000
 
 
 async def test_record_from_the_future_tells_nothing_about_those_behind_it(servers: Servers) -> None:
-    names = TopicNames(f"{new_id()}.")
-    topic = names.name(Topic.REVIEW_SUBMISSIONS)
-    await create(servers, topic, 2)
-    async with member(servers, topic, topic):
-        pass  # Kafka has its topic for commits from then on
-    async with ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60) as lag:
-        async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
-            for partition, seconds in ((0, 2_000), (1, 9_000), (1, 1_000)):
-                await producer.send_and_wait(topic, b"value", partition=partition, timestamp_ms=seconds * 1_000)
+    async with lag_of(servers, 2) as (lag, topic):
+        await publish_at(servers, topic, (0, 2_000), (1, 9_000), (1, 1_000))
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 9_000) == 2_000
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 8_999) == 0
 
 
 async def test_lag_is_unknown_while_coordinator_loads_group(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = TopicNames(f"{new_id()}.")
-    topic = names.name(Topic.REVIEW_SUBMISSIONS)
-    await create(servers, topic, 2)
-    async with member(servers, topic, topic):
-        pass  # Kafka has its topic for commits from then on
     answer = AIOKafkaAdminClient._send_request
 
     async def loading(admin: AIOKafkaAdminClient, request: Any, node_id: int | None = None) -> Any:
@@ -370,7 +345,7 @@ async def test_lag_is_unknown_while_coordinator_loads_group(servers: Servers, mo
             return OffsetFetchResponse_v3(0, [], GroupLoadInProgressError.errno)
         return await answer(admin, request, node_id)
 
-    async with ConsumerLag(KafkaConnection(servers.kafka), names, timeout=60) as lag:
+    async with lag_of(servers, 2) as (lag, _):
         assert set((await lag.measure()).values()) == {Unread(0, 0)}
         monkeypatch.setattr(AIOKafkaAdminClient, "_send_request", loading)
         with pytest.raises(BrokerAwayError):
@@ -385,7 +360,7 @@ async def test_records_deleted_unread_are_logged(own_service: Service) -> None:
     assert await own_service.stop("worker") == 0
     await submit(own_service, 40)
     places = own_service.partitions_of(TOPIC)
-    async with admin_of(own_service.servers) as admin, own_service.consumer() as consumer:
+    async with admin_client(KafkaConnection(own_service.servers.kafka)) as admin, own_service.consumer() as consumer:
         ends = await consumer.end_offsets(places)
         await admin.delete_records({place: RecordsToDelete(before_offset=ends[place]) for place in places})
     own_service.start("worker")
@@ -420,7 +395,7 @@ async def test_committed_offsets_beyond_the_end_of_a_topic(own_service: Service)
 async def limit(service: Service, topic: str, most_bytes: int) -> None:
     """Limit the size of records of a topic; returns once the limit is in effect."""
     resource = ConfigResource(ConfigResourceType.TOPIC, service.topic(topic), {"max.message.bytes": f"{most_bytes}"})
-    async with admin_of(service.servers) as admin:
+    async with admin_client(KafkaConnection(service.servers.kafka)) as admin:
         await admin.alter_configs([resource])
     async with AIOKafkaProducer(bootstrap_servers=service.servers.kafka) as producer:
 
@@ -466,7 +441,7 @@ async def test_order_event_from_the_future_does_not_stop_later_ones(own_service:
     """Kafka refuses such records only from version 4.0 on, and by its default settings."""
     topic, id, ahead = "order-events", new_id("order"), datetime(2100, 1, 1, tzinfo=UTC)
     configs = {"message.timestamp.after.max.ms": f"{2**63 - 1}"}
-    async with admin_of(own_service.servers) as admin:
+    async with admin_client(KafkaConnection(own_service.servers.kafka)) as admin:
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, own_service.topic(topic), configs)])
 
     async def is_accepted(date: str | None) -> bool:
