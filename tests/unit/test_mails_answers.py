@@ -10,7 +10,7 @@ from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayE
 from plaudit.config import Settings, SmtpSettings
 from plaudit.processes.mailer import mail_server
 from tests.support.mail_server import MailServer, running_mail_server
-from tests.unit.test_mails_smtp import a_mail, connection_to
+from tests.unit.test_mails_smtp import a_mail, connection_to, send_last
 
 ANNA = "anna@example.com"
 SHOP = a_mail().sender
@@ -47,8 +47,7 @@ async def test_refusal_counts_even_if_server_then_stays_silent(
     connection = SmtpConnection(SmtpServer("127.0.0.1", server.port, timeout=5))
     with pytest.raises(error):
         await connection.send(a_mail())
-    await connection.send(a_mail(to="bob@example.com"))
-    await connection.close()
+    await send_last(connection, to="bob@example.com")
     assert server.connections == 2
 
 
@@ -63,16 +62,13 @@ async def test_refused_helo_name_is_not_the_mails_fault(server: MailServer, answ
         assert not away.value.is_silent
         await server.until_left()
     server.says.clear()
-    await connection.send(a_mail())
-    await connection.close()
+    await send_last(connection)
     assert len(server.mails) == 1
 
 
 async def test_helo_name_of_settings_is_used(server: MailServer) -> None:
     smtp = SmtpSettings(host="127.0.0.1", port=server.port, sender="shop@example.com", helo_name="mail.shop.example")
-    connection = SmtpConnection(mail_server(Settings(smtp=smtp)))
-    await connection.send(a_mail())
-    await connection.close()
+    await send_last(SmtpConnection(mail_server(Settings(smtp=smtp))))
     assert server.greeted_by == ["mail.shop.example"]
 
 
@@ -84,9 +80,7 @@ def test_invalid_helo_name_is_rejected(name: str) -> None:
 
 async def test_server_without_ehlo(server: MailServer) -> None:
     server.says["EHLO"] = "502 no such command"
-    connection = connection_to(server)
-    await connection.send(a_mail())
-    await connection.close()
+    await send_last(connection_to(server))
     assert (len(server.mails), server.connections) == (1, 1)
 
 
@@ -121,8 +115,7 @@ async def test_server_that_accepts_no_mail_now_is_away(server: MailServer, answe
         await connection.send(a_mail())
     assert not away.value.is_silent
     server.says.clear()
-    await connection.send(a_mail())
-    await connection.close()
+    await send_last(connection)
     assert len(server.mails) == 1
 
 

@@ -75,11 +75,16 @@ def connection_to(
     return SmtpConnection(SmtpServer("127.0.0.1", server.port, security, user, password, tls_ca_file=ca, timeout=60))
 
 
+async def send_last(connection: SmtpConnection, **fields: str) -> None:
+    """Send a mail by a connection, and close it."""
+    await connection.send(a_mail(**fields))
+    await connection.close()
+
+
 async def test_starttls_and_login(tls_server: MailServer, certificate: tuple[Path, Path]) -> None:
     connection = connection_to(tls_server, "starttls", PASSWORD.decode(), certificate[0])
     await connection.send(a_mail())
-    await connection.send(a_mail(id="2"))
-    await connection.close()
+    await send_last(connection, id="2")
     assert len(tls_server.mails) == 2
     assert tls_server.connections == 1
 
@@ -113,9 +118,7 @@ async def test_nothing_is_sent_without_starttls(plain_server: MailServer) -> Non
 
 async def test_implicit_tls(certificate: tuple[Path, Path]) -> None:
     async with running_mail_server(implicit_tls=tls_context(certificate)) as mails:
-        connection = connection_to(mails, "tls", ca=certificate[0])
-        await connection.send(a_mail())
-        await connection.close()
+        await send_last(connection_to(mails, "tls", ca=certificate[0]))
     assert len(mails.mails) == 1
 
 
@@ -125,8 +128,7 @@ async def test_reply_codes_map_to_errors(plain_server: MailServer) -> None:
     for error in (MailDelayedError, MailRefusedError, ServerAwayError):
         with pytest.raises(error):
             await connection.send(a_mail())
-    await connection.send(a_mail())
-    await connection.close()
+    await send_last(connection)
     assert plain_server.connections == 2
 
 
@@ -134,9 +136,7 @@ async def test_reply_codes_map_to_errors(plain_server: MailServer) -> None:
 async def test_slow_content_scan_is_waited_for(plain_server: MailServer) -> None:
     """The server has the mail by then: after a timeout it would be sent again."""
     plain_server.looks_s = 6.0
-    connection = SmtpConnection(SmtpServer("127.0.0.1", plain_server.port, timeout=5))
-    await connection.send(a_mail())
-    await connection.close()
+    await send_last(SmtpConnection(SmtpServer("127.0.0.1", plain_server.port, timeout=5)))
     assert len(plain_server.mails) == 1
 
 
