@@ -60,8 +60,9 @@ async def test_database_operators_are_refused_in_every_field(
 ) -> None:
     requests = 0
     for method, path, _, places in await _operations(facade):
-        # Objects tolerate unknown fields, so only the leaves are tried.
-        for place in places - {longer[:end] for longer in places for end in range(len(longer))}:
+        # Objects tolerate unknown fields, so only leaves and lists are tried.
+        objects = {longer[:end] for longer in places for end, step in enumerate(longer) if isinstance(step, str)}
+        for place in places - objects:
             for operator in OPERATORS:
                 response = await http.request(method, path, json=_with(operator, place))
                 expected = 400 if response.status_code == 400 else 422

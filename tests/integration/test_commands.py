@@ -227,22 +227,6 @@ async def test_other_problems(service: Service, http: httpx.AsyncClient) -> None
     problem_of(await http.request("DELETE", REVIEWS, content=b"ids=a", headers=xml), 415)
 
 
-OPERATORS: list[Any] = [{"$gt": ""}, {"$ne": None}, {"$where": "sleep(1000)"}, {"$regex": ".*"}]
-
-
-@pytest.mark.parametrize("value", OPERATORS, ids=str)
-async def test_database_operators_are_refused(http: httpx.AsyncClient, value: Any) -> None:
-    product = new_id()
-    for field in ("reviewStatus", "entityType", "entityIds", "storeId", "userId", "searchPhrase", "sort", "startDate"):
-        response = await http.post(f"{REVIEWS}/reviewList", json={field: value})
-        problem_of(response, 422)
-    for body in ({"entityIds": [value], "entityType": "Product"}, {"entityIds": [product], "entityType": value}):
-        problem_of(await http.post("/api/rating/entityRating", json=body), 422)
-    problem_of(await http.post(f"{REVIEWS}/approve", json=[value]), 422)
-    problem_of(await http.request("DELETE", REVIEWS, json={"ids": [value]}), 422)
-    problem_of(await http.put("/api/settings", json={"ratingCalculationMethod": value}), 422)
-
-
 async def test_names_like_operators_are_taken_literally(facade: Facade) -> None:
     store, product = f"$store.{new_id()}", f"$where.{new_id()}"
     await facade.open_store(store)

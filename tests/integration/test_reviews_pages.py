@@ -13,7 +13,7 @@ from storage.indexes import ensure_indexes
 from storage.ratings import RatingRepository
 from storage.reviews import ReviewRepository
 from storage.reviews_search import ReviewSearch, ReviewSortField
-from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
+from tests.support.facade import Facade, body_of, new_id, submission
 from tests.support.service import Json, Servers, own_database
 
 REVIEWS = "/api/customerReviews"
@@ -112,17 +112,6 @@ async def test_pages_while_others_write(facade: Facade) -> None:
     third = await facade.page(**search, after=second["next"])
     assert sorted(ids_of([second, third])) == sorted([*left[1:], *new])
     assert "next" not in third
-
-
-async def test_page_of_another_list_is_refused(
-    facade: Facade, http: httpx.AsyncClient, reviewed: tuple[str, list[str]]
-) -> None:
-    after = (await facade.page(entityIds=[reviewed[0]], take=1))["next"]
-    for wrong in ({"after": after}, {"after": "x"}, {"entityIds": [reviewed[0]], "sort": "title", "after": after}):
-        assert errors_of(await http.post(f"{REVIEWS}/reviewList", json=wrong)) == [("/after", "unknown-page")]
-    skipped = {"entityIds": [reviewed[0]], "after": after, "skip": 1}
-    assert errors_of(await http.post(f"{REVIEWS}/reviewList", json=skipped)) == [("/skip", "contradicts")]
-    problem_of(await http.post(f"{REVIEWS}/search", json={"sort": "color"}), 400)
 
 
 async def test_long_texts_and_their_next_page(facade: Facade) -> None:

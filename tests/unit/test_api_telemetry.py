@@ -90,6 +90,8 @@ def responses() -> float:
         ("/demo/no-such-product", "/demo/{product}"),
         ("/demo/static/nothing", "/demo/static"),
         ("/nowhere", "none"),
+        ("/api/customerReviews/x%2Fy", "/api/customerReviews/{id}"),
+        ("/api/customerReviews/x%2Fy/nothing", "none"),
     ],
 )
 async def test_requests_are_counted_by_route(http: httpx.AsyncClient, path: str, route: str) -> None:

@@ -15,7 +15,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from console import static_files
 from console.access import ConsoleAccess
 from console.app import add_console
-from messaging.metrics import REGISTRY
 from storefront.app import add_storefront
 from tests.support.app import app_without_servers, client_of
 from tests.support.facade import problem_of
@@ -165,17 +164,6 @@ async def test_unsupported_methods_with_encoded_slashes(whole: FastAPI) -> None:
             assert response.headers["allow"] == "GET, PUT"
         assert (await http.post("/storefront/v1/x%2Fy/Product/a%2Fb/summary")).headers["allow"] == "GET"
         assert (await http.head("/docs/x%2Fy")).status_code == 404
-
-
-async def test_requests_are_counted_by_route(http: httpx.AsyncClient) -> None:
-    def count(route: str, status: str) -> float:
-        labels = {"method": "GET", "route": route, "status": status}
-        return REGISTRY.get_sample_value("plaudit_http_requests_total", labels) or 0.0
-
-    found, nothing = count(REVIEW, "2xx"), count("none", "4xx")
-    await http.get("/api/customerReviews/x%2Fy")
-    await http.get("/api/customerReviews/x%2Fy/nothing")
-    assert (count(REVIEW, "2xx"), count("none", "4xx")) == (found + 1, nothing + 1)
 
 
 async def test_encoded_slashes_do_not_traverse_folders(whole: FastAPI) -> None:

@@ -97,16 +97,6 @@ def test_no_structured_data_without_reviews() -> None:
     assert structured_data(CAMERA, Description("Camera"), RatingTally(), []) == {}
 
 
-def test_facts_of_store_override_shared_facts() -> None:
-    here, everywhere = ObjectKey(CAMERA, "shop"), ObjectKey(CAMERA, None)
-    facts = {
-        everywhere: ObjectFacts({"name": "Camera", "url": "https://x.example/1", "gtins": ("1",)}),
-        here: ObjectFacts({"url": "https://shop.example/1", "reviewsEnabled": True}),
-    }
-    assert description(facts, here) == Description("Camera", "https://shop.example/1", gtins=("1",))
-    assert description({}, here) == Description()
-
-
 def test_invisible_facts_are_left_out() -> None:
     place, blank = ObjectKey(CAMERA, "shop"), ("\u200b", " ")
     texts = dict.fromkeys(("name", "url", "imageUrl"), " ")

@@ -75,7 +75,9 @@ def test_description_has_all_published_facts() -> None:
     pages = ("Camera", "https://shop.example/c", "https://shop.example/i")
     expected = Description(*pages, ("1", "2"), ("3",), ("4",), ("Acme",))
     assert description({HERE: ObjectFacts({**texts, **codes})}, HERE) == expected
-    assert description({HERE: ObjectFacts(texts), EVERYWHERE: ObjectFacts(codes)}, HERE) == expected
+    elsewhere = ObjectFacts({**dict.fromkeys(texts, "overridden"), **codes})
+    assert description({HERE: ObjectFacts(texts), EVERYWHERE: elsewhere}, HERE) == expected
+    assert description({}, HERE) == Description()
 
 
 @pytest.mark.parametrize("fact", [True, ("a",)], ids=str)
