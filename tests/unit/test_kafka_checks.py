@@ -4,7 +4,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -14,7 +14,7 @@ from domain.findings import Finding, Level
 from messaging.kafka import checks
 from messaging.kafka.checks import KeptLetters, check_consumption, check_dead_letters, kept_letters
 from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.lag import Lag, Unread
+from messaging.kafka.lag import ConsumerLag, Lag, Unread
 from messaging.topics import Topic, TopicNames
 from tests.support.clock import Clock
 
@@ -96,28 +96,18 @@ async def progress(
     async def sleep(seconds: float) -> None:
         clock.now += seconds
 
-    class MeasuredLag:
-        def __init__(self, *_: object) -> None:
-            """Without clients."""
-
-        async def measure(self) -> Lag:
-            now = offsets[min(int(clock.now), len(offsets) - 1)]
-            return {(Topic.IMAGE_UPLOADS, number): Unread(100, offset) for number, offset in enumerate(now)}
-
-        async def __aenter__(self) -> Self:
-            return self
-
-        async def __aexit__(self, *_: object) -> None:
-            """Nothing to close."""
+    async def measure(_: ConsumerLag) -> Lag:
+        now = offsets[min(int(clock.now), len(offsets) - 1)]
+        return {(Topic.IMAGE_UPLOADS, number): Unread(100, offset) for number, offset in enumerate(now)}
 
     replaced = {
-        "ConsumerLag": MeasuredLag,
         "TopicReader": Reader,
         "time": SimpleNamespace(monotonic=clock, time=time.time),
         "asyncio": SimpleNamespace(sleep=sleep),
     }
     for name, value in replaced.items():
         monkeypatch.setattr(checks, name, value)
+    monkeypatch.setattr(ConsumerLag, "measure", measure)
     admin = cast("AIOKafkaAdminClient", Groups(*members))
     found = [each async for each in check_consumption(admin, KafkaConnection("127.0.0.1:1"), TOPICS)]
     assert [each.check for each in found] == ["lag", "progress"]
