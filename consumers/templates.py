@@ -39,29 +39,28 @@ async def apply_template(received: Received[NotificationTemplateUpdate], work: U
         template=named.name,
         language=named.language_code,
     )
-    own = await templates.get(id, work.session)
-    if named.deleted:
-        is_applied = own is not None
-        if is_applied:
-            await templates.delete(id, named.name, seen, datetime.now(UTC), work.session)
-            work.audit([entry._replace(action=AuditAction.DELETE)])
+    outcome = Outcome.APPLIED
+    if named.deleted and await templates.get(id, work.session):
+        await templates.delete(id, named.name, seen, datetime.now(UTC), work.session)
+        work.audit([entry._replace(action=AuditAction.DELETE)])
+    elif not named.deleted and (merged := await _merged(named, work)):
+        saved, changed = merged
+        await templates.save(saved, seen, work.session)
+        work.audit([entry._replace(fields=changed)])
     else:
-        saved, changed = await _merged(named, work)
-        is_applied = own is None or own.template != saved.template
-        if is_applied:
-            await templates.save(saved, seen, work.session)
-            work.audit([entry._replace(fields=changed)])
-    if not is_applied:
+        outcome = Outcome.UNCHANGED
         await templates.mark(id, seen, work.session)
-    work.answer(update.command_id, id, Outcome.APPLIED if is_applied else Outcome.UNCHANGED, mark=received.mark)
+    work.answer(update.command_id, id, outcome, mark=received.mark)
 
 
-async def _merged(named: NamedTemplate, work: UnitOfWork) -> tuple[SavedTemplate, tuple[str, ...]]:
+async def _merged(named: NamedTemplate, work: UnitOfWork) -> tuple[SavedTemplate, tuple[str, ...]] | None:
     """The template, with the parts that the message leaves out taken from the one in effect, and the names of the
-    changed parts."""
+    changed parts. None if the same is saved, and undamaged."""
     scope = named.store_id, named.language_code
     saved = await work.repositories.templates.whole(named.name, *scope, work.session)
-    _, current = next(by_preference(saved, *scope), (None, BUILT_IN[named.name]))
+    found, current = next(by_preference(saved, *scope), (None, BUILT_IN[named.name]))
     merged = named.merged_into(current)
     changed = tuple(part.name for part in fields(merged) if getattr(merged, part.name) != getattr(current, part.name))
+    if found == scope and not changed:
+        return None
     return SavedTemplate(named.name, *scope, merged), changed

@@ -98,6 +98,21 @@ async def test_partial_body_merges_into_effective_template(facade: Facade, http:
     assert {name: found[name] for name in ("subject", "text", "html")} == {**html, **subject, "text": built_in["text"]}
 
 
+async def test_damaged_template_is_saved_anew_by_the_same_content(
+    facade: Facade, http: httpx.AsyncClient, service: Service
+) -> None:
+    store, content = new_id("store"), {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"}
+    id = await save(facade, content, storeId=store)
+    client, database = connect(service.servers.mongo, service.database)
+    async with client:
+        await database["notificationTemplates"].update_one({"_id": id}, {"$set": {"storeId": 5}})
+        assert await save(facade, content, storeId=store) == id
+        assert (await effective(http, storeId=store))["source"] == "store"
+        stored = await database["notificationTemplates"].find_one({"_id": id})
+    assert stored is not None
+    assert stored["storeId"] == store
+
+
 async def test_templates_of_other_stores_are_not_read(
     facade: Facade, http: httpx.AsyncClient, service: Service
 ) -> None:
