@@ -1,13 +1,15 @@
 """Orders from upstream events that are late, repeated or out of order; and the reviews that their purchases verify."""
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from domain.addresses import address_in
 from domain.ratings import Entity
 
+_CURRENCY: Final = re.compile("[A-Za-z]{3}")
 _CANCELLED: Final = frozenset({"cancelled", "canceled"})
 _MOST_OBSERVATIONS: Final = 500
 """Maximum number of observed statuses of an order, far more than usual; beyond it the oldest are dropped."""
@@ -212,3 +214,12 @@ def to_mark(reviews: Collection[VerifiableReview], made: Collection[Purchase]) -
     """The reviews whose mark differs from the one that these purchases imply, with the mark corrected."""
     marks = ((review, review.purchase in made) for review in reviews)
     return [review._replace(is_verified=mark) for review, mark in marks if mark is not review.is_verified]
+
+
+def currency_in(event: Mapping[str, Any]) -> str | None:
+    """The code of an order's currency, like EUR, by the fields of an event, in any letter case; None if they don't have
+    it."""
+    fields = {name.casefold(): value for name, value in event.items()}
+    total = fields.get("totalprice")  # of commercetools
+    found = fields.get("currency") or (total.get("currencyCode") if isinstance(total, Mapping) else None)
+    return found.upper() if isinstance(found, str) and _CURRENCY.fullmatch(found) else None

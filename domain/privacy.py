@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from domain.addresses import address_in, bare_address, is_usual
-from domain.orders import Customer, Order, OrderLine
+from domain.orders import Customer, Order, OrderLine, currency_in
 from domain.returns import Return
 
-_ORDER_FIELDS: Final = ("id", "number", "status", "storeId", "createdDate", "modifiedDate", "currency")
+_ORDER_FIELDS: Final = ("id", "number", "status", "storeId", "createdDate", "modifiedDate")
 _ITEM_FIELDS: Final = ("id", "productId", "name", "quantity", "price")
 
 _PERSON_FIELDS: Final = frozenset(
@@ -260,6 +260,8 @@ def _body_without_person(order: Order) -> bytes:
     elif order.lines:
         known = {"id": order.id, "number": order.number, "status": order.status, "storeId": order.store_id}
         kept = {**known, "items": [_shown_line(line) for line in order.lines]}
+    if currency := currency_in(fields):
+        kept["currency"] = currency
     return json.dumps(kept, ensure_ascii=False).encode()
 
 

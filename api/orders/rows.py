@@ -1,20 +1,16 @@
 """Orders as the API shows them."""
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, NotRequired
+from typing import Annotated, Any, NotRequired
 
 import orjson
 from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
-from domain.orders import Order, OrderLine
+from domain.orders import Order, OrderLine, currency_in
 from domain.stores import Store, store_name
 from domain.timestamps import timestamp
-from messaging.reading_shapes import folded_name
 from messaging.schemas import ShownMoment
-
-_CURRENCY: Final = re.compile("[A-Za-z]{3}")
 
 OrderEvent = Annotated[
     Any,
@@ -109,10 +105,7 @@ def currency_of(order: Order) -> str | None:
         event = orjson.loads(order.body)
     except orjson.JSONDecodeError:
         return None
-    fields = {folded_name(name): value for name, value in event.items()} if isinstance(event, dict) else {}
-    total = fields.get("totalprice")  # of commercetools
-    found = fields.get("currency") or (total.get("currencyCode") if isinstance(total, dict) else None)
-    return found.upper() if isinstance(found, str) and _CURRENCY.fullmatch(found) else None
+    return currency_in(event) if isinstance(event, dict) else None
 
 
 def _line_row(line: OrderLine, available: int) -> OrderLineRow:

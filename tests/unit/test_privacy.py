@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -111,6 +112,26 @@ def test_order_in_another_format_keeps_its_known_fields() -> None:
     # The same holds for an order that has lost its body.
     assert order_without_customer(replace(order, body=NO_BODY)) == order_without_customer(replace(order, body=b"{}"))
     assert order_without_customer(replace(order, body=NO_BODY, lines=())).body == b"{}"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"Currency": "eur", "items": []},
+        {"currency": "EUR", "line_items": [{"id": 1}]},
+        {"totalPrice": {"currencyCode": "EUR", "payer": "Anna"}, "lineItems": [{"id": "line"}]},
+    ],
+)
+def test_order_without_its_customer_keeps_its_currency(fields: dict[str, Any]) -> None:
+    forgotten = order_without_customer(replace(order_with_customer(), body=json.dumps(fields).encode()))
+    assert json.loads(forgotten.body)["currency"] == "EUR"
+    assert b"Anna" not in forgotten.body
+    assert order_without_customer(forgotten) == forgotten
+
+
+def test_order_without_its_customer_keeps_no_other_currency_than_a_code() -> None:
+    body = json.dumps({"currency": {"name": "Euro", "payer": "Anna"}, "items": []}).encode()
+    assert json.loads(order_without_customer(replace(order_with_customer(), body=body)).body) == {"items": []}
 
 
 def test_known_events_do_not_restore_the_customer() -> None:
