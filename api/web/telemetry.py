@@ -125,8 +125,15 @@ def _span(scope: Scope) -> Iterator[trace.Span | None]:
     parent = tracing.context_in(
         {name.decode(): value.decode(errors="replace") for name, value in scope["headers"] if name == b"traceparent"}
     )
-    with tracing.tracer.start_as_current_span("HTTP", parent, SpanKind.SERVER) as span:
-        yield span
+    # Without the message of an error, which can contain texts.
+    with tracing.tracer.start_as_current_span(
+        "HTTP", parent, SpanKind.SERVER, record_exception=False, set_status_on_exception=False
+    ) as span:
+        try:
+            yield span
+        except Exception:
+            span.set_status(trace.StatusCode.ERROR)
+            raise
 
 
 def _describe(span: trace.Span, method: str, route: str, status: int) -> None:

@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+from starlette.types import Receive, Scope, Send
 
+from api.web.telemetry import RequestTelemetry
 from domain.delivery import OutgoingMessage, RecordPosition
 from messaging import tracing
 from tests.support.records import Record
@@ -84,3 +88,16 @@ def test_dead_letters_are_unchanged(spans: InMemorySpanExporter) -> None:
     with tracing.trace_publication([letter]) as sent:
         assert sent == [letter]
     assert not spans.get_finished_spans()
+
+
+async def test_span_of_a_failed_request_has_no_text_of_the_error(spans: InMemorySpanExporter) -> None:
+    async def fail(scope: Scope, receive: Receive, send: Send) -> None:
+        raise RuntimeError("words of a customer")
+
+    transport = httpx.ASGITransport(RequestTelemetry(fail))
+    async with httpx.AsyncClient(transport=transport, base_url="http://plaudit") as http:
+        with pytest.raises(RuntimeError):
+            await http.get("/")
+    (span,) = spans.get_finished_spans()
+    assert span.status.status_code is StatusCode.ERROR
+    assert "words of a customer" not in span.to_json()
