@@ -62,10 +62,11 @@ def test_terminal_prints_harmless_text(text: str) -> None:
 
 
 def test_json_is_harmless_and_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even with FORCE_COLOR, since programs read it."""
+    """Even on a terminal and with FORCE_COLOR, since programs read it."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     terminal = Terminal()
     terminal.file = file = io.StringIO()
+    monkeypatch.setattr(file, "isatty", lambda: True)
     print_json(terminal, {"[bold]": "\x9b\x7f"})
     assert is_harmless(file.getvalue())
     assert json.loads(file.getvalue()) == {"[bold]": "\x9b\x7f"}
