@@ -1,4 +1,4 @@
-"""Names of callers: the subjects of tokens, and the clients of API keys."""
+"""Names of callers, the subjects of tokens and clients of API keys, and ids of stores that tools get."""
 
 from domain.reviews_facts import BY_RULE, BY_VERDICT
 from messaging.schemas import ID_LENGTH
