@@ -26,6 +26,7 @@ async def test_long_text_is_cut_at_the_exact_length(text: str) -> None:
     ("path", "expected"),
     [
         ("dead-letters", "No open dead letters."),
+        ("dead-letters?state=", "No open dead letters."),
         ("dead-letters?state=discarded", "No dead letter matches these filters. All letters"),
         ("dead-letters?state=any", "these filters."),
         ("objects", "There are no rated objects yet."),
