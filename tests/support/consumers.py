@@ -194,9 +194,10 @@ class Desk:
         return await self.database["reviews"].find_one({"_id": id}) or {}
 
     async def outcomes(self, item: str, *commands: str) -> list[Outcome]:
-        """The stored outcomes of commands about an item."""
-        answers = await self.services.outcomes.answers([(command, item) for command in commands])
-        return [answer.outcome for answer in answers.values()]
+        """The stored outcomes of commands about an item, in the order of the commands."""
+        keys = [(command, item) for command in commands]
+        answers = await self.services.outcomes.answers(keys)
+        return [answers[key].outcome for key in keys if key in answers]
 
     def events(self) -> list[tuple[str, Json]]:
         """Type and data of all published events in order, without repeats."""
