@@ -232,11 +232,13 @@ FILES: Final[Mapping[str, tuple[bytes, str]]] = {
 
 @pytest.mark.parametrize("names", [["manual.pdf"], ["cut.jpg", "huge.jpg"]], ids=str)
 async def test_refused_photos_can_be_removed_at_once(browser: Browser, filled: Filled, names: list[str]) -> None:
-    """One after the other."""
+    """One after the other. Each is reported before the review is sent."""
     files = [photo("good.png"), *(photo(name, FILES[name][0], "application/octet-stream") for name in names)]
     async with shopping(browser, filled.show(f"/files-{len(names)}", new_id("camera"))) as page:
         form = await filled_form(page)
         await form.get_by_label("photos").set_input_files(files)
+        for name in names:
+            await form.get_by_role("listitem").get_by_text(FILES[name][1]).wait_for()
         for name in names:
             text = FILES[name][1]
             await send(form)
