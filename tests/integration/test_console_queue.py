@@ -621,14 +621,16 @@ async def test_all_results_are_decided_with_progress(browser: Browser, place: Se
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_states_of_the_queue_are_accessible(browser: Browser, place: Service, api: Facade, scheme: str) -> None:
-    """axe finds no violation, on a desktop and on a phone. The pages themselves are in test_console_screens.py."""
-    await reviews_of(api, 3, new_id())
+    """axe finds no violation, also on the page of a waiting review, on a desktop and on a phone. Other pages are in
+    test_console_screens.py."""
+    ids = await reviews_of(api, 3, new_id())
     for size in ({"width": 1360, "height": 900}, {"width": 390, "height": 844}):
         options = {"color_scheme": scheme, "viewport": size, "bypass_csp": True}
         async with opened(browser, place.address, Watch(), **options) as page:
-            await page.goto("/console/queue?only=flagged")
-            await until_quiet(page)
-            assert await violations(page) == []
+            for path in ("queue?only=flagged", f"reviews/{ids[0]}"):
+                await page.goto(f"/console/{path}")
+                await until_quiet(page)
+                assert await violations(page) == [], path
             await page.goto("/console/queue")
             await page.keyboard.press("j")
             await page.keyboard.press("x")

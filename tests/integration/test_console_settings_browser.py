@@ -17,7 +17,7 @@ MAIL = "/console/templates/OrderReviewRequest"
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_trials_and_changes_have_no_violations(service: Service, facade: Facade, scheme: Any) -> None:
-    """The pages themselves are in test_console_screens.py."""
+    """Nor has the mail template of one store. The other pages are in test_console_screens.py."""
     store = await facade.open_store(moderationRules=[{"id": "links", "kind": "links", "outcome": "hold"}])
     await facade.submit(submission(new_id(), title=HOSTILE, review=f"{HOSTILE} www.example.com", storeId=store))
     here, watch = f"/console/stores/{store}", Watch()
@@ -27,8 +27,9 @@ async def test_trials_and_changes_have_no_violations(service: Service, facade: F
             await page.get_by_text("Try them on").click()
             await page.get_by_text("On the last 1 review of").wait_for()
         async with opened(browser, service.address, Watch(), color_scheme=scheme, bypass_csp=True) as page:
-            await page.goto(f"{here}/rules")
-            assert await violations(page) == []
+            for path in (f"{here}/rules", f"{MAIL}?store={store}"):
+                await page.goto(path)
+                assert (path, await violations(page)) == (path, [])
             await page.goto(here)
             await page.get_by_label("Accept reviews", exact=True).uncheck()
             await page.get_by_text("Review changes").click()
