@@ -66,9 +66,10 @@ async def test_rules_on_new_reviews(facade: Facade, service: Service, product: s
     ]
     events = await eventually(partial(service.events_about, good["id"]), lambda found: len(found) == 2)
     assert [kind for kind, _ in events] == ["ReviewSubmitted", "ReviewApproved"]
-    approval = {**events[1][1], "at": None}
+    _, approval = events[1]
     assert approval == {
-        **{"reviewId": good["id"], "entityType": "Product", "entityId": product, "storeId": store, "at": None},
+        **{"reviewId": good["id"], "entityType": "Product", "entityId": product, "storeId": store},
+        "at": approval["at"],
         **{"statusBefore": "New", "status": "Approved", "moderator": "rule:good", "reason": None, "reasonCode": None},
     }
     ((kind, event),) = await eventually(partial(service.events_about, held["id"]))
