@@ -248,7 +248,7 @@ def test_settings_of_the_pages() -> None:
         "data:",
         "https://a.example https://b",
     ):
-        with pytest.raises(ValidationError, match=r"[Aa]n origin"):
+        with pytest.raises(ValidationError, match="must be an origin"):
             ConsoleSettings.model_validate({"image_origins": [bad]})
     for hours in (0, -1, 8_761, "nan"):
         with pytest.raises(ValidationError):
