@@ -10,7 +10,7 @@ def is_printable_name(text: str) -> bool:
 
 
 def fault_of_name(name: str) -> str | None:
-    """What is wrong with the name of a caller, as the rest of a sentence about it; None if it can be used."""
+    """The fault of a name for a caller, as the rest of a sentence about it; None if the name can be used."""
     if not is_printable_name(name):
         return f"must have 1 to {ID_LENGTH} printable characters"
     if name.startswith((BY_RULE, BY_VERDICT)):
