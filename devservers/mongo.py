@@ -136,7 +136,7 @@ async def form_replica_set(members: Sequence[MongoProcess]) -> str:
     """Form a replica set of started members, wait for its primary, and return the URI for clients.
 
     Initiates a new set; updates an old one whose members, in the same order as before, have new ports. With a password
-    the URI holds it, and the user. Raises EmbeddedServerError if there is no primary in time.
+    the URI holds it, and the user. Raises EmbeddedServerError if there is no primary in time, or a member ends.
     """
     hosts = [member.address for member in members]
     address = f"{','.join(hosts)}/?replicaSet={REPLICA_SET}"
@@ -149,6 +149,9 @@ async def form_replica_set(members: Sequence[MongoProcess]) -> str:
                 return f"mongodb://{address}"
             return await _retry(members, lambda: _uri_with_user(address, first))
     except (TimeoutError, PyMongoError) as error:
+        for member in members:
+            if (exit_code := member.exit_code) is not None:
+                raise EmbeddedServerError(member.obituary(exit_code)) from error
         why = str(error) or f"none after {_PRIMARY_TIMEOUT_S:.0f} s"
         logs = ", ".join(str(member.log) for member in members)
         raise EmbeddedServerError(f"MongoDB's replica set has no primary ({why}). See {logs}.") from error

@@ -117,6 +117,21 @@ async def test_full_disk_is_reported(
     assert "OpenSSL" not in str(caught.value)
 
 
+async def test_end_before_there_is_a_primary_is_reported(
+    data: Path, progress: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = MongoProcess.start
+
+    async def starts_and_ends(server: MongoProcess) -> None:
+        await starts(server)
+        server.kill()
+
+    monkeypatch.setattr(MongoProcess, "start", starts_and_ends)
+    with pytest.raises(EmbeddedServerError, match=r"MongoDB exited \(exit code -9\)\. The last lines of .*mongod\.log"):
+        async with embedded_mongo(data, progress.append):
+            pass
+
+
 async def test_missing_wheel_is_reported(data: Path, progress: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise importlib.metadata.PackageNotFoundError(name)
