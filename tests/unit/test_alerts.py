@@ -11,6 +11,7 @@ import pytest
 import typer.main
 
 from plaudit.cli.main import app
+from tests.support.rooms import ROOMS
 from tests.support.yaml_text import yaml_in
 from tests.unit.test_documents import headings_of
 
@@ -75,6 +76,14 @@ def test_runbook_commands_exist() -> None:
         for word in command.split(" --")[0].split():
             assert word in found.commands, command
             found = found.commands[word]
+
+
+def test_runbook_quotes_messages_and_panels_that_exist() -> None:
+    code = [path.read_text() for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    shown = " ".join([*code, (ROOT / "deploy" / "grafana" / "plaudit.json").read_text()])
+    quoted = re.findall(r'"([^"]+)"', " ".join(RUNBOOK.read_text().split()))
+    assert len(quoted) > 15
+    assert [text for text in quoted if text not in shown] == []
 
 
 def test_prometheus_scrapes_the_processes_of_the_alerts() -> None:
