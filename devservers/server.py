@@ -1,6 +1,8 @@
 """The base of the embedded servers: a folder, a port, a log, and one process at a time."""
 
 import asyncio
+import os
+import shlex
 import shutil
 from abc import ABC, abstractmethod
 from collections import deque
@@ -189,12 +191,17 @@ class ServerProcess(ABC):
         return await self._serves()
 
     def obituary(self, exit_code: int) -> str:
-        """The reason for the end of the last run, as far as its exit code, its log and the disk show it."""
-        text = f"{self.name} exited (exit code {exit_code}). {self._end_of_log()}"
+        """The reason for the end of the last run, as far as its exit code, its log, the disk and its files show it."""
+        lines = [f"{self.name} exited (exit code {exit_code}). {self._end_of_log()}"]
         free = shutil.disk_usage(self.folder).free
-        # On a full disk the reason may be missing from the log.
-        space = f"Only {free // 2**20} MB are free in {self.folder}: free some disk space."
-        return text if free >= _LEAST_FREE else f"{text}\n{space}"
+        if free < _LEAST_FREE:  # on a full disk the reason may be missing from the log
+            lines.append(f"Only {free // 2**20} MB are free in {self.folder}: free some disk space.")
+        locked = next((file for file in self.folder.rglob("*") if not os.access(file, os.R_OK | os.W_OK)), None)
+        if locked is not None:
+            what = f"{locked} isn't yours to read and write, as after a start with `sudo`"
+            remedy = f"sudo chown -R $USER {shlex.quote(str(self.folder.parent))}"
+            lines.append(f"{what}. `{remedy}` corrects that; or choose another folder.")
+        return "\n".join(lines)
 
     def _end_of_log(self) -> str:
         return "\n".join([f"The last lines of {self.log}:", *last_lines(self.log)])

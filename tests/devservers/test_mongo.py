@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.metadata
+import os
 import platform
 import shutil
 import socket
@@ -115,6 +116,19 @@ async def test_full_disk_is_reported(
         async with asyncio.timeout(MongoProcess.start_timeout_s / 2), embedded_mongo(data, progress.append):
             pass
     assert "OpenSSL" not in str(caught.value)
+
+
+async def test_files_of_another_user_are_reported(
+    data: Path, progress: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    binary = tmp_path / "mongod"
+    binary.write_text("#!/bin/sh\nexit 14\n")
+    binary.chmod(0o755)
+    monkeypatch.setattr(mongo, "mongod_binary", lambda: binary)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root, who may run this test, has access to all files
+    with pytest.raises(EmbeddedServerError, match=r"exit code 14(.|\n)*isn't yours .*`sudo chown -R \$USER .+`"):
+        async with embedded_mongo(data, progress.append):
+            pass
 
 
 async def test_end_before_there_is_a_primary_is_reported(
