@@ -35,12 +35,12 @@ def parse_sort(expression: str, fields: type[F]) -> list[tuple[F, Direction]]:
     known = {field.value.lower(): field for field in fields}
     keys: dict[F, Direction] = {}
     for part in filter(None, (part.strip() for part in expression.split(";"))):
-        name = re.split("[:-]", part)[0].strip().lower()
-        if name not in known:
-            raise UnknownSortError(f"Unknown sort field {part[:64]!r}. Fields: {', '.join(fields)}.")
+        name = re.split("[:-]", part)[0].strip()
+        if name.lower() not in known:
+            raise UnknownSortError(f"Unknown sort field {name[:64]!r}. Fields: {', '.join(fields)}.")
         parsed = _PART.fullmatch(part)
         direction = parse_direction(parsed[2] or Direction.ASC) if parsed else None
         if direction is None:
             raise UnknownSortError(f"Unknown sort direction in {part[:64]!r}. Use `field:asc` or `field:desc`.")
-        keys.setdefault(known[name], direction)
+        keys.setdefault(known[name.lower()], direction)
     return list(keys.items())

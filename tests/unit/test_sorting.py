@@ -46,6 +46,8 @@ def test_words_for_directions(word: str, direction: Direction | None) -> None:
     ("expression", "message"),
     [
         ("price", "Unknown sort field 'price'. Fields: createdDate, rating."),
+        ("rating;Price :asc", "Unknown sort field 'Price'. Fields: createdDate, rating."),
+        (":asc", "Unknown sort field ''. Fields: createdDate, rating."),
         ("rating:up", "Unknown sort direction in 'rating:up'. Use `field:asc` or `field:desc`."),
         ("x" * 65, f"Unknown sort field '{'x' * 64}'. Fields: createdDate, rating."),
         ("rating:" + "y" * 65, f"Unknown sort direction in 'rating:{'y' * 57}'. Use `field:asc` or `field:desc`."),
