@@ -173,7 +173,7 @@ def _value(record: RawRecord) -> bytes:
     if not 0 <= record.timestamp <= LATEST_MS:
         raise InvalidMessageError(DeadLetterCode.INVALID_TIMESTAMP, _UNUSABLE_TIME)
     if value is None:
-        raise InvalidMessageError(DeadLetterCode.EMPTY, "The record has no value")
+        raise InvalidMessageError(DeadLetterCode.EMPTY, "The record has no value: a tombstone deletes nothing here")
     if len(value) > MAX_MESSAGE_BYTES:
         raise InvalidMessageError(
             DeadLetterCode.TOO_LARGE, f"The value has {len(value)} bytes; the maximum is {MAX_MESSAGE_BYTES}"

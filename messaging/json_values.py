@@ -35,6 +35,8 @@ def parse_json(value: bytes) -> Any:
 
 def parse_error(value: bytes, message: str) -> str:
     """The parser's message, with a hint if its position alone doesn't help."""
+    if not value.strip():
+        return "Invalid JSON: the value is empty"
     if value[:2] == b"\x1f\x8b":
         return f"{message}. It looks gzip-compressed: send it uncompressed"
     if b"\0" in value[:4]:

@@ -139,6 +139,7 @@ def test_byte_order_mark_is_skipped() -> None:
         ('["a"]'.encode("utf-16"), "UTF-16"),
         ('["a"]'.encode("utf-16-be"), "UTF-16"),
         (gzip.compress(b"[]", mtime=0), "gzip"),
+        (b" \n", "the value is empty"),
         (b'["\\ud83d"]', "half of a surrogate pair"),
         (b'["\\uDE00 \\ud83d\\ude00"]', "half of a surrogate pair"),
     ],

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from domain.timestamps import timestamp
-from messaging.decoding import decode_records
+from messaging.decoding import decode_records, refusal_of
 from messaging.envelope import Envelope, cloud_event_identity, wrapped_at
 from messaging.orders import order_event
 from messaging.reading_errors import InvalidContentError
@@ -53,6 +53,15 @@ def test_structured_mode_is_named_in_the_error() -> None:
 def test_invalid_json_is_the_only_error() -> None:
     _, (letter,) = decode_records([Record(value=b"nonsense")], order_event)
     assert str(letter.error).startswith("Invalid JSON: ")
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "words"), [(None, "empty", "a tombstone deletes nothing"), (b"", "invalid-json", "is empty")]
+)
+def test_no_value_and_an_empty_one_are_told_apart(value: bytes | None, code: str, words: str) -> None:
+    refused = refusal_of(value, order_event)
+    assert refused is not None
+    assert (refused.code, words in str(refused)) == (code, True)
 
 
 def test_dead_letter_error_does_not_reference_its_batch() -> None:
