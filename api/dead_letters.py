@@ -14,6 +14,7 @@ from api.auth.permissions import DeadLetterReader, DeadLetterReplayer
 from api.commands import Command, CommandAnswer, Commanded, carry_out, command_answers
 from api.dead_letters_pages import ends_in, ends_text
 from api.outcomes import ItemResult
+from api.outcomes_messages import MESSAGES
 from api.services import Injected, Services
 from api.stores.bounds import check_unbound
 from api.web.bodies import JsonBody
@@ -231,7 +232,8 @@ async def _try_replay(
         refusal = await _refusal(place.topic, letter.value if mended is None else mended)
     if reason is None:
         return {"id": str(place), "outcome": Outcome.APPLIED, "refusal": refusal}
-    return {"id": str(place), "outcome": reason.outcome, "reason": reason.value, "refusal": refusal}
+    result: TriedReplay = {"id": str(place), "outcome": reason.outcome, "reason": reason.value, "refusal": refusal}
+    return {**result, "message": MESSAGES[reason]}
 
 
 async def _ids_in_state(services: Services, state: LetterState, ids: Sequence[str]) -> set[str]:

@@ -8,6 +8,7 @@ from fastapi import Path
 from typing_extensions import TypedDict
 
 from api.auth.permissions import AnyCaller
+from api.outcomes_messages import MESSAGES
 from api.services import Injected, Services
 from api.web.problems import ProblemError, ProblemKind
 from api.web.responses import JsonResponse
@@ -19,7 +20,7 @@ from storage.database import result_or_default
 from storage.outcomes import ItemOutcome
 
 _DIGEST_BYTES: Final = 16
-_RESULTS_BYTES: Final = 256 * 1024
+_RESULTS_BYTES: Final = 384 * 1024
 
 _UNKNOWN: Final = (
     "No command of yours with this id is known: it has not been applied yet, was never accepted, or its "
@@ -28,8 +29,8 @@ _UNKNOWN: Final = (
 
 
 class ItemResult(TypedDict):
-    """The outcome of one item of a command. `reason` is a code; `message`, of a return, has it in words. `status` and
-    `moderator`: of a review that somebody else moderated first."""
+    """The outcome of one item of a command. `reason` is a code, `message` has its words. `status` and `moderator`: of
+    a review that somebody else moderated first."""
 
     id: str
     outcome: Outcome
@@ -89,8 +90,8 @@ def item_result(answer: ItemOutcome) -> ItemResult:
     result: ItemResult = {"id": answer.item_id, "outcome": answer.outcome}
     if answer.reason:
         result["reason"] = answer.reason
-    if answer.message:
-        result["message"] = answer.message
+        if message := answer.message or MESSAGES.get(answer.reason):
+            result["message"] = message
     if answer.status:
         result |= {"status": answer.status, "moderator": answer.moderator}
     return result
@@ -116,7 +117,7 @@ async def results_within(
 def _result(answer: ItemOutcome, mark: CommandMark) -> ItemResult:
     """The result for the sender of this content: another request with the same key may have come first."""
     if answer.mark and answer.mark.is_of_another(mark):
-        return {"id": answer.item_id, "outcome": Outcome.REFUSED, "reason": KEY_REUSED}
+        return item_result(ItemOutcome(answer.command_id, answer.item_id, Outcome.REFUSED, KEY_REUSED))
     return item_result(answer)
 
 

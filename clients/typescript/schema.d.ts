@@ -1647,8 +1647,8 @@ export interface components {
             message: string;
         };
         /**
-         * @description The outcome of one item of a command. `reason` is a code; `message`, of a return, has it in words. `status` and
-         *     `moderator`: of a review that somebody else moderated first.
+         * @description The outcome of one item of a command. `reason` is a code, `message` has its words. `status` and `moderator`: of
+         *     a review that somebody else moderated first.
          */
         ItemResult: {
             id: string;

@@ -21,6 +21,7 @@ from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
 COMMANDS = "/api/commands"
+STATUS_CHANGED = "Its status isn't the expected one: see `status` and `moderator`."
 IN_TURN = 500
 """Number of ids in one command of a race."""
 
@@ -150,6 +151,7 @@ async def test_expected_status(http: httpx.AsyncClient, facade: Facade, product:
         await retry_until_decided(partial(http.post, f"{REVIEWS}/approve{query}", json=ids, headers=once())), dict
     )
     refused = {"id": ids[0], "outcome": "refused", "reason": "status-changed", "status": "Rejected", "moderator": None}
+    refused["message"] = STATUS_CHANGED
     assert (answer["outcome"], answer["results"]) == ("partial", [refused, {"id": ids[1], "outcome": "applied"}])
     assert (await state_of(http, answer["commandId"]))["outcome"] == "partial"
     assert await facade.rating(product) == (4.0, 1)
@@ -166,7 +168,12 @@ async def test_expected_text_hash(http: httpx.AsyncClient, facade: Facade, produ
     """Each of the four actions skips a review whose text has changed, and applies to the others of the command."""
     ids = await facade.submit(*(submission(product, title=None, review=text) for text in ("Good", "Better")))
     body = {"ids": ids, "textHashes": {ids[0]: sha256(b"\nBad").hexdigest(), ids[1]: sha256(b"\nBetter").hexdigest()}}
-    refused = {"id": ids[0], "outcome": "refused", "reason": "text-changed"}
+    refused = {
+        "id": ids[0],
+        "outcome": "refused",
+        "reason": "text-changed",
+        "message": "Its text has changed: read it again, and send the hash of the new text.",
+    }
     for method, path in (("POST", "/approve"), ("POST", "/reject"), ("POST", "/reset"), ("DELETE", "")):
         send = partial(http.request, method, REVIEWS + path, json=body, headers=once())
         answer = body_of(await retry_until_decided(send), dict)
@@ -272,7 +279,13 @@ async def test_two_moderators_do_not_overwrite_each_other(
     approved, rejected = await asyncio.gather(moderator("approve"), moderator("reject"))
     assert len(approved) == len(rejected) == count
     for id in ids:
-        loser = {"id": id, "outcome": "refused", "reason": "status-changed", "moderator": None}
+        loser = {
+            "id": id,
+            "outcome": "refused",
+            "reason": "status-changed",
+            "moderator": None,
+            "message": STATUS_CHANGED,
+        }
         won, lost = ("Approved", rejected) if approved[id]["outcome"] == "applied" else ("Rejected", approved)
         other = approved if lost is rejected else rejected
         assert other[id] == {"id": id, "outcome": "applied"}

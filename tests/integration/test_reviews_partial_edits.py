@@ -91,7 +91,12 @@ async def test_partial_edits_by_kafka(facade: Facade, service: Service, product:
     await service.publish("review-submissions", review_message(early))
     refusals = partial(service.refusal_codes, review["id"])
     assert await eventually(refusals) == ["incomplete"]
-    outcome = {"id": review["id"], "outcome": "refused", "reason": "incomplete"}
+    outcome = {
+        "id": review["id"],
+        "outcome": "refused",
+        "reason": "incomplete",
+        "message": "No review has this id, so `review` and `rating` are required: only an edit may omit them.",
+    }
     # Stored after the event: until then the command is not found.
     stored = partial(facade.http.get, f"/api/commands/{command}")
     answer = await eventually(stored, lambda found: bool(found.json().get("results")))

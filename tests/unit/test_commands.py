@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from typing import Any, cast, get_args
 from urllib.parse import unquote
 
@@ -14,14 +15,20 @@ from starlette.requests import Request
 
 from api.app import ROUTERS
 from api.commands import Command, Commanded, Earlier, carry_out, earlier_attempt
-from api.outcomes import caller_digest, results_within
+from api.outcomes import caller_digest, item_result, results_within
+from api.outcomes_messages import MESSAGES
 from api.recent_commands import RecentCommands
 from api.services import Services, services_of
 from api.waits import Key, Waits
 from api.web.problems import ProblemError, ProblemKind
 from domain.commands import KEY_REUSED, CommandMark, CommandOutcome, Outcome, command_outcome, mark_from
 from domain.delivery import OutgoingMessage
+from domain.feedback import FeedbackRefusal
+from domain.images import UploadRefusal
+from domain.moderation import ModerationRefusal
 from domain.permissions import Caller
+from domain.reviews_refusals import Refusal
+from messaging.dead_letters_replays import ReplayObstacle
 from messaging.decoding import mark_in
 from messaging.envelope import of_command
 from storage.outcomes import ItemOutcome
@@ -128,9 +135,27 @@ async def test_key_reused_at_another_facade_is_reported() -> None:
     mine = ItemOutcome("c1", "b", Outcome.REFUSED, "status-changed", CommandMark(2, "bb"), "Approved", "anna")
     services = cast(Services, _Services(taken, mine))
     assert await results_within(services, "c1", CommandMark(2, "bb"), ["a", "b"], 5) == {
-        "a": {"id": "a", "outcome": "refused", "reason": KEY_REUSED},
-        "b": {"id": "b", "outcome": "refused", "reason": "status-changed", "status": "Approved", "moderator": "anna"},
+        "a": {"id": "a", "outcome": "refused", "reason": KEY_REUSED, "message": MESSAGES[KEY_REUSED]},
+        "b": {
+            "id": "b",
+            "outcome": "refused",
+            "reason": "status-changed",
+            "message": MESSAGES["status-changed"],
+            "status": "Approved",
+            "moderator": "anna",
+        },
     }
+
+
+@pytest.mark.parametrize("kind", [FeedbackRefusal, ModerationRefusal, Refusal, ReplayObstacle, UploadRefusal])
+def test_each_reason_has_a_message(kind: type[StrEnum]) -> None:
+    assert [reason for reason in kind if not MESSAGES.get(reason)] == []
+
+
+def test_message_of_a_decision_comes_first() -> None:
+    """That of a return has the numbers."""
+    answer = ItemOutcome("c1", "a", Outcome.REFUSED, "id-taken", message="Taken by a return")
+    assert item_result(answer)["message"] == "Taken by a return"
 
 
 async def _command_of(raw_path: str, key: str = "k", host: str = "127.0.0.1", subject: str | None = None) -> Command:
