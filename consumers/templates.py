@@ -4,6 +4,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 
 from domain.commands import Outcome
+from domain.reviews_refusals import Refusal
 from domain.templates import by_preference, template_id
 from messaging.decoding import Received
 from messaging.templates.messages import NamedTemplate, NotificationTemplateUpdate
@@ -17,7 +18,8 @@ async def apply_template(received: Received[NotificationTemplateUpdate], work: U
     """Save or delete a template, and enter the change into the audit log.
 
     A message that has been applied to the template, or that repeats a command, changes nothing; a replay of the topic
-    doesn't restore a deleted template.
+    doesn't restore a deleted template. A command about a store that isn't registered is refused; without a command id,
+    nobody would learn that, so the template waits for its store.
     """
     update = received.message
     templates = work.repositories.templates
@@ -39,10 +41,13 @@ async def apply_template(received: Received[NotificationTemplateUpdate], work: U
         template=named.name,
         language=named.language_code,
     )
-    outcome = Outcome.APPLIED
+    outcome, refusal = Outcome.APPLIED, None
     if named.deleted and await templates.get(id, work.session):
         await templates.delete(id, named.name, seen, datetime.now(UTC), work.session)
         work.audit([entry._replace(action=AuditAction.DELETE)])
+    elif update.command_id and not await _is_known(named.store_id, work):
+        outcome, refusal = Outcome.REFUSED, Refusal.UNKNOWN_STORE
+        await templates.mark(id, seen, work.session)
     elif not named.deleted and (merged := await _merged(named, work)):
         saved, changed = merged
         await templates.save(saved, seen, work.session)
@@ -50,7 +55,13 @@ async def apply_template(received: Received[NotificationTemplateUpdate], work: U
     else:
         outcome = Outcome.UNCHANGED
         await templates.mark(id, seen, work.session)
-    work.answer(update.command_id, id, outcome, mark=received.mark)
+    work.answer(update.command_id, id, outcome, refusal, mark=received.mark)
+
+
+async def _is_known(store_id: str | None, work: UnitOfWork) -> bool:
+    """True for a registered store, and for all stores (None). Stores and their templates are read in one order, so a
+    store whose registration was sent first is known."""
+    return store_id is None or await work.repositories.stores.is_registered(store_id, work.session)
 
 
 async def _merged(named: NamedTemplate, work: UnitOfWork) -> tuple[SavedTemplate, tuple[str, ...]] | None:

@@ -121,6 +121,10 @@ class StoreRepository:
         document = await self._stores.find_one({"_id": id})
         return _store(document) if document else None
 
+    async def is_registered(self, id: str, session: Session) -> bool:
+        """True for a registered store, even if it is damaged."""
+        return await self._stores.find_one({"_id": id}, {"_id": 1}, session=session) is not None
+
     async def of_ids(self, ids: Collection[str]) -> dict[str, Store]:
         """The registered ones among these stores, by id."""
         if not ids:

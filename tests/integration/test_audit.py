@@ -42,7 +42,7 @@ async def test_store_changes_are_logged_with_changed_fields(facade: Facade) -> N
 
 @pytest.mark.long
 async def test_template_and_settings_changes_are_logged(own_service: Service, own_facade: Facade) -> None:
-    store, at = new_id("store"), datetime.now(UTC).isoformat()
+    store, at = await own_facade.open_store(), datetime.now(UTC).isoformat()
     await own_facade.command("PUT", f"{TEMPLATE}?storeId={store}&languageCode=de", {"subject": "Wie war es?"})
     for _ in range(2):
         await own_facade.command("DELETE", f"{TEMPLATE}?storeId={store}&languageCode=de")

@@ -194,7 +194,7 @@ async def test_changed_objects_are_not_deleted(
         await returns.change(place.rpartition("/")[2], **change)
         late = await send(http, f"{place}/delete", read)
         assert (late.status_code, LATE in late.text) == (409, True), late.text
-    mail = f"/console/templates/OrderReviewRequest?store={new_id('store')}"
+    mail = f"/console/templates/OrderReviewRequest?store={await facade.open_store()}"
     api = mail.replace("/console/templates", "/api/notificationTemplates").replace("store=", "storeId=")
     theirs = {"subject": "Theirs", "html": "<p>Theirs</p>", "text": "Theirs"}
     await facade.command("PUT", api, {**theirs, "subject": "Before"})

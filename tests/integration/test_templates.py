@@ -54,7 +54,7 @@ async def delete(facade: Facade, **scope: str) -> str:
 
 @pytest.mark.long
 async def test_most_specific_template_is_effective(facade: Facade, http: httpx.AsyncClient) -> None:
-    store = new_id("store")
+    store = await facade.open_store()
     built_in = await effective(http, storeId=store, languageCode="de-AT")
     assert (built_in["source"], built_in["storeId"], built_in["languageCode"]) == ("built-in", None, None)
 
@@ -90,7 +90,7 @@ async def test_most_specific_template_is_effective(facade: Facade, http: httpx.A
 
 
 async def test_partial_body_merges_into_effective_template(facade: Facade, http: httpx.AsyncClient) -> None:
-    store, built_in = new_id("store"), await effective(http)
+    store, built_in = await facade.open_store(), await effective(http)
     html, subject = {"html": "<p>{{ order.number }}</p>"}, {"subject": "Hello {{ customer.name }}"}
     await save(facade, html, storeId=store)
     await save(facade, {**subject, "text": None}, storeId=store)
@@ -101,7 +101,7 @@ async def test_partial_body_merges_into_effective_template(facade: Facade, http:
 async def test_damaged_template_is_saved_anew_by_the_same_content(
     facade: Facade, http: httpx.AsyncClient, service: Service
 ) -> None:
-    store, content = new_id("store"), {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"}
+    store, content = await facade.open_store(), {"subject": "Hello", "text": "Hello", "html": "<p>Hello</p>"}
     id = await save(facade, content, storeId=store)
     client, database = connect(service.servers.mongo, service.database)
     async with client:
@@ -117,7 +117,7 @@ async def test_templates_of_other_stores_are_not_read(
     facade: Facade, http: httpx.AsyncClient, service: Service
 ) -> None:
     """The other template has missing fields, so reading it would fail."""
-    store, other = new_id("store"), new_id("template")
+    store, other = await facade.open_store(), new_id("template")
     client, database = connect(service.servers.mongo, service.database)
     async with client:
         templates = database["notificationTemplates"]
@@ -159,6 +159,28 @@ async def test_invalid_requests_are_refused(http: httpx.AsyncClient) -> None:
         assert problem_of(response, 404)["type"] == "/problems/not-found"
     for query in ({"languageCode": "not a language"}, {"storeId": "x" * 129}):
         problem_of(await http.get(PATH, params=query), 422)
+
+
+async def test_unknown_store_has_no_template(facade: Facade, http: httpx.AsyncClient, service: Service) -> None:
+    """A misspelt store isn't answered as applied. A record from upstream may come before its store."""
+    store = new_id("store")
+    query = httpx.QueryParams({"storeId": store})
+    for method, body in (("PUT", {"subject": "Hello"}), ("DELETE", None)):
+        send = partial(http.request, method, f"{PATH}?{query}", json=body, headers=once())
+        refused = problem_of(await retry_until_decided(send), 409)
+        assert [result["reason"] for result in refused["results"]] == ["unknown-store"]
+        assert "register it" in refused["detail"]
+    assert (await effective(http, storeId=store))["source"] == "built-in"
+    await service.publish("store-updates", update(store, subject="early"))
+    await eventually(lambda: effective(http, storeId=store), lambda found: found["subject"] == "early")
+    assert await delete(facade, storeId=store) == "applied"
+
+
+async def test_template_may_follow_its_store_at_once(facade: Facade, http: httpx.AsyncClient) -> None:
+    store = new_id("store")
+    registered = await http.put(f"/api/stores/{store}", json={"name": "Books"})
+    assert registered.status_code == 202
+    await save(facade, {"subject": "Hello"}, storeId=store)
 
 
 async def test_empty_parameters_write_nothing(facade: Facade, http: httpx.AsyncClient) -> None:
@@ -216,7 +238,7 @@ async def test_invalid_update_by_kafka_becomes_dead_letter(http: httpx.AsyncClie
 
 
 async def test_repeated_command_does_not_restore_template(facade: Facade, http: httpx.AsyncClient) -> None:
-    store, key = new_id("store"), once()
+    store, key = await facade.open_store(), once()
     send = partial(http.put, PATH, params={"storeId": store}, json={"subject": "first"}, headers=key)
     first = await retry_until_decided(send)
     assert first.status_code == 200
