@@ -67,10 +67,6 @@ class PurchaseRepository:
                     held.update((field, id) for id in _item_ids(products, order.get("body") or NO_BODY, field))
         return {purchase for purchase in wanted if self._is_made(purchase, bought)}
 
-    def needs_bodies(self, entity_type: str) -> bool:
-        """True if only the bodies of orders show whether they hold an object of this type."""
-        return self._item_fields.get(entity_type, _PRODUCT_FIELD) != _PRODUCT_FIELD
-
     def proofs(self, orders: Iterable[Order], entity: Entity) -> set[str]:
         """The ids of those of these orders by which their customers have bought the object; never a cancelled one."""
         field = self._item_fields.get(entity.type)

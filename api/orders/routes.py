@@ -32,11 +32,10 @@ async def search_orders(
     with await services.pages.rows(search.take) as room:
         page = await services.orders.page(search)
         room.give_back(down_to=page_bytes(len(page.sizes), text=0))
-        with_bodies = bought is not None and services.purchases.needs_bodies(bought.type)
 
         async def rows(ids: list[str]) -> list[OrderRow]:
             with await services.pages.piece(sum(page.sizes[id] for id in ids)):
-                known = await services.orders.of_ids(ids, with_bodies=with_bodies)
+                known = await services.orders.of_ids(ids)
                 orders = [known[id] for id in ids if id in known]
                 stores = await services.lookups.stores(order.store_id for order in orders)
                 if bought is None:

@@ -38,7 +38,8 @@ class OrderLineRow(TypedDict):
 
 
 class OrderRow(TypedDict):
-    """An order. `provesPurchase`, if the search names an object: the customer bought it with this order."""
+    """An order. `currency`: that of its prices, like EUR, if its last event names one. `provesPurchase`, if the search
+    names an object: the customer bought it with this order."""
 
     id: str
     number: str | None
@@ -50,16 +51,16 @@ class OrderRow(TypedDict):
     customerId: str | None
     customerName: str | None
     modifiedDate: ShownMoment
+    currency: str | None
     lineItems: list[OrderLineRow]
     provesPurchase: NotRequired[bool]
 
 
 class OrderDetails(OrderRow):
-    """One order, with all fields of its last event in `order`, and the currency that they name, like EUR."""
+    """One order, with all fields of its last event in `order`."""
 
     customerEmail: str | None
     languageCode: str | None
-    currency: str | None
     order: OrderEvent
 
 
@@ -84,6 +85,7 @@ def order_row(order: Order, stores: Mapping[str, Store]) -> OrderRow:
         "customerId": order.customer.id,
         "customerName": order.customer.name,
         "modifiedDate": timestamp(order.modified),
+        "currency": currency_of(order),
         "lineItems": [_line_row(line, available[line.id]) for line in order.lines],
     }
 
@@ -94,7 +96,6 @@ def order_details(order: Order, stores: Mapping[str, Store]) -> OrderDetails:
         **order_row(order, stores),
         "customerEmail": order.customer.email,
         "languageCode": order.customer.language_code,
-        "currency": currency_of(order),
         "order": orjson.Fragment(order.body),
     }
 

@@ -1778,7 +1778,7 @@ export interface components {
             reason?: string | null;
             price?: number | null;
         };
-        /** @description One order, with all fields of its last event in `order`, and the currency that they name, like EUR. */
+        /** @description One order, with all fields of its last event in `order`. */
         OrderDetails: {
             id: string;
             number: string | null;
@@ -1792,11 +1792,11 @@ export interface components {
             customerName: string | null;
             /** Format: date-time */
             modifiedDate: string;
+            currency: string | null;
             lineItems: components["schemas"]["OrderLineRow"][];
             provesPurchase?: boolean;
             customerEmail: string | null;
             languageCode: string | null;
-            currency: string | null;
             /** @description The order with all fields of its last event */
             order: {
                 [key: string]: unknown;
@@ -1819,7 +1819,10 @@ export interface components {
             next?: string;
             results: components["schemas"]["OrderRow"][];
         };
-        /** @description An order. `provesPurchase`, if the search names an object: the customer bought it with this order. */
+        /**
+         * @description An order. `currency`: that of its prices, like EUR, if its last event names one. `provesPurchase`, if the search
+         *     names an object: the customer bought it with this order.
+         */
         OrderRow: {
             id: string;
             number: string | null;
@@ -1833,6 +1836,7 @@ export interface components {
             customerName: string | null;
             /** Format: date-time */
             modifiedDate: string;
+            currency: string | null;
             lineItems: components["schemas"]["OrderLineRow"][];
             provesPurchase?: boolean;
         };

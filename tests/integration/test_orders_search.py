@@ -60,6 +60,9 @@ async def test_one_order_with_all_received_fields(returns: Returns, http: httpx.
     details = body_of(await http.get(f"{ORDERS}/{order['id']}"), dict)
     assert (details["id"], details["customerName"], details["isCancelled"]) == (order["id"], "Anna Berg", False)
     assert (details["order"], details["currency"]) == (order, "EUR")
+    (row,) = body_of(await http.post(f"{ORDERS}/search", json={"ids": [order["id"]]}), dict)["results"]
+    assert row == {name: value for name, value in details.items() if name in row}
+    assert row["currency"] == "EUR"
     problem_of(await http.get(f"{ORDERS}/{new_id('order')}"), 404)
 
 
