@@ -266,7 +266,10 @@ ReviewTokenText = Annotated[
 Language = Annotated[
     Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_language_tag)
 ]
-LanguageTag = Annotated[str, StringConstraints(min_length=1, max_length=35, pattern=LANGUAGE_PATTERN)]
+LanguageTag = Annotated[
+    Annotated[str, StringConstraints(min_length=1, max_length=35, pattern=LANGUAGE_PATTERN)],
+    AfterValidator(language_tag),
+]
 MailAddress = Annotated[
     Annotated[
         str,
