@@ -105,7 +105,8 @@ def _describe_json_error(error: SettingsError) -> str:
     value = getattr(error.__cause__, "doc", None)
     variables = {**dotenv_values(".env"), **os.environ}
     named = sorted(name for name, text in variables.items() if name.upper().startswith(_PREFIX) and text == value)
-    return f"{' or '.join(named)}: must be JSON, but can't be parsed ({error.__cause__})" if named else str(error)
+    form = 'must be JSON, a list like ["a", "b"] or an object like {"a": "b"}'
+    return f"{' or '.join(named)}: {form}, but can't be parsed ({error.__cause__})" if named else str(error)
 
 
 def _variable_name(location: tuple[int | str, ...]) -> str:

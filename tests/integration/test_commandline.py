@@ -208,7 +208,7 @@ def test_missing_address_is_named(tmp_path: Path, command: str) -> None:
         (
             "config",
             {"PLAUDIT_HTTP__CORS_ORIGINS": "https://a.example"},
-            "PLAUDIT_HTTP__CORS_ORIGINS: must be JSON",
+            'PLAUDIT_HTTP__CORS_ORIGINS: must be JSON, a list like ["a", "b"]',
         ),
         ("init", {"PLAUDIT_HTTP": "port=8080"}, "PLAUDIT_HTTP: must be JSON"),
         ("worker", {"PLAUDIT_KAFKA__PARTITIONS": "0"}, "PLAUDIT_KAFKA__PARTITIONS"),
