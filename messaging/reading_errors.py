@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from messaging.reading_shapes import NO_SHAPE, MessageShape, folded_name, of_one_type
-from messaging.schemas import PATTERN_MESSAGES
+from messaging.schemas import MOMENT_MESSAGE, PATTERN_MESSAGES
 
 INVALID_JSON: Final = "json-invalid"
 DUPLICATE_FIELD: Final = "duplicate-field"
@@ -72,6 +72,9 @@ def error_message(detail: Mapping[str, Any]) -> str:
         return PATTERN_MESSAGES.get(detail["ctx"]["pattern"], "Has characters that aren't allowed here")
     if detail["type"] in _PLAIN_MESSAGES:
         return _PLAIN_MESSAGES[detail["type"]]
+    if detail["type"].startswith("datetime"):
+        _, _, reason = detail["msg"].partition(", ")
+        return f"{MOMENT_MESSAGE} ({reason})" if reason else MOMENT_MESSAGE
     message = _SHOULD.sub("Must ", str(detail["msg"]).removeprefix("Value error, ")).replace(" after validation", "")
     return message.replace("less than or equal to", "at most").replace("greater than or equal to", "at least")
 

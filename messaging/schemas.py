@@ -60,6 +60,8 @@ PATTERN_MESSAGES: Final = {
 }
 """The error message for each pattern of the schemas."""
 
+MOMENT_MESSAGE: Final = "Must be a date and time of ISO 8601, like 2022-10-04T03:46:43.433Z"
+
 
 TextHash = Annotated[
     Annotated[str, Field(pattern=TEXT_HASH_PATTERN)],
@@ -161,7 +163,7 @@ def _check_date_and_time(value: object) -> object:
     if not isinstance(value, str | datetime):
         raise PydanticKnownError("datetime_type")
     if isinstance(value, str) and _NOT_A_MOMENT.fullmatch(value):
-        raise PydanticCustomError("date_time", "Must be a date and time of ISO 8601, like 2022-10-04T03:46:43.433Z")
+        raise PydanticCustomError("date_time", MOMENT_MESSAGE)
     return value
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 import messaging
 from messaging.reading_errors import invalid_content
-from messaging.schemas import AtMost, Message, OnlyTrue
+from messaging.schemas import MOMENT_MESSAGE, AtMost, Message, Moment, OnlyTrue
 
 PUBLISHED: Final = {"_TOMBSTONE", "REVIEW_CLAIMED"}
 """Adapters of what is only published: no value is read with them."""
@@ -55,6 +55,7 @@ class _Numbers(Message):
     words: Annotated[list[str], Field(min_length=1)] | None = None
     agreed: OnlyTrue = True
     hashes: Annotated[dict[str, str], AtMost(1)] | None = None
+    at: Moment | None = None
 
 
 @pytest.mark.parametrize(
@@ -73,6 +74,9 @@ class _Numbers(Message):
         ({"words": []}, "Must have at least 1 item, not 0"),
         *(({"agreed": each}, "Must be true") for each in (False, 1, "yes")),
         ({"hashes": {"a": "1", "b": "2"}}, "Must have at most 1 item, not 2"),
+        ({"at": 5}, MOMENT_MESSAGE),
+        ({"at": "soon"}, f"{MOMENT_MESSAGE} (input is too short)"),
+        ({"at": "2026-02-30T00:00:00Z"}, f"{MOMENT_MESSAGE} (day value is outside expected range)"),
     ],
 )
 def test_texts_of_errors_are_plain(value: dict[str, Any], message: str) -> None:
