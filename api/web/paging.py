@@ -70,10 +70,11 @@ def check_no_skip(skip: int) -> None:
 
 
 def the_one_given(field: tuple[str, T | None], other: tuple[str, T | None]) -> T | None:
-    """The value of two synonymous fields of a request; None if both are empty. Raises ProblemError if they differ."""
+    """The value of two synonymous fields of a request, or of a field and a parameter of the same name; None if both are
+    empty. Raises ProblemError if they differ."""
     if field[1] and other[1] and field[1] != other[1]:
-        message = f"This is another name of `{field[0]}`, with a different value: send only one of them"
-        raise invalid_at(f"/{other[0]}", "contradicts", message)
+        what = "The body has this" if field[0] == other[0] else f"This is another name of `{field[0]}`,"
+        raise invalid_at(f"/{other[0]}", "contradicts", f"{what} with a different value: send only one of them")
     return field[1] or other[1] or None
 
 
