@@ -6,12 +6,11 @@ from typing import Annotated, Final
 from fastapi import Depends, Path, Request
 from pydantic import TypeAdapter, ValidationError
 
-from api.auth.permissions import client_address, forbidden
+from api.auth.permissions import check_understood, client_address, forbidden
 from api.services import Services, services_of
 from api.web.hygiene import authority
 from api.web.limits import network_of
 from api.web.problems import invalid, item_error, not_found
-from api.web.queries import check_query
 from domain.objects import ObjectKey
 from domain.permissions import Caller, Permission
 from domain.ratings import Entity
@@ -51,14 +50,14 @@ class Shopper:
 
 
 async def visit(request: Request) -> None:
-    """Count a request, and check its query and path. Raises ProblemError: 422, 429. FastAPI checks a path, too, but
-    only after it has resolved independent dependencies, such as the body and the command."""
+    """Count a request, and check its path, its query, and that a `GET` has no body. Raises ProblemError (422, 429).
+    FastAPI checks a path, too, but only after it has resolved independent dependencies, such as body and command."""
     request.app.state.rate_limit.take(client_address(request))
-    check_query(request.scope)
     try:
         _PATH.validate_python(request.path_params)
     except ValidationError as error:
         raise invalid([item_error(input_error(each)) for each in error.errors()]) from None
+    await check_understood(request)
 
 
 async def visited_store(request: Request, _: Annotated[None, Depends(visit)], store_id: StorePath) -> Store:

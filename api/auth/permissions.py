@@ -66,7 +66,7 @@ class _Guard(SecurityBase):
         if missing and not (self._instead and caller.may(self._instead)):
             raise forbidden(f"This needs the permission {' and '.join(missing)}.")
         request.state.caller = caller
-        await _check_understood(request)
+        await check_understood(request)
         if caller.subject is not None:
             structlog.contextvars.bind_contextvars(subject=caller.subject)
         return caller
@@ -81,7 +81,7 @@ class _OptionalGuard(_Guard):
         if _credential(request) is not None or authenticator.mode == "none":
             return await super().__call__(request, scopes)
         request.app.state.rate_limit.take(client_address(request))
-        await _check_understood(request)
+        await check_understood(request)
         return STRANGER
 
 
@@ -109,7 +109,7 @@ def client_name(request: Request, subject: str | None) -> str:
     return client_address(request) if subject is None else f"subject {subject}"
 
 
-async def _check_understood(request: Request) -> None:
+async def check_understood(request: Request) -> None:
     """Raise ProblemError for unusable parameters in the query, and for a `GET` with a body."""
     check_query(request.scope)
     if request.method == "GET" and has_body(request):

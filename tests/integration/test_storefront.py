@@ -134,6 +134,8 @@ async def test_pages_are_sorted_and_filtered(facade: Facade, store: str, product
     path = f"/storefront/v1/{store}/Product/{product}/reviews"
     assert errors_of(await facade.http.get(path, params={"stars": 6}))[0][0] == "/stars"
     assert errors_of(await facade.http.get(path, params={"star": 5})) == [("/star", "unknown-parameter")]
+    filtered = await facade.http.request("GET", path, json={"stars": 5})
+    assert errors_of(filtered) == [("", "unexpected-body")]
     first = await shown(facade, store, product, take=2)
     moved = await facade.http.get(path, params={"after": first["next"], "sort": "highest"})
     assert errors_of(moved) == [("/after", "unknown-page")]
