@@ -8,15 +8,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from itertools import pairwise
-from typing import Annotated, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
+from typing import Annotated, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, cast
 
 import structlog
 import typer
 import uvloop
+from pydantic import ValidationError
+from typer.core import TyperGroup
 
 from devservers.errors import EmbeddedServerError
 from domain.timestamps import moment_in
 from messaging.kafka.connection import UnusableConnectionError
+from messaging.reading_errors import error_message
 from plaudit.config import ConfigurationError, LogSettings, MissingAddressError, Settings
 from plaudit.credentials import without_credentials
 from plaudit.effective_configuration import UNREADABLE, loaded_settings, unknown_variables, wrong_settings
@@ -39,6 +42,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 out = Terminal()
+
+
+class PlainCommands(TyperGroup):
+    """Commands whose options are refused in our words. Typer reads them with Pydantic, and shows its messages."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the arguments name."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            # The class of usage errors is private to Typer.
+            if hasattr(error, "exit_code") and isinstance(error.__cause__, ValidationError):
+                cast(Any, error).message = error_message(error.__cause__.errors()[0])
+            raise
 
 
 def command_group(help: str) -> typer.Typer:

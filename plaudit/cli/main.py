@@ -16,6 +16,7 @@ from plaudit.cli.command_line import (
     AlwaysJson,
     AsJson,
     Now,
+    PlainCommands,
     check_arguments,
     command_group,
     fail,
@@ -39,6 +40,7 @@ from plaudit.terminal import discard_output, errors, output, print_json
 
 app = typer.Typer(
     name="plaudit",
+    cls=PlainCommands,
     help="Reviews, ratings and returns for commerce platforms.",
     no_args_is_help=True,
     add_completion=False,

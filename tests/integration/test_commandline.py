@@ -204,6 +204,9 @@ def test_missing_address_is_named(tmp_path: Path, command: str) -> None:
         ("nonsense", {}, "nonsense"),
         ("worker --nonsense", {}, "--nonsense"),
         ("ratings nonsense", {}, "nonsense"),
+        ("dlq list --limit x", {}, "'--limit': Must be a whole number"),
+        ("dlq list --limit 0", {}, "'--limit': Must be at least 1"),
+        ("export --format xml", {}, "'--format': 'xml' is not one of"),
         ("config", {"PLAUDIT_HTTP__PORT": "http"}, "PLAUDIT_HTTP__PORT"),
         (
             "config",
