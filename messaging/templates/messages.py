@@ -27,7 +27,8 @@ def _check_usable(part: Part) -> Callable[[str], str]:
 
 def _check_known(name: str) -> str:
     if name not in BUILT_IN:
-        raise PydanticCustomError("unknown_template", "Available: {known}", {"known": ", ".join(BUILT_IN)})
+        message = "There is no template with this name. Use one of: {known}"
+        raise PydanticCustomError("unknown_template", message, {"known": ", ".join(BUILT_IN)})
     return name
 
 
