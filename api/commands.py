@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from uuid_utils import uuid7
 
 from api.auth.permissions import client_name
-from api.outcomes import ItemResult, caller_digest, results_within
+from api.outcomes import ItemResult, caller_digest, not_applied, results_within
 from api.services import Services
 from api.web.bodies import check_no_body
 from api.web.concurrency import LaterResponse
@@ -37,7 +37,6 @@ _KEY_REUSED: Final = (
     "This Idempotency-Key was sent before with another body or query. Nothing was accepted: use a new key "
     "for a new request, or repeat the first request unchanged."
 )
-_SEE: Final = "See `results`."
 _NO_SLOT: Final = (
     "The command will take effect. The request didn't wait for it, because the maximum number of waiting "
     "requests is reached. Repeat it later with the same Idempotency-Key to get its outcome, or let fewer "
@@ -295,8 +294,4 @@ def _final_answer(answer: dict[str, Any], results: Sequence[ItemResult], headers
         return JsonResponse(answer, 200, headers)
     if any(result.get("reason") == KEY_REUSED for result in results):
         raise ProblemError(ProblemKind.KEY_REUSED, _KEY_REUSED, headers=headers, extra=answer)
-    outcomes = {result.get("reason", result["outcome"]) for result in results}
-    messages = {result.get("message", _SEE) for result in results}
-    why = messages.pop() if len(messages) == 1 else _SEE
-    detail = f"No item was applied ({', '.join(sorted(outcomes)[:5])}). {why}"
-    raise ProblemError(ProblemKind.NOT_APPLIED, detail, headers=headers, extra=answer)
+    raise ProblemError(ProblemKind.NOT_APPLIED, not_applied(results), headers=headers, extra=answer)

@@ -22,6 +22,7 @@ from storage.outcomes import ItemOutcome
 _DIGEST_BYTES: Final = 16
 _RESULTS_BYTES: Final = 384 * 1024
 
+_SEE_RESULTS: Final = "See `results`."
 _UNKNOWN: Final = (
     "No command of yours with this id is known: it has not been applied yet, was never accepted, or its "
     "outcome is older than 24 hours."
@@ -95,6 +96,14 @@ def item_result(answer: ItemOutcome) -> ItemResult:
     if answer.status:
         result |= {"status": answer.status, "moderator": answer.moderator}
     return result
+
+
+def not_applied(results: Sequence[ItemResult]) -> str:
+    """The text about results of which none is applied: the codes, and their message if it is the same for all."""
+    codes = {result.get("reason", result["outcome"]) for result in results}
+    messages = {result.get("message", _SEE_RESULTS) for result in results}
+    message = messages.pop() if len(messages) == 1 else _SEE_RESULTS
+    return f"No item was applied ({', '.join(sorted(codes)[:5])}). {message}"
 
 
 async def results_within(

@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from api.app import ROUTERS
 from api.commands import Command, Commanded, Earlier, carry_out, earlier_attempt
-from api.outcomes import caller_digest, item_result, results_within
+from api.outcomes import caller_digest, item_result, not_applied, results_within
 from api.outcomes_messages import MESSAGES
 from api.recent_commands import RecentCommands
 from api.services import Services, services_of
@@ -150,6 +150,13 @@ async def test_key_reused_at_another_facade_is_reported() -> None:
 @pytest.mark.parametrize("kind", [FeedbackRefusal, ModerationRefusal, Refusal, ReplayObstacle, UploadRefusal])
 def test_each_reason_has_a_message(kind: type[StrEnum]) -> None:
     assert [reason for reason in kind if not MESSAGES.get(reason)] == []
+
+
+def test_common_message_of_the_refusals_is_in_the_problem() -> None:
+    taken = item_result(ItemOutcome("c", "a", Outcome.REFUSED, Refusal.ID_TAKEN))
+    assert not_applied([taken, {**taken, "id": "b"}]) == f"No item was applied (id-taken). {Refusal.ID_TAKEN.message}"
+    missing = item_result(ItemOutcome("c", "d", Outcome.NOT_FOUND))
+    assert not_applied([taken, missing]) == "No item was applied (id-taken, not-found). See `results`."
 
 
 def test_message_of_a_decision_comes_first() -> None:
