@@ -1,5 +1,6 @@
 """Fields of requests for lists: moments, `take` and `skip`; and the number of rows over all pages."""
 
+import re
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Annotated, Final, TypeVar
@@ -10,13 +11,16 @@ from pydantic_core import PydanticCustomError
 from api.web.cursors import MAX_CURSOR_LENGTH
 from api.web.problems import invalid_at
 from domain.timestamps import first_millisecond, moment_in
-from messaging.schemas import EMPTY_IS_MISSING
+from messaging.schemas import EMPTY_IS_MISSING, MOMENT_MESSAGE
 
 T = TypeVar("T")
 
 DEFAULT_TAKE: Final = 20
 MAX_TAKE: Final = 1_000
 MAX_SKIP: Final = 2**31 - 1
+
+_LOST_PLUS: Final = re.compile(r":[0-9.]+ [0-9]{2}:?[0-9]{2}$")
+"""Matches a time with an offset whose plus sign was not encoded."""
 
 
 def moment(value: object) -> datetime:
@@ -26,9 +30,9 @@ def moment(value: object) -> datetime:
             raise TypeError
         return moment_in(value)
     except (TypeError, ValueError, OverflowError):
-        raise PydanticCustomError(
-            "date_time", "Must be a date and time of ISO 8601, like 2022-10-04T03:46:43.433Z"
-        ) from None
+        is_cut = isinstance(value, str) and _LOST_PLUS.search(value)
+        hint = ". In a query, + is a space: write %2B" if is_cut else ""
+        raise PydanticCustomError("date_time", f"{MOMENT_MESSAGE}{hint}") from None
 
 
 Moment = Annotated[datetime, PlainValidator(moment), WithJsonSchema({"type": "string", "format": "date-time"})]

@@ -99,6 +99,16 @@ async def test_query_parameters_are_validated(http: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
+    ("since", "is_explained"), [("2026-01-01T00:00:00+02:00", True), ("2026-01-01T00:00%200200", True), ("soon", False)]
+)
+async def test_plus_sign_that_became_a_space_is_explained(
+    http: httpx.AsyncClient, since: str, is_explained: bool
+) -> None:
+    (error,) = problem_of(await http.get(f"/api/audit?since={since}"), 422)["errors"]
+    assert ("write %2B" in error["message"]) is is_explained
+
+
+@pytest.mark.parametrize(
     ("method", "path", "body"),
     [
         ("POST", "/api/customerReviews", [REVIEW]),
