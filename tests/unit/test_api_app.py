@@ -98,6 +98,12 @@ async def test_query_parameters_are_validated(http: httpx.AsyncClient) -> None:
     assert {error["pointer"] for error in problem["errors"]} == {"/entityType", "/entityId"}
 
 
+async def test_query_that_contradicts_the_body_is_named(http: httpx.AsyncClient) -> None:
+    response = await http.request("DELETE", "/api/customerReviews/r/votes?userId=a", json={"userId": "b"})
+    (error,) = problem_of(response, 422)["errors"]
+    assert error["message"] == "The body has this with a different value: send only one of them"
+
+
 @pytest.mark.parametrize(
     ("since", "is_explained"), [("2026-01-01T00:00:00+02:00", True), ("2026-01-01T00:00%200200", True), ("soon", False)]
 )
