@@ -82,7 +82,7 @@ class PageBudget(Budget):
         closes the connection. Raises NoRoomError."""
         with ExitStack() as held:
             if not held.enter_context((slots or self.exports).take(client)):
-                raise NoRoomError("The maximum number of concurrent exports is reached.")
+                raise NoRoomError("The maximum number of concurrent downloads is reached.")
             with await self.take(size) as room:
                 content = _after(await anext(content), content)
                 return _PieceByPiece(room.hand_on(), content, media_type, headers, held.pop_all())

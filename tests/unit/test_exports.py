@@ -48,7 +48,7 @@ async def test_concurrent_exports_are_limited_per_client_and_in_total(
             for _ in range(MOST_EXPORTS_PER_CLIENT):
                 held.enter_context(slots.take("subject anna"))
             refused = await export(http, "anna")
-            assert "exports" in problem_of(refused, 503)["detail"]
+            assert "concurrent downloads" in problem_of(refused, 503)["detail"]  # feeds are refused by the same words
             assert refused.headers["retry-after"]
             assert (await export(http, "bert")).status_code == 200
             for number in range(MOST_EXPORTS - MOST_EXPORTS_PER_CLIENT):
