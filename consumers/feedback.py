@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from consumers.parking import Overdue, load_entities_or_park, release_or_give_up
+from consumers.parking import Overdue, load_entities_or_park, release_or_give_up, release_stored
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage, in_parts
@@ -60,12 +60,8 @@ class FeedbackConsumer:
 
         Feedback on a review that has arrived is applied instead.
         """
-        parking = self.services.parked_feedback
-        return await release_or_give_up(self.services, parking, before, self._release_arrived, _overdue)
-
-    async def _release_arrived(self, parked: Sequence[Feedback]) -> None:
-        entities = await self.services.reviews.entities({command.review_id for command in parked})
-        await self.release([id for id, entity in entities.items() if entity is not None])
+        release = partial(release_stored, self.services, self.release)
+        return await release_or_give_up(self.services, self.services.parked_feedback, before, release, _overdue)
 
     async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
         """Apply commands, after those already parked for the same reviews."""

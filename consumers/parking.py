@@ -12,7 +12,7 @@ from domain.ratings import Entity
 from messaging.dead_letters import rebuilt_dead_letter, review_never_came
 from messaging.decoding import InvalidMessageError
 from messaging.topics import Topic
-from storage.parking import ParkingRepository, T
+from storage.parking import Parkable, ParkingRepository, T
 from storage.shapes import StoredDocumentError, log_damage
 from storage.unit_of_work import UnitOfWork
 
@@ -69,6 +69,14 @@ async def release_or_give_up(
         if overdue := [each for each in waiting if each.review_id not in damaged]:
             return len(await give_up(services, parking, overdue, overdue_of))
     return 0
+
+
+async def release_stored(
+    services: Services, release: Callable[[Collection[str]], Awaitable[None]], parked: Sequence[Parkable]
+) -> None:
+    """Call `release` with the reviews of these commands that are stored by now."""
+    entities = await services.reviews.entities({command.review_id for command in parked})
+    await release([id for id, entity in entities.items() if entity is not None])
 
 
 async def give_up(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from consumers.moderation_rules import approval_event
-from consumers.parking import MOST_OVERDUE, Overdue, give_up, load_entities_or_park
+from consumers.parking import Overdue, load_entities_or_park, release_or_give_up, release_stored
 from consumers.ratings import change_ratings
 from consumers.services import Services
 from domain.commands import Outcome
@@ -47,10 +47,12 @@ class VerdictConsumer:
         await self._apply((), review_ids)
 
     async def give_up_overdue(self, before: datetime) -> int:
-        """Give up some verdicts parked before that moment: dead-letter them. Returns the number given up."""
-        parking = self.services.parked_verdicts
-        overdue = await parking.parked_before(before, MOST_OVERDUE)
-        return len(await give_up(self.services, parking, overdue, _overdue))
+        """Give up some verdicts parked before that moment: dead-letter them. Returns the number given up.
+
+        Verdicts about a review that has arrived are applied instead.
+        """
+        release = partial(release_stored, self.services, self.release)
+        return await release_or_give_up(self.services, self.services.parked_verdicts, before, release, _overdue)
 
     async def _apply(self, verdicts: Sequence[Verdict], review_ids: Collection[str]) -> None:
         """Apply verdicts, after those already parked for the same reviews."""

@@ -17,6 +17,7 @@ from pymongo.errors import AutoReconnect
 from consumers import inbox, moderation_rules, reviews_edits
 from consumers.dead_letters import ReplayConsumer
 from consumers.reviews_edits import ReviewEditor
+from consumers.verdicts import VerdictConsumer
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.images import ImageState, StoredImage
@@ -386,6 +387,20 @@ async def test_verdict_given_up_meanwhile_is_not_applied(desk: Desk, monkeypatch
     await desk.submit(desk.records(review))
     assert (await desk.stored(review["id"]))["status"] == ReviewStatus.NEW
     assert desk.event_kinds(review["id"]) == ["ReviewSubmitted"]
+
+
+async def test_overdue_verdict_is_applied_if_its_review_is_stored(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker that stored the review was killed before it looked for parked verdicts."""
+    review, missing = desk.review(), desk.review()
+    await desk.judge(desk.verdicts(review, "approve") + desk.verdicts(missing, "approve"))
+    with monkeypatch.context() as killed:
+        killed.setattr(VerdictConsumer, "release", AsyncMock())
+        await desk.submit(desk.records(review))
+    assert await desk.parked.give_up_overdue(datetime.now(UTC)) == 1
+    assert desk.event_kinds(review["id"]) == ["ReviewSubmitted", "ReviewApproved"]
+    letters = [each.key for each in desk.kafka.published if each.topic == "test.moderation-verdicts.dlq"]
+    assert letters == [missing["id"].encode()]
+    assert await desk.parked.give_up_overdue(datetime.now(UTC)) == 0
 
 
 async def test_events_keep_their_order_while_kafka_is_away(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
