@@ -39,7 +39,7 @@ from storage.images_files import files_in_memory
 from .app import NOWHERE
 from .facade import EVERYONE, new_id, submission
 from .records import Record
-from .service import Json, Servers, own_database
+from .service import Json, Servers, once_each, own_database
 
 TOPICS: Final = TopicNames("test.")
 LONG_AGO: Final = 1_700_000_000_000
@@ -201,13 +201,7 @@ class Desk:
 
     def events(self) -> list[tuple[str, Json]]:
         """Type and data of all published events in order, without repeats."""
-        found: dict[bytes | None, tuple[str, Json]] = {}
-        for message in self.kafka.published:
-            if message.topic == TOPICS.name(Topic.EVENTS):
-                headers = dict(message.headers)
-                kind = (headers["ce_type"] or b"").decode().removeprefix("plaudit.")
-                found.setdefault(headers["ce_id"], (kind, json.loads(message.value or b"")))
-        return list(found.values())
+        return once_each(message for message in self.kafka.published if message.topic == TOPICS.name(Topic.EVENTS))
 
     def event_kinds(self, id: str) -> list[str]:
         """Types of the events about a review, in order."""

@@ -7,7 +7,7 @@ import signal
 import ssl
 import subprocess
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -263,11 +263,8 @@ class Service:
 
     async def events_about(self, review_id: str) -> list[tuple[str, Json]]:
         """Type and data of the events about a review in order, without repeats."""
-        found: dict[bytes, tuple[str, Json]] = {}
-        for record in await self.records("events"):
-            if (data := json.loads(record.value)).get("reviewId") == review_id:
-                found.setdefault(dict(record.headers)["ce_id"], (kind_of(record), data))
-        return list(found.values())
+        records = await self.records("events")
+        return once_each(each for each in records if json.loads(each.value).get("reviewId") == review_id)
 
     async def refusal_codes(self, review_id: str) -> list[str]:
         """The codes with which submissions with this id were refused, by their events."""
@@ -342,6 +339,15 @@ class Service:
 def kind_of(record: Any) -> str:
     """The type of an event without its prefix."""
     return (dict(record.headers)["ce_type"] or b"").decode().removeprefix("plaudit.")
+
+
+def once_each(events: Iterable[Any]) -> list[tuple[str, Json]]:
+    """Type and data of events in order, each id once. They are published at least once; a repeat says the same."""
+    found: dict[bytes, tuple[str, Json]] = {}
+    for record in events:
+        event = kind_of(record), json.loads(record.value)
+        assert found.setdefault(dict(record.headers)["ce_id"], event) == event
+    return list(found.values())
 
 
 @asynccontextmanager
