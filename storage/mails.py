@@ -13,6 +13,7 @@ from domain.delivery import RecordPosition
 from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, position_of
 from storage.database import Database, Document, Session
+from storage.moments import server_time
 from storage.queries import expiry_index, update_of, write_all
 from storage.shapes import (
     ARRAY,
@@ -98,7 +99,12 @@ class MailRepository:
     """Keeps mails until they are sent, and their ids longer."""
 
     def __init__(self, database: Database) -> None:
+        self._database = database
         self._mails = database[COLLECTION]
+
+    async def now(self) -> datetime:
+        """The server's time. Claims by the clock of a mailer that is minutes off would be no claims for the others."""
+        return await server_time(self._database)
 
     async def accept(self, records: Mapping[str, RawRecord], now: datetime) -> None:
         """Store mails by their ids; known ones stay as they are.

@@ -3,7 +3,6 @@
 import re
 from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -123,10 +122,11 @@ class PersonalData:
         renamed = await commands.update_many(self._moderator_filter, {"$set": {"command.moderator": None}})
         return len(returns) + forgotten.matched_count + renamed.matched_count
 
-    async def forget_mails(self, at: datetime) -> int:
+    async def forget_mails(self) -> int:
         """Give up the mails to them that have not been sent; their ids stay taken. Returns the number."""
         ids = [document["_id"] async for document in self._unsent_mails("_id")]
-        return await MailRepository(self._database).give_up(ids, at)
+        mails = MailRepository(self._database)
+        return await mails.give_up(ids, await mails.now())
 
     async def forget_reminders(self) -> int:
         """Forget how many reminders they got; returns that number."""

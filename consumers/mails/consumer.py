@@ -1,7 +1,7 @@
 """Consume mail commands: each id becomes one mail."""
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from messaging.decoding import RawRecord, Received
 from messaging.envelope import wrapped_at
@@ -30,8 +30,9 @@ class MailConsumer:
             newest[received.message.id] = received.record
         erased = await self._erased_ids(batch)
         wanted = {id: record for id, record in newest.items() if id not in erased}
-        await self._mails.accept(wanted, datetime.now(UTC))
-        await self._mails.block(erased | await self._erased_ids(batch), datetime.now(UTC))
+        now = await self._mails.now()
+        await self._mails.accept(wanted, now)
+        await self._mails.block(erased | await self._erased_ids(batch), now)
         self._wake()
 
     async def _erased_ids(self, mails: Sequence[Received[MailCommand]]) -> set[str]:

@@ -4,7 +4,7 @@ import asyncio
 import random
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from time import monotonic
 from typing import Final
 
@@ -31,7 +31,7 @@ CONNECTIONS: Final = 4
 """Number of mails that are sent concurrently, each over its own connection."""
 
 CLAIM: Final = timedelta(minutes=10)
-"""Time for which a mailer claims a mail: twice the limit for sending, so that clocks may differ by minutes."""
+"""Time for which a mailer claims a mail, by MongoDB's clock: twice the limit for sending."""
 
 _STEADY_S: Final = 30.0
 """Seconds for which MongoDB has to answer before mails with expired claims are sent again: mailers that couldn't record
@@ -116,7 +116,7 @@ class MailSender:
         try:
             while not self._stopping.is_set():
                 try:
-                    now = datetime.now(UTC)
+                    now = await self._mails.now()
                     is_steady = monotonic() > self._away_at + _STEADY_S
                     mail = await self._mails.claim(now, now + CLAIM, again=is_steady)
                     if mail is None:
@@ -158,7 +158,7 @@ class MailSender:
         except Exception as error:
             if is_unavailable(error):
                 # The server hasn't judged the mail: it is due at once, or after its claim if this fails, too.
-                await self._mails.delay(mail, datetime.now(UTC), type(error).__name__)
+                await self._mails.delay(mail, await self._mails.now(), type(error).__name__)
                 raise
             # The error's text might contain personal data.
             log.error("mail failed", id=mail.id, attempts=mail.attempts, error=type(error).__name__)
@@ -172,14 +172,14 @@ class MailSender:
     async def _record(self, mail: ClaimedMail) -> None:
         """Record that a mail was sent. Raises the error of an unavailable MongoDB: none is sent again for a while."""
         try:
-            await self._mails.mark_sent(mail, datetime.now(UTC))
+            await self._mails.mark_sent(mail, await self._mails.now())
         except Exception:
             self._away_at = monotonic()
             raise
 
     async def _delay(self, mail: ClaimedMail, code: str, *, is_answered: bool = True) -> None:
         """Reschedule the mail, or reject it if it was refused for too long; time without an answer doesn't count."""
-        now, jitter = datetime.now(UTC), random.random()  # noqa: S311 - nothing secret
+        now, jitter = await self._mails.now(), random.random()  # noqa: S311 - nothing secret
         if is_answered:
             at = self._plan.next_attempt(now, first=mail.first_attempt_at, attempts=mail.attempts, jitter=jitter)
         else:
@@ -194,7 +194,7 @@ class MailSender:
 
     async def _reject(self, mail: ClaimedMail, error: InvalidMessageError) -> None:
         """Record in one transaction that the mail is rejected, and its dead letter in the outbox; then publish that."""
-        now, letter = datetime.now(UTC), dead_letter_message(DeadLetter(mail.record, error))
+        now, letter = await self._mails.now(), dead_letter_message(DeadLetter(mail.record, error))
 
         async def reject(work: UnitOfWork) -> None:
             if await self._mails.reject(mail, now, error.code, work.session):

@@ -56,7 +56,7 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
         # Mailers and replays heed the mark, also if the rest is cut short, as by a server that goes away.
         erasure = await erasures.begin(customer_id, datetime.now(UTC))
         # Mails accepted before the mark are sent without a further look at it.
-        mails = await data.forget_mails(datetime.now(UTC))
+        mails = await data.forget_mails()
         exclude_letters = partial(_exclude_letters, settings, erasures, data, customer_id)
         with progress.status("Searching dead letters"):
             letters = await exclude_letters()
@@ -75,7 +75,7 @@ async def erase_person(settings: Settings, out: Terminal, progress: Terminal, cu
             counts["mails"] += mails
             await erasures.complete(erasure, datetime.now(UTC), counts)
             # A mailer that checked before the mark was set has stored its mails by now, or will check again.
-            await data.forget_mails(datetime.now(UTC))
+            await data.forget_mails()
     _report(out, counts, sorted(data.damaged), len(letters), settings.kafka.retention_days)
 
 
@@ -89,7 +89,7 @@ async def forget_everywhere(data: PersonalData) -> dict[str, int]:
     counts = {"reports": await data.forget_reports(), "votes": await data.forget_votes()}
     counts |= await data.orders.forget()
     counts["images"] = await data.forget_images()
-    counts["mails"] = await data.forget_mails(datetime.now(UTC))
+    counts["mails"] = await data.forget_mails()
     counts["reminders"] = await data.forget_reminders()
     counts["reviewTokens"] = await data.forget_tokens()
     counts["waiting"] = waiting

@@ -4,12 +4,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from pymongo.errors import AutoReconnect
@@ -393,6 +393,48 @@ async def test_mail_of_dead_mailer_is_sent_by_another(
     assert await mails.claim(later + timedelta(hours=1), later + timedelta(hours=2)) is None
 
 
+class _NotingClaims(MailRepository):
+    """Notes the times at which mails are claimed."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.noted: list[datetime] = []
+
+    async def claim(self, now: datetime, until: datetime, *, again: bool = True) -> ClaimedMail | None:
+        self.noted.append(now)
+        return await super().claim(now, until, again=again)
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_mailer_whose_clock_is_wrong_keeps_to_the_claims_of_others(
+    service: Service,
+    mail_server: MailServer,
+    own_mails: tuple[Database, MailRepository],
+    monkeypatch: pytest.MonkeyPatch,
+    hours: int,
+) -> None:
+    """It would take over mails that others are sending, or lose its own to them."""
+
+    class WrongClock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return super().now(tz) + timedelta(hours=hours)
+
+    database, mails = own_mails
+    to, others, now = address_of(), address_of(), datetime.now(UTC)
+    await mails.accept({"1": stored(service, mail_command(others, "1"), now)}, now)
+    other = await claimed(mails, now)
+    await mails.accept({"2": stored(service, mail_command(to, "2"), now)}, now)
+    monkeypatch.setattr(sender_module, "datetime", WrongClock, raising=False)
+    noting = _NotingClaims(database)
+    async with sending(service, mail_server, database, RetryPlan(), mails=noting):
+        await until_arrived(mail_server, to)
+        await eventually(lambda: len(noting.noted) > CONNECTIONS + 1)
+    assert all(abs(each - now) < timedelta(minutes=5) for each in noting.noted)
+    assert (await found_mail(database, "1"))["claim"] == other.token
+    assert mail_server.to(others) == []
+
+
 async def test_repeated_old_record_does_not_send_rejected_mail(
     service: Service, own_mails: tuple[Database, MailRepository]
 ) -> None:
@@ -433,7 +475,7 @@ async def test_erasure_while_mail_is_accepted(service: Service, own_mails: tuple
             found = await super().latest(people)
             if not found:
                 await self.begin("anna", datetime.now(UTC))
-                assert await PersonalData(database, "anna").forget_mails(datetime.now(UTC)) == 0
+                assert await PersonalData(database, "anna").forget_mails() == 0
             return found
 
     command = mail_command(address_of())
