@@ -72,7 +72,8 @@ class RunReport:
     failed: int = 0
     """Number of orders that met an error of ours."""
     damaged: int = 0
-    """Number of orders that can't be read, or that need another document that can't."""
+    """Number of orders that can't be read, or that need another document that can't; without further orders of a store
+    that was found damaged."""
     is_cut: bool = False
     """True if the run left so many orders as they were that it stopped before the rest."""
 
@@ -152,14 +153,15 @@ class ReminderJob:
 
     async def run(self, now: datetime, may_go_on: Callable[[], bool] = lambda: True) -> RunReport:
         """Send the reminders due at that moment, in batches, until none is left or `may_go_on` returns False."""
-        report, logged, aside = RunReport(), 0, set[str]()
+        report, logged, aside, damaged_stores = RunReport(), 0, set[str](), set[object]()
         writer = MailWriter(self._sender, await self._tokens.signing_key(), now)
         while not report.is_cut and may_go_on():
             # Read for each batch, so that reminders can be switched off at any time.
             settings = (await self._decisions.stores.general()).reminder
             if not settings.enabled:
                 break
-            stores = await self._decisions.open_stores()
+            # One of them may have very many due orders, which would use up _MOST_UNCHANGED.
+            stores = [id for id in await self._decisions.open_stores() if id not in damaged_stores]
             ids = await self._decisions.reminders.due(settings, stores, now, BATCH, without=aside)
             if not ids:
                 break
@@ -169,6 +171,8 @@ class ReminderJob:
                 what = _DAMAGED.get(error.collection, "order")
                 about = {"order": id, "document": error.id, "collection": error.collection, "reason": error.reason}
                 log.error(f"damaged {what}; no reminder until it is repaired", **about)
+                if error.collection == STORES:
+                    damaged_stores.add(error.id)
             aside |= batch.aside()
             report.is_cut = len(aside) > _MOST_UNCHANGED
             if report.orders - logged >= _PROGRESS:

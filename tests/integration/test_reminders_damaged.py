@@ -180,3 +180,18 @@ async def test_run_cut_short_by_damaged_orders_fails(shop: Shop, monkeypatch: py
     report = await shop.report(10)
     assert (report.reminders, report.damaged, report.is_cut, report.is_failure) == (0, 2, True, True)
     assert await shop.mails(whole) == []
+
+
+async def test_orders_of_a_damaged_store_cut_no_run_short(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of them are due."""
+    monkeypatch.setattr(scheduler.reminders, "BATCH", 1)
+    monkeypatch.setattr(scheduler.reminders, "_MOST_UNCHANGED", 1)
+    store = {"_id": new_id("shop"), "settings": {"reviewsEnabled": True}, "languages": 5}
+    await shop.database["stores"].insert_one(store)
+    for days in (1, 2, 3):
+        await shop.bought(f"finn-{days}", "camera", at=NOON - days * DAY, storeId=store["_id"])
+    whole = await shop.bought("gina", "camera")
+    report = await shop.report(10)
+    await shop.database["stores"].delete_one({"_id": store["_id"]})
+    assert (report.reminders, report.damaged, report.is_failure) == (1, 1, False)
+    assert len(await shop.mails(whole)) == 1
