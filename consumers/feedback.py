@@ -85,8 +85,9 @@ class FeedbackConsumer:
         commands, known = await _load(commands, work)
         taken = apply_feedback(commands, known)
         await stored.feedback.save(taken.reviews, session)
-        # A settled report, as imported, changes nothing of its review.
-        unchanged = {each.review_id for each in taken.reports} - taken.reviews.keys()
+        # A settled report, as imported, leaves its review as it is, as does the withdrawal of a vote that wasn't cast.
+        new = {each.review_id for each in taken.reports} | {key.review_id for key in taken.votes.keys() - known.votes}
+        unchanged = new - taken.reviews.keys()
         await stored.feedback.keep_from_deletion(unchanged, session)
         await stored.votes.save(taken.votes, known.votes.keys(), session)
         await stored.reports.add(taken.reports, session)

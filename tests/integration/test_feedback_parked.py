@@ -1,6 +1,6 @@
 """Feedback that precedes its review, in any amount, and feedback that repeats."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -141,25 +141,40 @@ def settled_report(desk: Desk, review: Json, command: str) -> list[Record]:
     )
 
 
-async def test_settled_report_about_review_that_is_deleted_meanwhile_is_not_stored(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+def withdrawal(desk: Desk, review: Json, command: str) -> list[Record]:
+    """The withdrawal of a vote that was never cast."""
+    return desk.records({"action": "remove-vote", "reviewId": review["id"], "userId": "zoe", "commandId": command})
+
+
+@pytest.mark.parametrize(
+    ("collection", "feedback", "repository", "read"),
+    [("reports", settled_report, ReportRepository, "owners"), ("votes", withdrawal, VoteRepository, "load")],
+)
+async def test_feedback_on_review_that_is_deleted_meanwhile_is_not_stored(
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    collection: str,
+    feedback: Callable[[Desk, Json, str], list[Record]],
+    repository: type,
+    read: str,
 ) -> None:
-    reviews, owners, deletions = [desk.review(), desk.review()], ReportRepository.owners, ["delete"]
+    """Each leaves its review as it is, and so would not conflict with the deletion by itself."""
+    reviews, original, deletions = [desk.review(), desk.review()], getattr(repository, read), ["delete"]
     await desk.submit(desk.records(*reviews))
     # The first use of a collection conflicts with any other.
-    await desk.give_feedback(settled_report(desk, reviews[0], "first"))
+    await desk.give_feedback(feedback(desk, reviews[0], "first"))
     await desk.moderate(("delete", reviews[0]["id"]))
 
-    async def delete_afterwards(reports: ReportRepository, ids: Collection[str], session: Session) -> dict[str, str]:
-        found = await owners(reports, ids, session)
+    async def delete_afterwards(self: Any, keys: Any, session: Session) -> Any:
+        found = await original(self, keys, session)
         if deletions:
             await desk.moderate((deletions.pop(), reviews[1]["id"]))
         return found
 
-    monkeypatch.setattr(ReportRepository, "owners", delete_afterwards)
-    await desk.give_feedback(settled_report(desk, reviews[1], "second"))
+    monkeypatch.setattr(repository, read, delete_afterwards)
+    await desk.give_feedback(feedback(desk, reviews[1], "second"))
     assert deletions == []
-    assert await desk.database["reports"].find().to_list() == []
+    assert await desk.database[collection].find().to_list() == []
     assert await desk.outcomes(reviews[1]["id"], "second") == [Outcome.NOT_FOUND]
 
 
