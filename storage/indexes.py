@@ -55,7 +55,11 @@ class IndexNotMadeError(Exception):
 
 async def ensure_indexes(database: Database, *, remember_days: int) -> None:
     """Create missing indexes, change those that differ, then drop those that were replaced, so that one of both always
-    exists. Raises IndexNotMadeError, and the driver's errors while MongoDB is unavailable."""
+    exists. Raises IndexNotMadeError, and the driver's errors while MongoDB is unavailable.
+
+    A process of the previous version that starts during an upgrade replaces an index of the same name by its own: give
+    one with other keys another name, and drop the earlier one by `superseded`.
+    """
     for collection, models in all_indexes(remember_days).items():
         try:
             await _adapt(database[collection], models)
