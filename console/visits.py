@@ -108,9 +108,9 @@ class Visit:
         """The submitted form. Raises Refused: it is too large, can't be read, or has no room now."""
         if self._form is None:
             try:
-                fields = (await read_form(self.request, most_bytes, _MAX_FIELDS)).multi_items()
+                fields = await read_form(self.request, most_bytes, _MAX_FIELDS)
                 # Browsers send line breaks as CRLF.
-                self._form = Form([(name, str(value).replace("\r\n", "\n")) for name, value in fields])
+                self._form = Form([(name, value.replace("\r\n", "\n")) for name, value in fields])
             except ProblemError as problem:
                 # Kept: nobody may wait for a body that has been read.
                 self._form = refusal_by(problem)

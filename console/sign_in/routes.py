@@ -144,8 +144,8 @@ class SignIn(ConsoleAccess):
         back = None
         try:
             self._check(request)
-            form = await read_form(request, _MOST_FORM_BYTES, most_fields=10)
-            key, back = (str(form.get(name, "")).strip() for name in ("key", "to"))
+            form = dict(await read_form(request, _MOST_FORM_BYTES, most_fields=10))
+            key, back = (form.get(name, "").strip() for name in ("key", "to"))
             if not key:
                 raise ProblemError(ProblemKind.UNAUTHENTICATED, "Paste an API key.")
             return await self._let_in(request, key, way_back(back))
