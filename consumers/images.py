@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import partial
 from time import monotonic
 
-from consumers.images_mark import check_image_store, mark_image_store
 from consumers.images_rebuild import rebuild
 from consumers.services import Services
 from domain.images import (
@@ -54,10 +53,10 @@ class UploadConsumer:
 
     async def _rebuild(self, upload: ImageUpload) -> Rebuilt | UploadRefusal:
         """Rebuild an upload, and put the files of its image into the store. Returns the reason if there is no image."""
-        files = self.services.image_files
+        files, mark = self.services.image_files, self.services.image_store_mark
         # After the restore of an older database the upload is gone: use the largest file made of it.
         raw = await files.upload(upload.id, upload.digest) or await files.get(upload.id, SIZES[0])
-        await (check_image_store(self.services) if raw is None else mark_image_store(self.services))
+        await (mark.check(files) if raw is None else mark.write(files))
         started = monotonic()
         result = UploadRefusal.LOST if raw is None else await rebuild(raw, is_exported=upload.exported)
         IMAGE_SECONDS.observe(monotonic() - started)

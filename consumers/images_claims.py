@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from consumers.images_mark import check_image_store
 from consumers.services import Services
 from domain.delivery import in_parts
 from domain.images import ClaimableImages, ready_among, stands_without_unknown, with_readiness, without_lost
@@ -58,7 +57,7 @@ async def uploaded_among(services: Services, wanted: Sequence[WantedImages]) -> 
         for part in in_parts(asked, _AT_ONCE):
             await asyncio.gather(*map(look_up, part))
         if missing:
-            await check_image_store(services)
+            await services.image_store_mark.check(services.image_files)
     except Exception as error:
         if not is_image_store_away(error):
             raise

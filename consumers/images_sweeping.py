@@ -11,7 +11,6 @@ from typing import Final
 import structlog
 
 from consumers.images import save_settled
-from consumers.images_mark import check_image_store
 from consumers.services import Services
 from domain.images import UNUSED_FOR, StoredImage, UploadRefusal, settle_upload
 from storage.shapes import StoredDocumentError, log_damage
@@ -56,13 +55,13 @@ async def forget_images(services: Services, now: datetime, remember: timedelta) 
     if len(ids) == _AT_ONCE:
         return False
     # Check before listing: otherwise another store would be listed completely every few seconds.
-    await check_image_store(services)
+    await services.image_store_mark.check(services.image_files)
     if count := await services.image_files.remove_old_uploads(now - remember):
         log.info("removed uploads for which no message was published", count=count)
     awaited = await images.awaited_before(now - UNUSED_FOR, _AT_ONCE)
     # An upload is stored before its image can be named, and is kept until the image is settled.
     if missing := [id for id in awaited if not await services.image_files.has_upload(id)]:
-        await check_image_store(services)
+        await services.image_store_mark.check(services.image_files)
         log.warning("giving up images of reviews that were never uploaded", images=missing[:_NAMED], count=len(missing))
     for id in missing:
         try:
@@ -84,7 +83,7 @@ async def _give_up_awaited(id: str, now: datetime, work: UnitOfWork) -> None:
 async def _remove(services: Services, ids: Collection[str], now: datetime) -> set[str]:
     """Remove the files of images. Records and returns the ids whose files can't be removed, for example under a legal
     hold. Raises GenericError if the store lacks its mark: the files are in another store, and would stay there."""
-    await check_image_store(services)
+    await services.image_store_mark.check(services.image_files)
     if left := await services.image_files.remove(ids):
         log.warning("files of images can't be removed", images=sorted(left)[:_NAMED], count=len(left))
         await services.images.note_unremovable(left, now)

@@ -45,9 +45,14 @@ class ImageStoreMark:
         if await self.is_missing_in(files):
             raise GenericError(f"The image store {WHY_ANOTHER}. {ADVICE}")
 
-    async def note_written(self) -> None:
-        """Record that the store is marked."""
-        await self._marks.update_one({"_id": _ID}, {"$currentDate": {"at": True}}, upsert=True)
+    async def write(self, files: ImageFiles) -> None:
+        """Mark the store, once. A file has just been read from it, so it is the right one unless another one was used
+        before: raises GenericError, as `check` does, for an unmarked store then."""
+        await self.check(files)
+        if not await self.is_written():
+            # Record it last: with a recorded mark that is missing, no file would ever count as lost.
+            await files.mark()
+            await self._marks.update_one({"_id": _ID}, {"$currentDate": {"at": True}}, upsert=True)
 
     async def _has_none_ready(self, files: ImageFiles) -> bool:
         ids = await self._images.some_ready()

@@ -145,9 +145,9 @@ async def test_image_in_unmarked_store_is_unavailable(
     database: Database, http: httpx.AsyncClient, files: ImageFiles
 ) -> None:
     """As with an unmounted volume: clients and caches must not take the image for gone."""
+    await ImageStoreMark(database).write(files_in_memory())
     await store(database, ReviewStatus.APPROVED, ReviewImage(IMAGE))
     await files.remove([IMAGE])
-    await ImageStoreMark(database).note_written()
     missing = await http.get(f"/api/images/{IMAGE}")
     assert (missing.status_code, missing.json()["detail"][:31]) == (503, "The image store can't be reache")
     await files.mark()
@@ -159,7 +159,7 @@ async def test_unmarked_store_takes_no_upload(
 ) -> None:
     """As with an unmounted volume: the API writes nothing into it, and takes no upload for missing in it. The store is
     not asked for each request."""
-    await ImageStoreMark(database).note_written()
+    await ImageStoreMark(database).write(files_in_memory())
     token = ISSUER_OF_ALL.token(["customerReviews:create"])
     as_file = {"Authorization": f"Bearer {token}", "Content-Type": "application/octet-stream"}
     review = {"EntityId": "1", "EntityType": "Product", "review": "Good", "rating": 4, "images": [str(uuid4())]}
