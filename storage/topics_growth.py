@@ -1,42 +1,14 @@
-"""The growth of topics: the number of partitions that keys are divided among, and of those that may be read."""
+"""The growth of topics, as the database keeps it."""
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from typing import Final
 from uuid import uuid4
 
+from messaging.kafka.partition_counts import Growth, Step
 from storage.database import Database, Document
 
 COLLECTION: Final = "topics"
-
-
-class Step(StrEnum):
-    """The step of our own processes while a topic grows: they divide its keys as before, wait, or divide them anew."""
-
-    ANNOUNCED = "announced"
-    SWITCHING = "switching"
-    SWITCHED = "switched"
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """The partitions of a topic."""
-
-    count: int
-    """The number of partitions that may be read."""
-    to: int | None = None
-    """The number of partitions that it grows to; None while it doesn't."""
-    step: Step = Step.ANNOUNCED
-    turn: str | None = None
-    """A new value each time that keys are being divided anew."""
-
-    @property
-    def published(self) -> int | None:
-        """The number of partitions among which our own processes divide keys; None while that changes."""
-        if self.to is None or self.step is Step.ANNOUNCED:
-            return self.count
-        return self.to if self.step is Step.SWITCHED else None
 
 
 class GrowthRepository:

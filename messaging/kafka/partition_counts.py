@@ -5,8 +5,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -33,24 +35,32 @@ _MAX_WAIT_S: Final = 10.0
 _LONG_OUTAGE_S: Final = 3.0
 
 
-class TopicPartitions(Protocol):
-    """The partitions of a topic that has grown, or grows."""
+class Step(StrEnum):
+    """The step of our own processes while a topic grows: they divide its keys as before, wait, or divide them anew."""
 
-    @property
-    def count(self) -> int:
-        """Number of partitions that are read."""
+    ANNOUNCED = "announced"
+    SWITCHING = "switching"
+    SWITCHED = "switched"
 
-    @property
-    def to(self) -> int | None:
-        """Number of partitions that it grows to; None if it doesn't grow."""
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The partitions of a topic."""
+
+    count: int
+    """The number of partitions that may be read."""
+    to: int | None = None
+    """The number of partitions that it grows to; None while it doesn't."""
+    step: Step = Step.ANNOUNCED
+    turn: str | None = None
+    """A new value each time that keys are being divided anew."""
 
     @property
     def published(self) -> int | None:
-        """Number of partitions that our processes distribute keys among; None while that changes."""
-
-    @property
-    def turn(self) -> str | None:
-        """Distinguishes one redistribution of keys from the next."""
+        """The number of partitions among which our own processes divide keys; None while that changes."""
+        if self.to is None or self.step is Step.ANNOUNCED:
+            return self.count
+        return self.to if self.step is Step.SWITCHED else None
 
 
 class PartitionCounts:
@@ -63,10 +73,10 @@ class PartitionCounts:
     to, and to which nothing ordered is published while it grows.
     """
 
-    def __init__(self, ask: Callable[[], Awaitable[Mapping[str, TopicPartitions]]], changes: str) -> None:
+    def __init__(self, ask: Callable[[], Awaitable[Mapping[str, Growth]]], changes: str) -> None:
         self._ask = ask
         self._changes = changes
-        self._topics: Mapping[str, TopicPartitions] = {}
+        self._topics: Mapping[str, Growth] = {}
         self._known_at = float("-inf")
         self._next_ask_at = float("-inf")
         self._away_since: float | None = None
@@ -133,7 +143,7 @@ class PartitionCounts:
             self._asking.cancel()
             await asyncio.wait([self._asking])
 
-    def _obstacle(self, divided: Mapping[str, TopicPartitions]) -> str | None:
+    def _obstacle(self, divided: Mapping[str, Growth]) -> str | None:
         growing = sorted(topic for topic, each in divided.items() if each.to)
         if growing and self._age() >= KNOWN_GROWING_S:
             return f"the partitioning of {growing[0]}, which is growing, is unknown: the database is unavailable"
@@ -175,6 +185,6 @@ class PartitionCounts:
             log.debug("can't load the growth of topics", error=repr(error)[:300])
 
 
-async def never_grew() -> Mapping[str, TopicPartitions]:
+async def never_grew() -> Mapping[str, Growth]:
     """The answer if no topic ever grew."""
     return {}

@@ -15,7 +15,7 @@ from pymongo.errors import InvalidName, InvalidURI, PyMongoError
 
 from domain.schema import SchemaMark
 from messaging.kafka.aiokafka_internals import find_brokers_again, recover_lost_connections
-from messaging.kafka.partition_counts import PartitionCounts
+from messaging.kafka.partition_counts import Growth, PartitionCounts
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic
 from plaudit.config import ConfigurationError, Settings
@@ -28,7 +28,7 @@ from storage.images_files import ImageFiles
 from storage.pymongo_internals import cancel_and_wait
 from storage.schema import SchemaMarks
 from storage.shards import shard
-from storage.topics_growth import Growth, GrowthRepository
+from storage.topics_growth import GrowthRepository
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """`plaudit topics grow`: adds partitions while everything runs, and keeps the order of messages with one key.
 
-Topics go through the steps of `storage.topics_growth.Step`. The old partitions are those from before the growth.
+Topics go through the steps of `messaging.kafka.partition_counts.Step`. Old partitions are those from before the growth.
 
 | Step | the tool | our publishers | workers read | the router |
 |---|---|---|---|---|
@@ -30,7 +30,7 @@ from domain.quantities import quantity
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import is_access_denied, is_broker_away
 from messaging.kafka.lag import ConsumerLag, Lag, Partition
-from messaging.kafka.partition_counts import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S
+from messaging.kafka.partition_counts import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S, Growth, Step
 from messaging.topics import CONSUMED, Topic, TopicNames
 from plaudit.config import Settings
 from plaudit.errors import CommandError, UsageError, short
@@ -39,7 +39,7 @@ from plaudit.terminal import Terminal
 from plaudit.tools.migration_lease import HELD_UP, MigrationLease, migration_lease
 from plaudit.tools.servers import reached
 from storage.schema import SchemaMarks
-from storage.topics_growth import Growth, GrowthRepository, Step
+from storage.topics_growth import GrowthRepository
 
 _UNORDERED: Final = (Topic.MAIL_COMMANDS,)
 """Topics whose messages are independent of each other. Without a mailer nobody reads the mails."""

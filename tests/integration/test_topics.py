@@ -14,8 +14,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from domain.places import murmur2
+from messaging.kafka.partition_counts import Growth
 from messaging.topics import Topic
-from storage.topics_growth import Growth, GrowthRepository
+from storage.topics_growth import GrowthRepository
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
 from tests.support.forks import ForkedCommand
 from tests.support.messages import Message, review_message

@@ -6,8 +6,7 @@ import pytest
 
 from messaging.kafka import partition_counts
 from messaging.kafka.connection import BrokerAwayError
-from messaging.kafka.partition_counts import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S, PartitionCounts
-from storage.topics_growth import Growth, Step
+from messaging.kafka.partition_counts import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S, Growth, PartitionCounts, Step
 
 CHANGES, SUBMISSIONS = "shop.review-changes", "shop.review-submissions"
 BOTH = (CHANGES, SUBMISSIONS)

@@ -8,6 +8,7 @@ from unittest.mock import AsyncMock
 import pytest
 from pymongo.errors import AutoReconnect
 
+from messaging.kafka.partition_counts import Growth
 from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.errors import CommandError
@@ -17,7 +18,7 @@ from plaudit.tools.migration_lease import MigrationLease, migration_lease
 from plaudit.tools.topics import Grower
 from storage.database import Database, connect
 from storage.leases import LeaseRepository
-from storage.topics_growth import Growth, GrowthRepository
+from storage.topics_growth import GrowthRepository
 from tests.support.app import NOWHERE
 
 GROWTH = {Topic.REVIEW_CHANGES: Growth(12)}
