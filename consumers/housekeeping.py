@@ -76,14 +76,11 @@ async def run_housekeeping(
 
     `remember` has to exceed the retention of submissions in Kafka, so that no redelivery restores a deleted review.
     """
-    clock, images_lag = ParkingClock(database), lag.another()
-    objections = Objections(lag, services.transactions.outbox)
-    tasks = _Tasks(database, services, lag, images_lag, commands, returns, remember, clock, objections)
-    try:
+    clock, objections = ParkingClock(database), Objections(lag, services.transactions.outbox)
+    async with lag, lag.another() as images_lag:
+        tasks = _Tasks(database, services, lag, images_lag, commands, returns, remember, clock, objections)
         of_servers = _run_in_loop(database, *tasks.of_servers())
         await side_by_side(of_servers, _run_in_loop(database, tasks.forget), _run_in_loop(database, tasks.sweep_images))
-    finally:
-        await asyncio.gather(lag.stop(), images_lag.stop())
 
 
 async def _run_in_loop(database: Database, *tasks: Task) -> None:

@@ -42,14 +42,11 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
         assignment = self._assignment
         if self._applied_assignment == assignment:
             return
-        lag = ConsumerLag(self._connection, self._topics, timeout=_TIMEOUT_S)
-        try:
+        async with ConsumerLag(self._connection, self._topics, timeout=_TIMEOUT_S) as lag:
             if self._measured_assignment != assignment:
                 self._ends = {number: each.end for number, each in (await _measure_changes(lag)).items()}
                 self._measured_assignment = assignment
             await self._wait_until_applied(lag)
-        finally:
-            await lag.stop()
         self._applied_assignment = assignment
 
     async def _wait_until_applied(self, lag: ConsumerLag) -> None:

@@ -85,8 +85,8 @@ class ConsumerLag:
         name = self._topics.name(topic)
         async with self._stop_on_error():
             admin, reader = await self._clients()
-            group = self._groups.pop(name, None)
-            group = group or _Group(await partitions_of(admin, [name]), await admin.find_coordinator(name))
+            if (group := self._groups.pop(name, None)) is None:
+                group = _Group(await partitions_of(admin, [name]), await admin.find_coordinator(name))
             partitions, ends, committed = await asyncio.gather(
                 partitions_of(admin, [name]),
                 reader.end_offsets(group.partitions),

@@ -227,11 +227,10 @@ async def test_objection_not_forwarded_by_dead_worker_is_awaited(stopped_service
 async def lag_of(service: Service, *failing: int) -> AsyncIterator[FailingLag]:
     publisher = Publisher(KafkaConnection(service.servers.kafka))
     async with service.mongo() as database:
-        lag = FailingLag(service, database, publisher.publish, *failing)
         try:
-            yield lag
+            async with FailingLag(service, database, publisher.publish, *failing) as lag:
+                yield lag
         finally:
-            await lag.stop()
             await publisher.stop()
 
 
