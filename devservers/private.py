@@ -51,14 +51,18 @@ def new_log(file: Path) -> BinaryIO:
     return open(file, "ab", opener=private)
 
 
+def write_private(file: Path, text: str) -> None:
+    """Write a file for its owner only, atomically: it is complete or as before, also if the process is killed."""
+    draft = file.with_suffix(".draft")
+    draft.unlink(missing_ok=True)
+    with open(draft, "x", opener=private) as written:
+        written.write(text)
+    draft.replace(file)
+
+
 def load_secret(file: Path) -> str:
     """Read the secret in a file, created on first use: 64 hexadecimal digits, readable for its owner only."""
     if not file.exists():
-        # Complete or missing: a start may be killed at any moment.
-        draft = file.with_suffix(".draft")
-        draft.unlink(missing_ok=True)
-        with open(draft, "x", opener=private) as written:
-            written.write(secrets.token_hex(_SECRET_BYTES))
-        draft.replace(file)
+        write_private(file, secrets.token_hex(_SECRET_BYTES))
     file.chmod(0o600)  # it may have been copied; MongoDB refuses a key file that others can read
     return file.read_text().strip()

@@ -7,7 +7,6 @@ import platform
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import httpx
@@ -18,7 +17,7 @@ from devservers.errors import Report
 from devservers.kafka import USER as KAFKA_USER
 from devservers.lock import FolderLock
 from devservers.mongo import MongoProcess, embedded_mongo
-from devservers.private import UMASK, private_folder
+from devservers.private import UMASK, private_folder, write_private
 from devservers.server import ServerProcess, last_lines
 from devservers.tansu import TansuProcess
 from devservers.waiting import until
@@ -125,7 +124,8 @@ async def _start_service(
         if process.name not in FIRST_PROCESSES:
             await process.start()
     stack.callback(settings.endpoints_file.unlink, missing_ok=True)
-    _write_atomically(settings.endpoints_file, json.dumps(_endpoints(settings, servers), indent=2) + "\n")
+    with naming(settings.endpoints_file):
+        write_private(settings.endpoints_file, json.dumps(_endpoints(settings, servers), indent=2) + "\n")
     report(f"Plaudit is ready: {address}  (documentation: {address}/docs)")
     kafka, mongo = settings.kafka_connection().bootstrap_servers, mongo_hosts(settings.mongo_uri())
     report(f"Kafka {kafka}   MongoDB {mongo}   database {settings.mongo.database}")
@@ -286,11 +286,3 @@ async def _wait_for_a_store(database: Database) -> None:
 
 def _obituary(process: ServiceProcess) -> str:
     return "\n".join([f"The {process.name} process ended with code {process.exit_code}:", *last_lines(process.log)])
-
-
-def _write_atomically(file: Path, text: str) -> None:
-    # Readers find the complete file, or none.
-    draft = file.with_suffix(".draft")
-    with naming(file):
-        draft.write_text(text)
-    draft.replace(file)
