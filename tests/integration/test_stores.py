@@ -1,6 +1,7 @@
 """Stores, their settings, and the general settings."""
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -29,7 +30,7 @@ DEFAULTS: Json = {
     "storefrontOrigins": [],
     "moderationRules": [],
 }
-GENERAL = {
+GENERAL: Json = {
     "ratingCalculationMethod": "average",
     "returnNumberTemplate": "RET{date:%y%m%d}-{sequence:05d}",
     "returnStatuses": ["New", "Approved", "Processing", "Completed", "Canceled"],
@@ -74,23 +75,31 @@ async def test_partial_body_merges_into_store(facade: Facade, http: httpx.AsyncC
     assert await put({"name": None, "languages": [], "settings": {"ratingCalculationMethod": None}}) == store
 
 
-async def test_partial_body_merges_into_settings(facade: Facade) -> None:
-    async def put(body: Json) -> Any:
-        assert await facade.command("PUT", "/api/settings", body) == [{"id": "general", "outcome": "applied"}]
-        return await facade.get("/api/settings")
+@pytest.fixture
+async def put_general(facade: Facade) -> AsyncIterator[Callable[[Json], Awaitable[Json]]]:
+    """Change the general settings, and return all of them. After the test they are the defaults again."""
 
-    try:
-        assert await facade.get("/api/settings") == GENERAL
-        reminder = {**GENERAL["reminder"], "enabled": True, "daysInStatus": 3}  # type: ignore[dict-item]
-        assert await put({"reminder": {"enabled": True, "daysInStatus": 3}}) == {**GENERAL, "reminder": reminder}
-        wilson = {"ratingCalculationMethod": "wilson"}
-        assert await put(wilson) == {**GENERAL, **wilson, "reminder": reminder}
-        reminder |= {"limitPeriodDays": 90, "maxAgeDays": 7}
-        changed = {"reminder": {"limitPeriodDays": 90, "maxAgeDays": 7}}
-        assert await put(changed) == {**GENERAL, **wilson, "reminder": reminder}
-        assert (await put({"reminder": {"limitPeriodDays": None}}))["reminder"] == {**reminder, "limitPeriodDays": None}
-    finally:
-        assert await put(GENERAL) == GENERAL
+    async def put(body: Json) -> Json:
+        assert await facade.command("PUT", "/api/settings", body) == [{"id": "general", "outcome": "applied"}]
+        return dict(await facade.get("/api/settings"))
+
+    yield put
+    assert await put(GENERAL) == GENERAL
+
+
+async def test_partial_body_merges_into_settings(
+    facade: Facade, put_general: Callable[[Json], Awaitable[Json]]
+) -> None:
+    assert await facade.get("/api/settings") == GENERAL
+    reminder = {**GENERAL["reminder"], "enabled": True, "daysInStatus": 3}
+    assert await put_general({"reminder": {"enabled": True, "daysInStatus": 3}}) == {**GENERAL, "reminder": reminder}
+    wilson = {"ratingCalculationMethod": "wilson"}
+    assert await put_general(wilson) == {**GENERAL, **wilson, "reminder": reminder}
+    reminder |= {"limitPeriodDays": 90, "maxAgeDays": 7}
+    changed = {"reminder": {"limitPeriodDays": 90, "maxAgeDays": 7}}
+    assert await put_general(changed) == {**GENERAL, **wilson, "reminder": reminder}
+    unlimited = await put_general({"reminder": {"limitPeriodDays": None}})
+    assert unlimited["reminder"] == {**reminder, "limitPeriodDays": None}
 
 
 @pytest.mark.long
