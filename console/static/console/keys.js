@@ -27,12 +27,12 @@ const onQueue = (queue, deciding, ask) => ({
   },
 });
 
-const press = (selector) => one(selector)?.click();
+const click = (selector) => one(selector)?.click();
 const onReview = {
-  a: () => press("#decide [value=approve]"),
+  a: () => click("#decide [value=approve]"),
   r: () => one("#decide [name=reasonCode]")?.focus(),
-  u: () => press("#decide [value=reset]"),
-  z: () => press("form.notice [name=action]"),
+  u: () => click("#decide [value=reset]"),
+  z: () => click("form.notice [name=action]"),
 };
 
 /** The key, whether or not Caps Lock is on; on keyboards of other scripts, the Latin letter in its place. */
@@ -44,6 +44,28 @@ function meant({ key, code, shiftKey }) {
 
 /** On some keyboards digits need Shift. */
 const digitOf = ({ key, code }) => Number(key) || Number(/^(?:Digit|Numpad)(\d)$/.exec(code)?.[1]);
+
+/** Whether a key is for us: not for the browser, a field, an input method or a dialog. */
+function isShortcut({ ctrlKey, altKey, metaKey, isComposing, key, target }, help) {
+  if (ctrlKey || altKey || metaKey || isComposing) return false;
+  if (setting.get() === "off" || help?.open) return false;
+  if (target.closest("input:not([type=checkbox]), textarea, select")) return false;
+  return !["Shift", "CapsLock", "AltGraph"].includes(key);
+}
+
+function press(event, actions, help) {
+  const key = meant(event);
+  if (key === "/") {
+    event.preventDefault();
+    one("input[type=search]")?.focus();
+  // Arabic keyboards have their own question mark.
+  } else if (/[?؟]/.test(key)) {
+    help?.showModal();
+  } else if (actions[key] && !(event.repeat && "arzu".includes(key))) {
+    event.preventDefault();
+    actions[key]();
+  }
+}
 
 export function listenToKeys(queue, deciding) {
   const help = one("#help");
@@ -59,32 +81,21 @@ export function listenToKeys(queue, deciding) {
     rejecting = row;
     row?.say(`Reject: ${queue.reasons.map((each, at) => `${at + 1} ${each}`).join(", ")}. Esc: cancel.`);
   });
+
+  function chooseReason(event) {
+    if (event.repeat) return;
+    const row = rejecting;
+    rejecting = null;
+    const reason = queue.reasons[digitOf(event) - 1];
+    // If another row is in focus by now, the digit isn't for that.
+    if (reason && row === queue.current) deciding.decide(row, "reject", reason);
+    else row.say("");
+    event.preventDefault();
+  }
+
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-    if (setting.get() === "off" || help?.open) return;
-    if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
-    if (["Shift", "CapsLock", "AltGraph"].includes(event.key)) return;
-    if (rejecting) {
-      if (event.repeat) return;
-      const row = rejecting;
-      rejecting = null;
-      const reason = queue.reasons[digitOf(event) - 1];
-      // If another row is in focus by now, the digit isn't for that.
-      if (reason && row === queue.current) deciding.decide(row, "reject", reason);
-      else row.say("");
-      event.preventDefault();
-      return;
-    }
-    const key = meant(event);
-    if (key === "/") {
-      event.preventDefault();
-      one("input[type=search]")?.focus();
-    // Arabic keyboards have their own question mark.
-    } else if (/[?؟]/.test(key)) {
-      help?.showModal();
-    } else if (actions[key] && !(event.repeat && "arzu".includes(key))) {
-      event.preventDefault();
-      actions[key]();
-    }
+    if (!isShortcut(event, help)) return;
+    if (rejecting) chooseReason(event);
+    else press(event, actions, help);
   });
 }
