@@ -439,6 +439,29 @@ async def test_row_without_context_has_buttons(browser: Browser, place: Service,
     assert await statuses(api, [id]) == {id: "Approved"}
 
 
+async def test_parts_wait_for_the_extension_of_htmx(browser: Browser, place: Service, api: Facade) -> None:
+    """On a slow connection htmx arrives long before its extension, without which the page's policy blocks all parts."""
+    await reviews_of(api, 1, new_id())
+    watch, arrived = Watch(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await arrived.wait()
+        await route.continue_()
+
+    async with opened(browser, place.address, watch) as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+        await page.route("**/hx-csp.min.js", hold)
+        await page.goto("/console/queue", wait_until="commit")
+        await page.wait_for_function("() => window.htmx")
+        # A timer of htmx set off the parts.
+        await page.evaluate("() => new Promise((done) => setTimeout(done))")
+        assert "/console/queue/state" not in asked
+        arrived.set()
+        await page.locator("#context").get_by_role("button", name="Approve").wait_for()
+    assert watch.complaints == []
+
+
 async def test_shortcuts_can_be_switched_off_by_mouse(browser: Browser, place: Service, api: Facade) -> None:
     (id,) = await reviews_of(api, 1, new_id())
     for width in (1280, 390):
