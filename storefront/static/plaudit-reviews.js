@@ -26,10 +26,12 @@ const SHEET = sheet(`
 --accent:var(--plaudit-accent,light-dark(#2f5bea,#8fa8ff));--ink:var(--plaudit-text,light-dark(#14181f,#e8eaed));
 --soft:var(--plaudit-muted,light-dark(#4a5361,#a9b1bc));--line:var(--plaudit-line,light-dark(#cfd5dd,#454d5a));
 --paper:var(--plaudit-background,Canvas);--round:var(--plaudit-radius,8px);
-display:block;container-type:inline-size;font-family:var(--plaudit-font,inherit)}
+display:block;container-type:inline-size;font-family:var(--plaudit-font,inherit);
+/** Where the page asks for the width of the content, such as in a flex box, a container has none of its own. */
+contain-intrinsic-width:min(44em,90vw);min-width:0;max-width:100%}
 *{box-sizing:border-box}
 h2,h3,p,ol,ul,fieldset{margin:0;padding:0;border:0;list-style:none;min-width:0}
-h2{font-size:1.4em;line-height:1.2}h3{font-size:1em;display:inline}
+h2{font-size:1.4em;line-height:1.2}h3{font-size:1em}
 /** Styles of the page don't apply, except fonts, the colour scheme, and that it is hidden or can't be clicked. */
 section{all:initial;font:inherit;color-scheme:inherit;visibility:inherit;pointer-events:inherit;color:var(--ink);
 line-height:1.5}
@@ -37,7 +39,7 @@ section,form,.stack{display:grid;gap:1em;grid-template-columns:minmax(0,1fr)}
 section{gap:1.5em}
 .stack[hidden]{display:none}.row{display:flex;flex-wrap:wrap;gap:.5em 1em;align-items:center}
 .top{display:grid;gap:1em 3em;align-items:center}
-.sum{display:grid;justify-items:start}.sum b{font-size:3em;line-height:1.2;font-variant-numeric:tabular-nums}
+.sum{display:grid;justify-items:start}.sum b{font-size:3em;line-height:1.2}
 .sum .stars{height:1.6em}
 .soft{color:var(--soft);font-size:.9em}
 .text,h3,bdi,b{overflow-wrap:anywhere}.text{white-space:pre-line;max-width:70ch}
@@ -46,7 +48,7 @@ border-radius:var(--round);padding:.45em .9em;max-width:100%}
 button,select{cursor:pointer;min-width:24px;min-height:24px}button:hover:enabled{border-color:var(--accent)}
 :focus-visible{outline:2px solid var(--accent);outline-offset:2px}
 [aria-pressed=true],.main{border-color:var(--accent);color:var(--accent);font-weight:600}
-.main,.main:hover{background:var(--accent);color:var(--plaudit-on-accent,light-dark(#fff,#14181f))}
+.main{background:var(--accent);color:var(--plaudit-on-accent,light-dark(#fff,#14181f))}
 button:disabled{cursor:default;opacity:.6}
 .plain{border:0;padding:.25em .4em;background:none;text-decoration:underline;text-underline-offset:.2em}
 .bars{display:grid;grid-template-columns:auto 1fr auto;column-gap:.75em}
@@ -57,7 +59,7 @@ border-radius:1em;background:var(--line);fill:var(--plaudit-star,light-dark(#b87
 .bar :last-child{text-align:end;font-variant-numeric:tabular-nums}
 li.one{border-block-start:1px solid var(--line);
 padding-block:1.25em;gap:.6em;justify-items:start;overflow:clip;overflow-clip-margin:6px}
-.mark{color:light-dark(#137a43,#5fd39a);font-size:.9em}
+.mark{color:light-dark(#137a43,#5fd39a)}
 .photos button{padding:0;overflow:hidden;line-height:0}.photos img{width:5.5em;height:5.5em;object-fit:cover}
 .reply{border-inline-start:3px solid var(--accent);padding-inline-start:1em}
 [aria-busy=true] ol{opacity:.5}

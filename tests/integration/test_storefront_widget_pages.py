@@ -196,6 +196,18 @@ async def test_page_styles_do_not_leak_in(browser: Browser, filled: Filled) -> N
         await expect(page.locator("plaudit-reviews")).to_be_hidden()
 
 
+@pytest.mark.parametrize("place", ["display: flex", "display: grid; place-items: center", "width: fit-content"])
+async def test_widget_has_a_width_where_its_content_sets_it(browser: Browser, filled: Filled, place: str) -> None:
+    """A container for queries has no width of its own: the reviews would be invisible."""
+    address = filled.show("/width")
+    for width, least in ((1_000, 600), (320, 250)):
+        async with shopping(browser, address, bypass_csp=True, viewport={"width": width, "height": 700}) as page:
+            await page.add_style_tag(content=f"main {{ {place} }} h1 {{ display: none }}")
+            await until_loaded(page)
+            assert await page.locator("plaudit-reviews").evaluate("(one) => one.clientWidth") >= least
+            assert await page.evaluate(WIDE) is False
+
+
 async def test_texts_of_unknown_language_have_empty_lang(browser: Browser, filled: Filled) -> None:
     """Screen readers use their default voice for them, not the page's language."""
 
