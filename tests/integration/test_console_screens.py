@@ -135,19 +135,25 @@ async def test_screens_are_accessible(filled: Filled, scheme: str, width: int) -
 
 @pytest.mark.parametrize("width", [1360, 390])
 async def test_long_words_fit_the_page(service: Service, facade: Facade, width: int) -> None:
-    """Names may have a thousand characters without a space: they wrap, and words beside them don't."""
+    """Names may have a thousand characters without a space: they wrap, and words beside them don't. A column of many
+    words is wide, also where it is out of sight: else phones would show few rows."""
     word, product = new_id("word"), new_id("p" * 90)
     long = {"title": word + "t" * 900, "userName": "u" * 120, "EntityName": "n" * 1_000, "review": "r" * 2_000}
     first, second = await facade.submit(
         submission(product, 1, userId="x" * 120, **long), submission(product, 2, title="unbroken", review=word)
     )
     await facade.moderate("approve", first)
+    returns = Returns(service, facade.http)
+    order = await returns.ordered({"Kettle, matt": 1, "Kettle, red": 2, "Kettle, blue": 3})
+    await returns.create(order, {"Kettle, red": 1})
+    settings = {"reviewUrl": f"https://shop.example/{'x' * 900}?p={{productId}}&token={{token}}"}
+    await facade.open_store(product, name="s" * 120, **settings)
     watch, options = Watch(), window("light", width)
     async with chromium() as browser, opened(browser, service.address, watch, **options) as page:
         narrowed = f"reviews?author={'x' * 120}"
         for path in (
             *(f"reviews/{first}", f"reviews/{second}", narrowed, f"queue?q={word}"),
-            *(f"objects/Product/{product}", "audit"),
+            *(f"objects/Product/{product}", "audit", f"stores/{product}"),
         ):
             await page.goto(f"/console/{path}")
             await until_quiet(page)
@@ -158,6 +164,20 @@ async def test_long_words_fit_the_page(service: Service, facade: Facade, width: 
         if width > 1_000:
             hidden = "document.querySelector('.scroll').scrollWidth - document.querySelector('.scroll').clientWidth"
             assert await page.evaluate(hidden) == 0
+        await page.goto(f"/console/returns?order={order}")
+        number = page.locator("tbody a").first
+        assert await number.evaluate("each => each.getClientRects().length") == 1
+        await page.goto(f"/console/orders?q={order}")
+        assert await page.locator("tbody tr").evaluate("row => row.clientHeight") < 100
+
+
+async def test_paper_has_no_navigation(service: Service) -> None:
+    """It would take a quarter of each line."""
+    async with chromium() as browser, opened(browser, service.address, Watch()) as page:
+        await page.goto("/console/audit")
+        await page.emulate_media(media="print")
+        assert await page.locator("nav, .filters, button").filter(visible=True).count() == 0
+        assert await page.locator("h1").is_visible()
 
 
 async def test_right_to_left_names_keep_sentences_in_order(service: Service, facade: Facade) -> None:
