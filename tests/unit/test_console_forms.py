@@ -213,6 +213,8 @@ async def test_unknown_filter_is_refused(http: httpx.AsyncClient, path: str) -> 
 async def test_unknown_parameter_values_are_refused(path: str, expected: str) -> None:
     page = await get_page(path, {})
     assert (page.status_code, expected in page.text) == (422, True), page.text
+    # Screen readers read the title first.
+    assert "<title>Error: " in page.text
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ async def test_list_of_reviews_has_those_with_photos_to_check(query: dict[str, s
     assert (search["unseenImages"], search["reviewStatus"]) == (wanted, query.get("status"))
     assert "photos to check" in text_of(page.text)
     assert ('href="/console/reviews?status=Approved&amp;photos=unseen"' in page.text) is (wanted is None)
-    assert ("Remove the filter photos: unseen" in page.text) is bool(wanted)
+    assert ("Remove the filter Photos: unseen" in page.text) is bool(wanted)
 
 
 @pytest.mark.parametrize(
