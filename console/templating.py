@@ -19,6 +19,10 @@ _FOLDER: Final = Path(__file__).parent / "templates"
 _CONFIRMATION: Final = "done"
 """The parameter that confirms the last action: other addresses don't inherit it."""
 
+_CHARACTERS: Final = 600
+_LINES: Final = 15
+"""Lengths of an excerpt."""
+
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
@@ -60,6 +64,14 @@ def clip(text: str, length: int) -> str:
     """A text cut to `length` characters, the last one an ellipsis if it was longer. It isn't cut at a space: not every
     language has them, and the last one may be near the beginning."""
     return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def excerpt(text: str) -> str:
+    """The beginning of a review, so that the next one stays in reach: hundreds of line breaks would push it away."""
+    lines = text.splitlines()
+    if len(lines) > _LINES:
+        text = "\n".join((*lines[: _LINES - 1], "…"))
+    return clip(text, _CHARACTERS)
 
 
 def day(text: str) -> str:
@@ -117,6 +129,7 @@ def _pages() -> Environment:
         place_in_words=place_in_words,
         legible=legible,
         clip=clip,
+        excerpt=excerpt,
         hash_for_decision=hash_for_decision,
         hash_of_reply=hash_of_reply,
         hash_of_return=hash_of_return,

@@ -22,6 +22,21 @@ async def test_long_text_is_cut_at_the_exact_length(text: str) -> None:
         assert f"{text[:79]}…" in text_of((await http.get("/console/reviews")).text)
 
 
+async def test_text_of_many_lines_is_cut_in_the_queue() -> None:
+    """A review of line breaks would push all others out of the window. Beside its row is the whole text."""
+    row = {**ROW, "review": "\n".join("abcdefghijklmnopqrst")}
+    answers: dict[str, Any] = {
+        "customerReviews/search": (200, {"results": [row]}),
+        f"customerReviews/{row['id']}": (200, row),
+    }
+    async with client_of(faked(EVERYTHING, answers)) as http:
+        page = (await http.get("/console/queue")).text
+        headers = {"HX-Request": "true"}
+        context = (await http.get(f"/console/reviews/{row['id']}/context", headers=headers)).text
+    assert "\nm\nn\n…</p>" in page
+    assert "\ns\nt</p>" in context
+
+
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -35,6 +50,11 @@ async def test_long_text_is_cut_at_the_exact_length(text: str) -> None:
         ("reviews", "There are no reviews yet."),
         ("reviews?done=deleted", "There are no reviews yet."),
         ("reviews?q=camera", "No review matches these filters. All reviews"),
+        ("reviews", "All reviews, newest first."),
+        ("reviews?status=New", "Matching reviews, newest first."),
+        ("objects", "All objects with approved reviews"),
+        ("objects?q=camera", "Matching objects with approved reviews"),
+        ("objects?store=s", "Store: s"),
         ("reviews?photos=unseen", "No review matches these filters. All reviews"),
         ("queue", "The oldest come first."),
         ("queue?order=newest", "The newest come first."),
