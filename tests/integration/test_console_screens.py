@@ -171,6 +171,18 @@ async def test_long_words_fit_the_page(service: Service, facade: Facade, width: 
         assert await page.locator("tbody tr").evaluate("row => row.clientHeight") < 100
 
 
+async def test_count_of_the_current_page_is_legible_in_forced_colours(filled: Filled) -> None:
+    """The page's own grey on the system's highlight was not."""
+    async with chromium() as browser, opened(browser, filled.service.address, Watch(), forced_colors="active") as page:
+        await page.goto("/console/returns")
+        entry = page.locator("nav [aria-current]")
+        await entry.locator(".n", has_text="1").wait_for()
+        colours = await entry.evaluate(
+            "(one) => [one, one.firstElementChild].map((each) => getComputedStyle(each).color)"
+        )
+        assert colours[0] == colours[1]
+
+
 async def test_paper_has_no_navigation(service: Service) -> None:
     """It would take a quarter of each line."""
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
