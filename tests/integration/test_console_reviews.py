@@ -76,6 +76,8 @@ async def test_review_forms(http: httpx.AsyncClient, facade: Facade) -> None:
     assert refused.status_code == 422
     (form,) = [each.fields for each in forms(refused.text) if each.action.endswith("/reply")]
     assert (form["text"], form["author"]) == (long, "Bob")
+    # A browser would cut a longer text that is pasted, without a word.
+    assert '<textarea name="text" required' in refused.text
     for rating in ("nan", "many", "", "9"):
         refused = await send(http, f"{path}/edit", review="Mended twice", rating=rating)
         assert refused.status_code in (400, 422)
