@@ -4,12 +4,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final
 
 from consumers.parking import Overdue, load_entities_or_park, release_or_give_up, release_stored
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import OutgoingMessage, in_parts
+from domain.delivery import OutgoingMessage
 from domain.feedback import (
     AppliedFeedback,
     Feedback,
@@ -27,10 +26,6 @@ from messaging.metrics import FEEDBACK
 from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
-
-_MOST_AT_ONCE: Final = 1_000
-"""Maximum number of commands in a transaction: far more can be parked for one review than a transaction, or a query of
-its votes, can handle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +60,18 @@ class FeedbackConsumer:
 
     async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
         """Apply commands, after those already parked for the same reviews."""
-        parking = self.services.parked_feedback
-        parked = await parking.about(review_ids)
-        known = {(command.position, command.review_id) for command in parked}
-        all_commands = [*parked, *(c for c in commands if (c.position, c.review_id) not in known)]
-        for part in in_parts(all_commands, _MOST_AT_ONCE):
-            released = [command for command in part if (command.position, command.review_id) in known]
-            applied, taken = await self.services.transactions.run(partial(self._take, part, released))
-            for command, result in zip(applied, taken.results, strict=True):
-                FEEDBACK.labels(command.action.value, result.outcome.value if result else "repeated").inc()
+        fresh = {(command.position, command.review_id): command for command in commands}
+        async for parked in self.services.parked_feedback.about(review_ids):
+            await self._apply_together(parked, parked)
+            for command in parked:
+                fresh.pop((command.position, command.review_id), None)
+        if fresh:
+            await self._apply_together(list(fresh.values()), ())
+
+    async def _apply_together(self, commands: Sequence[Feedback], parked: Sequence[Feedback]) -> None:
+        applied, taken = await self.services.transactions.run(partial(self._take, commands, parked))
+        for command, result in zip(applied, taken.results, strict=True):
+            FEEDBACK.labels(command.action.value, result.outcome.value if result else "repeated").inc()
 
     async def _take(
         self, commands: Sequence[Feedback], released: Sequence[Feedback], work: UnitOfWork

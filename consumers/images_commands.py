@@ -4,12 +4,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Final
 
 from consumers.parking import Overdue, release_or_give_up
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import RecordPosition, in_parts
 from domain.images import StoredImage, may_come, with_visibility
 from domain.permissions import is_within
 from messaging.dead_letters import image_never_came
@@ -21,9 +19,6 @@ from storage.database import Session
 from storage.images_reviews import ReviewWithImages
 from storage.repositories import Repositories
 from storage.unit_of_work import UnitOfWork
-
-_MOST_AT_ONCE: Final = 1_000
-"""Maximum number of commands in a transaction: far more can be parked for one review."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +64,18 @@ class ImageCommandConsumer:
         self, commands: Sequence[ReceivedImageCommand], review_ids: Collection[str]
     ) -> list[ReceivedImageCommand]:
         """Apply commands, after those already parked for the same reviews; returns the commands to park."""
-        parked = await self.services.parked_image_commands.about(review_ids)
-        known = {command.position for command in parked}
-        everything = [*parked, *(command for command in commands if command.position not in known)]
-        early: list[ReceivedImageCommand] = []
+        fresh = {command.position: command for command in commands}
         waiting = set[tuple[str, str]]()
-        for part in in_parts(everything, _MOST_AT_ONCE):
+        async for parked in self.services.parked_image_commands.about(review_ids):
             # If an image comes between two parts, its commands still don't overtake those left in the parking.
-            early += [command for command in part if command.target in waiting]
-            due = [command for command in part if command.target not in waiting]
-            early += await self.services.transactions.run(partial(_apply_together, due, known))
+            due = [command for command in parked if command.target not in waiting]
+            early = await self.services.transactions.run(partial(_apply_together, due, due))
             waiting.update(command.target for command in early)
-        return [command for command in early if command.position not in known]
+            for command in parked:
+                fresh.pop(command.position, None)
+        due = [command for command in fresh.values() if command.target not in waiting]
+        early = await self.services.transactions.run(partial(_apply_together, due, ())) if due else []
+        return [command for command in fresh.values() if command.target in waiting] + early
 
 
 def _overdue(received: ReceivedImageCommand) -> Overdue:
@@ -142,14 +137,14 @@ async def _load(
 
 
 async def _apply_together(
-    commands: Sequence[ReceivedImageCommand], parked: Collection[RecordPosition], work: UnitOfWork
+    commands: Sequence[ReceivedImageCommand], parked: Sequence[ReceivedImageCommand], work: UnitOfWork
 ) -> list[ReceivedImageCommand]:
-    """Apply commands in a transaction, and remove those with `parked` positions from the parking; returns those that
+    """Apply commands in a transaction, and remove the `parked` ones among them from the parking; returns those that
     came too early."""
     stored, session = work.repositories, work.session
     targets = await _load(stored, commands, session)
     come, early = targets.divide(commands)
-    waited = [command for command in come if command.position in parked]
+    waited = come if parked else ()
     # Others may have applied them, or given them up, meanwhile.
     due = await stored.parked_image_commands.take_among(come, waited, session)
     keys = [(id, received.command.image_id) for received in due if (id := received.command.command_id)]

@@ -4,12 +4,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
 
 from consumers.ratings import apply_recounts, change_ratings
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import OutgoingMessage, in_parts
+from domain.delivery import OutgoingMessage
 from domain.moderation import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
 from domain.places import entity_key
 from domain.reviews import ModerationAction, ReviewStatus
@@ -22,9 +21,6 @@ from storage.audit import AuditAction, AuditEntry
 from storage.feedback_reports import MOST_AT_ONCE
 from storage.outcomes import ItemOutcome
 from storage.unit_of_work import UnitOfWork
-
-_MOST_AT_ONCE: Final = 1_000
-"""Maximum number of parked commands that are applied together with others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,33 +48,27 @@ class ReviewChangeConsumer:
 
     async def _apply(self, commands: Sequence[Moderation]) -> None:
         parking = self.services.parked_moderation
-        parked = await parking.about({command.review_id for command in commands})
-        known = {(command.position, command.review_id) for command in parked}
-        fresh = [command for command in commands if (command.position, command.review_id) not in known]
+        fresh = list(commands)
         # A parked command takes effect at the time of the first new one about its review.
         times = {command.review_id: command.at for command in reversed(commands)}
-        parked = [command._replace(at=times[command.review_id]) for command in parked]
         early = set[str]()
-        if len(parked) > _MOST_AT_ONCE:
-            early = await self._apply_parked(parked)
-            parked = []
-        early |= await self._apply_together([c for c in [*parked, *fresh] if c.review_id not in early], parked)
+        if await parking.are_any():
+            early = times.keys() - (await self.services.reviews.entities(times.keys())).keys()
+            async for parked in parking.about(times.keys() - early):
+                come = [command for command in parked if command.review_id not in early]
+                waited = [command._replace(at=times[command.review_id]) for command in come]
+                early |= await self._apply_together(waited, waited)
+                known = {(command.position, command.review_id) for command in parked}
+                fresh = [command for command in fresh if (command.position, command.review_id) not in known]
+        due = [command for command in fresh if command.review_id not in early]
+        if due:
+            early |= await self._apply_together(due, ())
         if early:
             # Parked before the look-up, as in `load_entities_or_park`.
             await parking.park([command for command in fresh if command.review_id in early])
             arrived = await self.services.reviews.entities(early)
             if arrived:
                 await self._apply([command for command in commands if command.review_id in arrived])
-
-    async def _apply_parked(self, parked: Sequence[Moderation]) -> set[str]:
-        """Apply parked commands in parts: far more can be parked for one review than a transaction can handle. Returns
-        the ids of reviews that are neither stored yet nor deleted."""
-        wanted = {command.review_id for command in parked}
-        early = wanted - (await self.services.reviews.entities(wanted)).keys()
-        stored = [command for command in parked if command.review_id not in early]
-        for part in in_parts(stored, _MOST_AT_ONCE):
-            await self._apply_together(part, part)
-        return early
 
     async def _apply_together(self, commands: Sequence[Moderation], parked: Sequence[Moderation]) -> set[str]:
         """Apply commands in one transaction. Returns the ids of reviews that are neither stored yet nor deleted."""

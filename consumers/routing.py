@@ -1,6 +1,6 @@
 """Route moderation commands to the consumer that owns the object of their review."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -56,13 +56,13 @@ class CommandRouter:
         commands = [command for received in batch for command in moderations_in(received)]
         placeless = [command for command in commands if bucket_in(command.review_id) is None]
         entities = await load_entities_or_park(self.services, self.services.parked_moderation, placeless)
-        stored = [id for id, entity in entities.items() if entity is not None]
-        await self._forward([*await self._waiting(stored), *commands], entities)
+        await self._forward_waiting({id: entity for id, entity in entities.items() if entity is not None})
+        await self._forward(commands, entities)
         await self._refuse([c for c in placeless if c.review_id in entities and entities[c.review_id] is None])
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
         """Forward the commands parked for these reviews, which are stored, to their owners."""
-        await self._forward(await self._waiting(entities.keys()), entities)
+        await self._forward_waiting(entities)
 
     async def give_up_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment: dead-letter and answer them. Returns the number given up.
@@ -83,14 +83,14 @@ class CommandRouter:
         _count_not_found(given_up)
         return len(given_up)
 
-    async def _waiting(self, review_ids: Collection[str]) -> Sequence[Moderation]:
-        """The commands parked for these reviews, which nobody gives up from here on: a transaction that does so
+    async def _forward_waiting(self, entities: Mapping[str, Entity]) -> None:
+        """Forward the commands parked for these reviews, which nobody gives up from here on: a transaction that does so
         conflicts with their new time, and is repeated with the reviews that are stored."""
-        parked = self.services.parked_moderation
-        if waiting := await parked.about(review_ids):
-            await parked.wait_anew(waiting)
-            waiting = await parked.about(review_ids)
-        return waiting
+        parking = self.services.parked_moderation
+        async for waiting in parking.about(entities.keys()):
+            await parking.wait_anew(waiting)
+        async for waiting in parking.about(entities.keys()):
+            await self._forward(waiting, entities)
 
     async def _forward(self, commands: Iterable[Moderation], entities: Mapping[str, Entity | None]) -> None:
         """Forward the commands whose place is known: the owner applies them after those that are parked.

@@ -4,14 +4,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final
 
 from consumers.moderation_rules import approval_event
 from consumers.parking import Overdue, load_entities_or_park, release_or_give_up, release_stored
 from consumers.ratings import change_ratings
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import in_parts, in_turn
+from domain.delivery import in_turn
 from domain.moderation import ModeratedReview
 from domain.moderation_rules import RuleOutcome
 from domain.verdicts import AppliedVerdicts, Verdict, apply_verdicts
@@ -21,9 +20,6 @@ from messaging.topics import Topic
 from messaging.verdicts import ModerationVerdict, verdict_in, verdict_value
 from storage.audit import AuditAction, AuditEntry
 from storage.unit_of_work import UnitOfWork
-
-_MOST_AT_ONCE: Final = 1_000
-"""Verdicts in one transaction: far more can wait for one review."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +52,18 @@ class VerdictConsumer:
 
     async def _apply(self, verdicts: Sequence[Verdict], review_ids: Collection[str]) -> None:
         """Apply verdicts, after those already parked for the same reviews."""
-        parked = await self.services.parked_verdicts.about(review_ids)
-        known = {(verdict.position, verdict.review_id) for verdict in parked}
-        fresh = [verdict for verdict in verdicts if (verdict.position, verdict.review_id) not in known]
-        order = in_turn([*parked, *fresh], lambda verdict: verdict.position)
-        for part in in_parts(order, _MOST_AT_ONCE):
-            released = [verdict for verdict in part if (verdict.position, verdict.review_id) in known]
-            applied, result = await self.services.transactions.run(partial(self._write, part, released))
-            for verdict, (outcome, _) in zip(applied, result.results, strict=True):
-                VERDICTS.labels(verdict.outcome.value, outcome.value).inc()
+        fresh = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}
+        async for parked in self.services.parked_verdicts.about(review_ids):
+            await self._apply_together(parked, parked)
+            for verdict in parked:
+                fresh.pop((verdict.position, verdict.review_id), None)
+        if fresh:
+            await self._apply_together(in_turn(fresh.values(), lambda verdict: verdict.position), ())
+
+    async def _apply_together(self, verdicts: Sequence[Verdict], parked: Sequence[Verdict]) -> None:
+        applied, result = await self.services.transactions.run(partial(self._write, verdicts, parked))
+        for verdict, (outcome, _) in zip(applied, result.results, strict=True):
+            VERDICTS.labels(verdict.outcome.value, outcome.value).inc()
 
     async def _write(
         self, verdicts: Sequence[Verdict], released: Sequence[Verdict], work: UnitOfWork

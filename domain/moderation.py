@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from domain.commands import CommandMark, Outcome
 from domain.delivery import NOTHING_SEEN, RecordPosition, Seen, in_turn
@@ -230,18 +230,29 @@ def moderate(
     return Moderated(commands, results, before, touched, changes, settled)
 
 
-def parked_in_turn(commands: Iterable[Moderation]) -> list[Moderation]:
+class Waiting(Protocol):
+    """The place of a command that waits for its review."""
+
+    @property
+    def position(self) -> RecordPosition:
+        """The position of the command."""
+
+    @property
+    def arrived(self) -> RecordPosition | None:
+        """The position of the record that brought it to the owner of its review's place; None if none did."""
+
+
+W = TypeVar("W", bound=Waiting)
+
+
+def parked_in_turn(commands: Iterable[W]) -> list[W]:
     """Commands that came before their review, in the order in which they take effect: first those that the router
     parked, by their order in its topic; then those that the owner of the review's place received, by either way, in the
     order of arrival, also from partitions that had the place before the topic of changes grew."""
-
-    def position(command: Moderation) -> RecordPosition:
-        return command.arrived or command.position
-
     waiting = list(commands)
-    of_router = [command for command in waiting if command.arrived is None]
-    of_owner = [command for command in waiting if command.arrived is not None]
-    return in_turn(of_router, position) + in_turn(of_owner, position)
+    of_router = in_turn([each for each in waiting if each.arrived is None], lambda each: each.position)
+    of_owner = [each for each in waiting if each.arrived is not None]
+    return of_router + in_turn(of_owner, lambda each: each.arrived or each.position)
 
 
 def _refusal(review: ModeratedReview, command: Moderation) -> ModerationRefusal | None:

@@ -1,15 +1,15 @@
 """Messages that arrived before the submission that they concern: moderation, feedback, image commands, verdicts."""
 
-from collections.abc import AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from domain.commands import CommandMark, mark_from
-from domain.delivery import RecordPosition, in_parts, in_turn
+from domain.delivery import RecordPosition, in_parts
 from domain.feedback import Feedback
 from domain.moderation import Moderation, parked_in_turn
 from domain.verdicts import Verdict
@@ -27,7 +27,11 @@ COLLECTION: Final = "parkedCommands"
 VERDICTS_COLLECTION: Final = "parkedVerdicts"
 
 _PAGE: Final = 1_000
-"""Commands that are read or changed in one piece, without other work of the process in between."""
+"""Commands that are read, changed or applied in one piece: more than a transaction, a query of their votes, or the
+memory of a process could handle can wait for one review."""
+
+_UNREADABLE: Final = "a parked command can't be read"
+"""The message of the log about a damaged command."""
 
 VERDICTS_INDEXES: Final = [
     IndexModel([("reviewId", ASCENDING)], name="review"),
@@ -58,7 +62,6 @@ class _Parking(Generic[T]):
     id: Callable[[T], str]
     value: Callable[[T], Mapping[str, Any]]
     read: Callable[[Mapping[str, Any]], T]
-    in_turn: Callable[[Iterable[T]], list[T]]
     collection: str = COLLECTION
 
 
@@ -72,19 +75,15 @@ def _id(command: Parkable) -> str:
     return f"{command.position}/{command.review_id}"
 
 
-def _in_turn(commands: Iterable[T]) -> list[T]:
-    return in_turn(commands, lambda command: command.position)
-
-
-MODERATION: Final[_Parking[Moderation]] = _Parking("moderation", _id, parked_value, moderation_from, parked_in_turn)
+MODERATION: Final[_Parking[Moderation]] = _Parking("moderation", _id, parked_value, moderation_from)
 FEEDBACK: Final[_Parking[Feedback]] = _Parking(
-    KIND, lambda feedback: f"{KIND}/{_id(feedback)}", parked_feedback, feedback_from, _in_turn
+    KIND, lambda feedback: f"{KIND}/{_id(feedback)}", parked_feedback, feedback_from
 )
 IMAGES: Final[_Parking[ReceivedImageCommand]] = _Parking(
-    IMAGE, lambda command: f"{IMAGE}/{_id(command)}", parked_image_command, image_command_from, _in_turn
+    IMAGE, lambda command: f"{IMAGE}/{_id(command)}", parked_image_command, image_command_from
 )
 VERDICTS: Final[_Parking[Verdict]] = _Parking(
-    None, lambda verdict: str(verdict.position), parked_verdict, verdict_from, _in_turn, VERDICTS_COLLECTION
+    None, lambda verdict: str(verdict.position), parked_verdict, verdict_from, VERDICTS_COLLECTION
 )
 _BY_KIND: Final[Mapping[str | None, _Parking[Any]]] = {each.kind: each for each in (MODERATION, FEEDBACK, IMAGES)}
 
@@ -92,7 +91,7 @@ _BY_KIND: Final[Mapping[str | None, _Parking[Any]]] = {each.kind: each for each 
 async def readable(parking: _Parking[T], documents: AsyncIterable[Document], limit: int | None = None) -> list[T]:
     """The commands in these documents, or the first `limit` of them, without those that can't be read, and without
     copies with another id, by which nobody would remove them."""
-    return await all_readable(documents, partial(_read, parking), "a parked command can't be read", limit)
+    return await all_readable(documents, partial(_read, parking), _UNREADABLE, limit)
 
 
 def _read(parking: _Parking[T], document: Document) -> T:
@@ -100,6 +99,19 @@ def _read(parking: _Parking[T], document: Document) -> T:
     if (id := parking.id(command)) != document["_id"]:
         raise ValueError(f"its id isn't {id}")
     return command
+
+
+class _Turn(NamedTuple):
+    """The id of a parked command, and the place that decides on its turn."""
+
+    id: str
+    position: RecordPosition
+    arrived: RecordPosition | None
+
+
+def _turn(parking: _Parking[Any], document: Document) -> _Turn:
+    command = _read(parking, document)
+    return _Turn(document["_id"], command.position, command.arrived if isinstance(command, Moderation) else None)
 
 
 def check_command(document: Document) -> None:
@@ -128,12 +140,22 @@ class ParkingRepository(Generic[T]):
         ]
         await write_all(self._parked, writes)
 
-    async def about(self, review_ids: Collection[str]) -> list[T]:
-        """The parked commands about these reviews, in the order in which they apply."""
-        if not review_ids or not await self._parked.find_one({}, {"_id": 1}):
-            return []  # nearly always: cheaper than sending all the ids
+    async def are_any(self) -> bool:
+        """True if any command of any kind is parked, which is rare."""
+        return await self._parked.find_one({}, {"_id": 1}) is not None
+
+    async def about(self, review_ids: Collection[str]) -> AsyncGenerator[list[T]]:
+        """The parked commands about these reviews in the order in which they apply, _PAGE at a time."""
+        if not review_ids or not await self.are_any():
+            return  # nearly always: cheaper than sending all the ids
         wanted = {"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind}
-        return self._parking.in_turn(await readable(self._parking, self._parked.find(wanted, batch_size=_PAGE)))
+        found = self._parked.find(wanted, batch_size=_PAGE)
+        turns = await all_readable(found, partial(_turn, self._parking), _UNREADABLE)
+        for part in in_parts(parked_in_turn(turns), _PAGE):
+            ids = [turn.id for turn in part]
+            commands = await readable(self._parking, self._parked.find({"_id": {"$in": ids}}, batch_size=_PAGE))
+            by_id = {self._id(command): command for command in commands}
+            yield [by_id[id] for id in ids if id in by_id]
 
     async def remove(self, commands: Iterable[T]) -> None:
         """Remove commands that have been answered."""

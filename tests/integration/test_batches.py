@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from threading import current_thread, main_thread
 from typing import Any, TypeVar, cast
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, MagicMock
 from uuid import uuid4
 
 import pytest
@@ -381,9 +381,10 @@ async def test_verdict_given_up_meanwhile_is_not_applied(desk: Desk, monkeypatch
     review = desk.review()
     await desk.judge(desk.verdicts(review, "approve"))
     parking = desk.services.parked_verdicts
-    early = await parking.about([review["id"]])
+    about = MagicMock()
+    about.return_value.__aiter__.return_value = [each async for each in parking.about([review["id"]])]
     assert await desk.parked.verdicts.give_up_overdue(datetime.now(UTC)) == 1
-    monkeypatch.setattr(parking, "about", AsyncMock(return_value=early))
+    monkeypatch.setattr(parking, "about", about)
     await desk.submit(desk.records(review))
     assert (await desk.stored(review["id"]))["status"] == ReviewStatus.NEW
     assert desk.event_kinds(review["id"]) == ["ReviewSubmitted"]

@@ -1,6 +1,7 @@
 """Feedback that precedes its review, in any amount, and feedback that repeats."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import tracemalloc
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +11,7 @@ from structlog.testing import capture_logs
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from domain.feedback import Feedback, FeedbackAction, Origin, Vote, VoteKey
+from domain.reviews_facts import Reply
 from storage.database import Session
 from storage.feedback_reports import ReportRepository
 from storage.feedback_votes import VoteRepository
@@ -39,7 +41,7 @@ async def counts(desk: Desk, id: str) -> tuple[int, int, int]:
 
 @pytest.mark.long
 async def test_parked_feedback_is_applied_in_batches_in_order(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consumers.feedback._MOST_AT_ONCE", 100)
+    monkeypatch.setattr("storage.parking._PAGE", 100)
     sizes: list[int] = []
     load = VoteRepository.load
 
@@ -56,6 +58,26 @@ async def test_parked_feedback_is_applied_in_batches_in_order(desk: Desk, monkey
     await desk.submit(desk.records(review))
     assert sizes == [100] * 14
     assert await counts(desk, review["id"]) == (0, 900, 0)
+
+
+@pytest.mark.long
+async def test_parked_feedback_of_one_review_is_read_in_parts(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half an hour of replies to a single review would fill the memory of each worker that tries to apply them."""
+    monkeypatch.setattr("storage.parking._PAGE", 100)
+    review, reply = desk.review(), Reply("ж" * 5_000, None, NOW, NOW)
+    await desk.submit(desk.records(review))
+    await desk.moderate(("delete", review["id"]))
+    for start in range(0, 2_000, 100):
+        origins = [Origin(RecordPosition(0, n, n)) for n in range(start, start + 100)]
+        replies = [Feedback(review["id"], FeedbackAction.REPLY, each, NOW, reply) for each in origins]
+        await desk.services.parked_feedback.park(replies)
+    tracemalloc.start()
+    try:
+        await desk.parked.feedback.release([review["id"]])
+        assert tracemalloc.get_traced_memory()[1] < 8 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+    assert await desk.database["parkedCommands"].count_documents({}) == 0
 
 
 async def test_feedback_parked_after_its_review_is_applied(desk: Desk) -> None:
@@ -110,7 +132,7 @@ async def test_parked_report_can_be_read(desk: Desk, explanation: str) -> None:
     review = desk.review()
     report = {"action": "report", "reviewId": review["id"], "reason": "spam", "explanation": explanation}
     await desk.give_feedback(desk.records({**report, "goodFaith": True, "reportedDate": "2999-01-01T00:00:00Z"}))
-    assert len(await desk.services.parked_feedback.about([review["id"]])) == 1
+    assert [len(each) async for each in desk.services.parked_feedback.about([review["id"]])] == [1]
     await desk.submit(desk.records(review))
     assert (await desk.stored(review["id"]))["reports"] == 1
 
@@ -122,10 +144,10 @@ async def test_parked_feedback_that_is_erased_meanwhile_is_not_applied(
     await desk.services.parked_feedback.park(votes(review["id"], [True]))
     about = ParkingRepository.about
 
-    async def erase_afterwards(parking: ParkingRepository[Any], ids: Collection[str]) -> Any:
-        if found := await about(parking, ids):
+    async def erase_afterwards(parking: ParkingRepository[Any], ids: Collection[str]) -> AsyncGenerator[Any]:
+        async for found in about(parking, ids):
             await desk.database["parkedCommands"].delete_many({})
-        return found
+            yield found
 
     monkeypatch.setattr(ParkingRepository, "about", erase_afterwards)
     await desk.submit(desk.records(review))

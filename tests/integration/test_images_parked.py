@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, MagicMock
 from uuid import uuid4
 
 import pytest
@@ -104,7 +104,7 @@ async def test_giving_up_costs_the_same_however_many_wait(recorded: Desk, sent: 
 
 
 async def test_many_waiting_commands_are_applied_in_parts_in_order(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consumers.images_commands._MOST_AT_ONCE", 3)
+    monkeypatch.setattr("storage.parking._PAGE", 3)
     images, review, missing = [await desk.upload(picture()) for _ in range(2)], desk.review(), str(uuid4())
     ids = [f"c-{n}" for n in range(10)]
     for image, first, second in ((images[0], "hide", "show"), (images[1], "show", "hide")):
@@ -127,7 +127,7 @@ async def test_no_command_overtakes_another_if_their_image_comes_between_two_par
     review = desk.review(images=[first])
     await desk.submit(desk.records(review))
     await desk.command_images(desk.records(*(command(each, review["id"], second, each) for each in ("hide", "show"))))
-    monkeypatch.setattr("consumers.images_commands._MOST_AT_ONCE", 1)
+    monkeypatch.setattr("storage.parking._PAGE", 1)
     run, edit = Transactions.run, desk.records({**review, "images": [first, second]})
 
     async def interrupted(self: Transactions, function: Callable[[UnitOfWork], Awaitable[Any]]) -> Any:
@@ -153,9 +153,10 @@ async def test_command_given_up_meanwhile_is_not_applied(desk: Desk, monkeypatch
     image, review = await desk.upload(picture()), desk.review()
     await desk.command_images(desk.records(command("hide", review["id"], image, "hide")))
     parking = desk.services.parked_image_commands
-    early = await parking.about([review["id"]])
+    about = MagicMock()
+    about.return_value.__aiter__.return_value = [each async for each in parking.about([review["id"]])]
     assert await desk.parked.images.give_up_overdue(datetime.now(UTC)) == 1
-    monkeypatch.setattr(parking, "about", AsyncMock(return_value=early))
+    monkeypatch.setattr(parking, "about", about)
     await desk.submit(desk.records({**review, "images": [image]}))
     assert [each.is_hidden for each in images_from(await desk.stored(review["id"]))] == [False]
     assert await desk.outcomes(image, "hide") == [Outcome.NOT_FOUND]
