@@ -54,7 +54,8 @@ class ReviewRelay:
       successor reads and publishes at least the rest.
     Several changes of a review in one batch are published once. All reviews are republished, with tombstones for all
     other ids in the topic, if there is no token (the first start), if MongoDB no longer has the changes after it, if
-    the collection has been replaced, and on request. While MongoDB or Kafka is unavailable, it waits.
+    the collection has been replaced, if the topic is empty when a process begins, and on request. While MongoDB or
+    Kafka is unavailable, it waits.
 
     Approved reviews that it has read are removed from the queue of unapproved ones (`storage.reviews_queue`).
     """
@@ -93,12 +94,22 @@ class ReviewRelay:
             try:
                 if progress.token is None or progress.collection != await self._progress.collection_uuid():
                     raise HistoryLostError("no change of this collection has been relayed yet")
+                if await self._is_topic_lost(publisher):
+                    raise HistoryLostError("the topic is empty, and there are reviews")
                 await self._follow(publisher, progress)
             except HistoryLostError as lost:
                 log.warning("publishing all reviews again", reason=str(lost))
                 collection, anew = await self._progress.collection_uuid(), Republication(str(uuid7()))
                 afresh = replace(progress, token=None, collection=collection, republication=anew)
                 await self._follow(publisher, afresh)
+
+    async def _is_topic_lost(self, publisher: FencedPublisher) -> bool:
+        """True if nothing is on the topic although there are reviews: it was created anew, as after a loss of Kafka."""
+        if not await self._progress.has_reviews():
+            return False
+        partitions = await publisher.partitions(self._topic)
+        async with TopicReader.open(self._connection) as reader:
+            return not await reader.spans(partitions)
 
     async def _follow(self, publisher: FencedPublisher, progress: Progress) -> None:
         """Relay from the token on for as long as the lease is held, and republish on request."""

@@ -168,6 +168,10 @@ class RelayProgress:
             return bytes(collection["info"]["uuid"])
         return None
 
+    async def has_reviews(self) -> bool:
+        """True if any review, or refused submission, is stored."""
+        return await self._database[REVIEWS].find_one({}, {"_id": 1}) is not None
+
 
 class ReviewChanges:
     """The change stream of reviews, and reviews as they are when it is read.

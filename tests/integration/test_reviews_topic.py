@@ -18,6 +18,7 @@ from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.messages import message, review_message
 from tests.support.reviews_topic import latest, stored, until_equal
 from tests.support.service import Servers, Service, kind_of
+from tests.support.topics import delete_topic
 from tests.support.waiting import eventually
 
 ACTIVE = "this worker relays reviews"
@@ -226,8 +227,14 @@ async def collection_put_back(service: Service) -> None:
         await database["reviews"].insert_many(reviews[::2])
 
 
+async def topic_lost(service: Service) -> None:
+    await delete_topic(service.servers, service.topic("reviews"))
+    await service.run("init")
+    service.read.clear()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [no_token, unreadable_token, collection_put_back])
+@pytest.mark.parametrize("loss", [no_token, unreadable_token, collection_put_back, topic_lost])
 async def test_all_reviews_are_published_again_when_changes_are_lost(
     facade: Facade, service: Service, loss: Callable[[Service], Awaitable[None]]
 ) -> None:

@@ -81,6 +81,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "backlog._estimated_count",
         "checks._overdue_outbox",
         "objects.ObjectRepository.is_any_closed",
+        "reviews_changes.RelayProgress.has_reviews",
         "schema.SchemaMarks._is_fresh",
     ),
     "An existence check, by each batch until there is one: it saves a query by all ids of the batch.": (
