@@ -26,7 +26,7 @@ async def test_return_is_created_changed_and_deleted(returns: Returns, http: htt
     assert "Ånn &lt;Berg&gt;" in found
     shown = await page_of(http, link)
     (create,) = re.findall(r'class="button" href="([^"]+)"', shown)
-    assert re.search("<td>3 . <bdi>bag</bdi>, 1 . <bdi>lens</bdi></td>", found)
+    assert re.search('<td class="words">3 . <bdi>bag</bdi>, 1 . <bdi>lens</bdi></td>', found)
     new = await page_of(http, create)
     assert new.count('name="quantity"') == 2
 
