@@ -134,6 +134,21 @@ async def test_screens_are_accessible(filled: Filled, scheme: str, width: int) -
 
 
 @pytest.mark.parametrize("width", [1360, 390])
+async def test_screens_fit_with_large_texts(filled: Filled, width: int) -> None:
+    """As with a larger font size in the settings of the browser."""
+    wide = []
+    async with chromium() as browser, opened(browser, filled.service.address, Watch(), **window("light", width)) as page:
+        for path in (each for name, each in filled.addresses.items() if name not in PARTS):
+            await page.goto(f"/console{path}")
+            await page.evaluate("document.documentElement.style.fontSize = '150%'")
+            await until_quiet(page)
+            if await page.evaluate("document.documentElement.scrollWidth") > width:
+                wide.append(path)
+        assert await page.locator("body").evaluate("each => getComputedStyle(each).fontSize") == "21px"
+    assert wide == []
+
+
+@pytest.mark.parametrize("width", [1360, 390])
 async def test_long_words_fit_the_page(service: Service, facade: Facade, width: int) -> None:
     """Names may have a thousand characters without a space: they wrap, and words beside them don't. A column of many
     words is wide, also where it is out of sight: else phones would show few rows."""

@@ -193,6 +193,12 @@ def test_styles_set_each_property_of_a_selector_once() -> None:
     assert [each for each, count in Counter(found).items() if count > 1] == []
 
 
+def test_texts_and_breakpoints_follow_the_font_size_of_the_browser() -> None:
+    """In pixels, texts would ignore it, and pages would keep columns that larger ones don't fit into."""
+    for path in (*STATIC.glob("*.css"), STATIC.parents[1] / "storefront/demo_static/shop.css"):
+        assert re.findall(r"font(?:-size)?:[^;}]*\dpx|@media[^{]*px", path.read_text()) == [], path
+
+
 async def test_static_files_are_cached_by_version(app: FastAPI) -> None:
     """Browsers cache only files of the page's version."""
     own, other = static_files.VERSION, "0" * 12
