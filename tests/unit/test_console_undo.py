@@ -11,7 +11,7 @@ from console.content_hashes import hash_for_decision
 from console.undo import COOKIE
 from domain.moderation_rules_text import text_hash
 from tests.support.app import client_of
-from tests.support.console_pages import PageForm, forms
+from tests.support.console_pages import PageForm, forms, text_of
 from tests.support.faked_interface import EVERYTHING, ROW, Asked, faked
 
 DECIDE = "/console/reviews/r/decide"
@@ -42,6 +42,18 @@ async def test_undo_checks_the_seen_review_and_offers_no_redo() -> None:
         changed = {**undo.fields, "seen": "another", "action": "reset"}
         assert (await http.post(DECIDE, data=changed)).status_code == 409
     assert [each.query["expectedStatus"] for each in asked if each.path == "customerReviews/reset"] == ["Approved"]
+
+
+@pytest.mark.parametrize("outcome", ["applied", "accepted"])
+async def test_decision_is_reported_once(outcome: str) -> None:
+    """By the offer of its undo. A confirmation above it says only what the offer doesn't."""
+    decided = (200, {**DONE[1], "outcome": outcome})
+    found = {"customerReviews/search": (200, {"results": [ROW]}), "customerReviews/reject": decided}
+    form = {"action": "reject", "reasonCode": "spam", "expected": "New", "seen": hash_for_decision(ROW)}
+    async with client_of(faked(EVERYTHING, found), follow_redirects=True) as http:
+        words = text_of((await http.post(DECIDE, data={**form, "back": "/console/queue"})).text)
+    assert words.count("Rejected") == 1
+    assert ("Accepted. It takes effect in a moment." in words) is (outcome == "accepted")
 
 
 @pytest.mark.parametrize("name", ["id", "expected", "seen", "reasonCode"])
