@@ -53,7 +53,7 @@ async def decide(visit: Visit) -> Response:
     counts = {f"n-{word}": number for word, number in outcomes(results, visit.caller.subject).items()}
     left = [("left", each["id"]) for each in results if each["outcome"] == "refused"]
     # A redirect, so that reloading the page decides nothing again, and going back resends no form.
-    done = address(_DONE, {**filters, **counts}, after=form.get("after"))
+    done = address(_DONE, {**filters, **counts}, action=form.get("action"), after=form.get("after"))
     return RedirectResponse(f"{done}&{urlencode(left[:_MOST_NAMED])}" if left else done, 303)
 
 
@@ -63,7 +63,8 @@ async def done(visit: Visit) -> Response:
     filters = {name: visit.query[name] for name in (*_FILTERS, "after") if name in visit.query}
     left = visit.request.query_params.getlist("left")[:_MOST_NAMED]
     rows = await reviews_of(visit, left) if left and visit.may(Permission.READ_REVIEWS) else []
-    return visit.page("bulk_done.html", counts=_counts_in(visit.query), rows=rows, back=address(PATH, filters))
+    counts, action = _counts_in(visit.query), visit.query.get("action")
+    return visit.page("bulk_done.html", counts=counts, action=action, rows=rows, back=address(PATH, filters))
 
 
 @screens.get("/queue/all", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)

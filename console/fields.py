@@ -97,7 +97,8 @@ def place_in_words(pointer: str, labels: Mapping[str, str] | None = None) -> str
     names = [labels[".".join(parts[:labelled])]] if labelled else []
     for part in parts[labelled:]:
         if part.isdecimal() and names:
-            names[-1] += f" {int(part[:9]) + 1}"
+            # A label may be a sentence, after which a mere number would read as a part of it.
+            names[-1] += f"{', item' if labelled and len(names) == 1 else ''} {int(part[:9]) + 1}"
         else:
             names.append(_NEW_WORD.sub(" ", part).lower())
     words = ", ".join(names)

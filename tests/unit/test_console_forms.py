@@ -177,6 +177,14 @@ async def test_form_is_shown_again_during_an_outage(http: httpx.AsyncClient) -> 
     assert AGAIN not in (await http.get("/console/reviews/1")).text
 
 
+async def test_page_that_an_outage_kept_away_can_be_tried_again(http: httpx.AsyncClient) -> None:
+    """With its filters, which the link to its list lacks."""
+    page = await http.get("/console/reviews?q=a+b&status=New")
+    assert page.status_code == 503
+    assert '<a class="button main" href="/console/reviews?q=a+b&amp;status=New">Try again</a>' in page.text
+    assert "Try again<" not in (await http.get("/console/nowhere")).text
+
+
 @pytest.mark.parametrize("quantity", ["9" * 5_000, "²", "1e400", "nan", "-1"])
 async def test_invalid_quantities_do_not_break_a_page(http: httpx.AsyncClient, quantity: str) -> None:
     form = {"orderId": "1", "line": "a", "own": "", "quantity": quantity, "reason": ""}
@@ -358,6 +366,7 @@ async def test_truncated_lists_say_so() -> None:
     ("outcomes", "title", "expected"),
     [
         (["applied", "unchanged"], "Decided", "Each review that was still unchanged has been decided."),
+        (["applied"], "Decided", "1 approved"),
         (
             ["applied", "status-changed"],
             "Decided",
@@ -460,7 +469,7 @@ async def test_id_of_dots_is_not_found(dots: str) -> None:
     ("pointer", "words"),
     [
         ("/0/rating", "Rating, 1 to 5"),
-        ("/settings/storefrontOrigins/1", "Web pages 2"),
+        ("/settings/storefrontOrigins/1", "Web pages, item 2"),
         ("/reminder/maxAgeDays", "Reminder, max age days"),
         ("/lineItems/0/quantity", "Line items 1, quantity"),
         ("/a~1b", "A/b"),
