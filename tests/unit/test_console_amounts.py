@@ -47,6 +47,26 @@ async def test_amounts_have_the_currency_of_their_order(currency: str | None, pr
     assert price in text_of((await get_page("/console/returns/r", answers, readers)).text)
 
 
+async def test_quantities_have_separators_of_thousands() -> None:
+    """As amounts and other counts have."""
+    many = {"quantity": 12_345, "availableQuantity": 23_456}
+    order = {**ORDER, "lineItems": [{**LINE, **many}], "order": {}, "currency": "EUR"}
+    returned = {**RETURNED, "lineItems": [{**RETURNED["lineItems"][0], **many}], "currency": "EUR"}
+    answers: dict[str, Any] = {
+        "orders/o": (200, order),
+        "orders/search": (200, {"results": [order]}),
+        "return/r": (200, returned),
+        "return/search": (200, {"results": [returned]}),
+        "return/counts": (200, {"New": 1}),
+    }
+    readers = [each for each in EVERYTHING if each != Permission.UPDATE_RETURNS]
+    for path in ("orders", "orders/o", "returns", "returns/new?orderId=o", "returns/r"):
+        for permissions in (EVERYTHING, readers):
+            words = text_of((await get_page(f"/console/{path}", answers, permissions)).text)
+            assert {"12,345", "23,456"} & {*words.split()}, path
+            assert not {"12345", "23456"} & {*words.split()}, path
+
+
 async def test_amount_of_a_return_whose_order_is_unknown_has_no_currency() -> None:
     answers: dict[str, Any] = {
         "return/r": (200, {**RETURNED, "currency": None}),
