@@ -45,28 +45,6 @@ function meant({ key, code, shiftKey }) {
 /** On some keyboards digits need Shift. */
 const digitOf = ({ key, code }) => Number(key) || Number(/^(?:Digit|Numpad)(\d)$/.exec(code)?.[1]);
 
-/** Whether a key is for us: not for the browser, a field, an input method or a dialog. */
-function isShortcut({ ctrlKey, altKey, metaKey, isComposing, key, target }, help) {
-  if (ctrlKey || altKey || metaKey || isComposing) return false;
-  if (setting.get() === "off" || help?.open) return false;
-  if (target.closest("input:not([type=checkbox]), textarea, select")) return false;
-  return !["Shift", "CapsLock", "AltGraph"].includes(key);
-}
-
-function press(event, actions, help) {
-  const key = meant(event);
-  if (key === "/") {
-    event.preventDefault();
-    one("input[type=search]")?.focus();
-  // Arabic keyboards have their own question mark.
-  } else if (/[?؟]/.test(key)) {
-    help?.showModal();
-  } else if (actions[key] && !(event.repeat && "arzu".includes(key))) {
-    event.preventDefault();
-    actions[key]();
-  }
-}
-
 export function listenToKeys(queue, deciding) {
   const help = one("#help");
   const shortcuts = one("#shortcuts");
@@ -83,19 +61,28 @@ export function listenToKeys(queue, deciding) {
   });
 
   function chooseReason(event) {
-    if (event.repeat) return;
     const row = rejecting;
     rejecting = null;
     const reason = queue.reasons[digitOf(event) - 1];
     // If another row is in focus by now, the digit isn't for that.
     if (reason && row === queue.current) deciding.decide(row, "reject", reason);
     else row.say("");
-    event.preventDefault();
   }
 
   document.addEventListener("keydown", (event) => {
-    if (!isShortcut(event, help)) return;
-    if (rejecting) chooseReason(event);
-    else press(event, actions, help);
+    if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
+    if (setting.get() === "off" || help?.open) return;
+    if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
+    if (["Shift", "CapsLock", "AltGraph"].includes(event.key)) return;
+    const key = meant(event);
+    if (rejecting) {
+      if (event.repeat) return;
+      chooseReason(event);
+    } else if (key === "/") one("input[type=search]")?.focus();
+    // Arabic keyboards have their own question mark.
+    else if (/[?؟]/.test(key)) help?.showModal();
+    else if (actions[key] && !(event.repeat && "arzu".includes(key))) actions[key]();
+    else return;
+    event.preventDefault();
   });
 }
