@@ -441,7 +441,7 @@ class PlauditReviews extends HTMLElement {
 
   /** @param {string} language @param {string} dir */
   #show(language, dir) {
-    const bones = [...Array(6)].map(() => h('div', { class: 'bone' }));
+    const bones = [...Array(8)].map(() => h('div', { class: 'bone' }));
     const box = h('section', { lang: language, dir, tabindex: -1, 'aria-busy': true }, ...bones);
     this.#root.adoptedStyleSheets = [SHEET];
     this.#root.replaceChildren(box);
