@@ -15,7 +15,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.fenced_publisher import FencedPublisher
 from messaging.kafka.topic_reader import TopicReader
 from messaging.metrics import note_wait
-from messaging.reviews_state import review_id_of, review_state, state_record, tombstone
+from messaging.reviews_state import review_id_of, review_of_state, review_state, state_record, tombstone
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
 from storage.leases import LeaseRepository, new_holder
@@ -40,6 +40,8 @@ _NOTE_S: Final = 1.0
 _IDLE_NOTE_S: Final = 5.0
 _POLL_S: Final = 1.0
 _STOP_S: Final = 2.0
+_NEWEST: Final = 50
+"""Number of offsets of each partition whose reviews MongoDB has to know; transactions take some of them."""
 
 
 class ReviewRelay:
@@ -57,6 +59,10 @@ class ReviewRelay:
     the collection has been replaced, if the topic is empty when a process begins, and on request. While MongoDB or
     Kafka is unavailable, it waits.
 
+    It begins with a look at the newest records of the topic. MongoDB knows their reviews, or the ids of those deleted
+    since, unless it was put back to an earlier state: then they are noted as missing, before a republication replaces
+    them by tombstones.
+
     Approved reviews that it has read are removed from the queue of unapproved ones (`storage.reviews_queue`).
     """
 
@@ -69,6 +75,7 @@ class ReviewRelay:
         self._holder: Final = new_holder()
         self._renew_at = 0.0
         self._wanted: str | None = None
+        self._missing: tuple[str, ...] = ()
 
     async def run(self) -> None:
         """Relay until cancelled, whenever this process gets the lease."""
@@ -114,13 +121,32 @@ class ReviewRelay:
     async def _follow(self, publisher: FencedPublisher, progress: Progress) -> None:
         """Relay from the token on for as long as the lease is held, and republish on request."""
         async with ReviewChanges.open(self._database, progress.token) as changes:
+            await self._note_missing(publisher, changes)
             flow = _Flow(self._connection, self._topic, publisher, changes, self._progress, progress)
             while await self._holds_lease():
+                await self._forget_found(changes)
                 await flow.relay()
                 async with aclosing(flow.republish(self._wanted)) as steps:
                     async for _ in steps:
                         if not await self._holds_lease():
                             return
+
+    async def _note_missing(self, publisher: FencedPublisher, changes: ReviewChanges) -> None:
+        """Note reviews of the newest records that MongoDB doesn't know. It is asked after the topic was read: a review
+        deleted in between has left a placeholder."""
+        partitions = await publisher.partitions(self._topic)
+        async with TopicReader.open(self._connection) as reader:
+            newest = {review_id_of(record.key): record.value for record in await reader.newest(partitions, _NEWEST)}
+        ids = {id for id, value in newest.items() if id and value and review_of_state(value)}
+        if missing := ids - await changes.known(ids):
+            log.error("MongoDB lacks reviews that the topic has: was it restored?", missing=len(missing))
+            await self._progress.note_missing(missing)
+
+    async def _forget_found(self, changes: ReviewChanges) -> None:
+        """Forget missing reviews that MongoDB knows by now, because workers have read their records again."""
+        if self._missing:
+            await self._progress.forget_missing(await changes.known(self._missing))
+            self._missing = ()
 
     async def _holds_lease(self) -> bool:
         """Take or renew the lease, and look for requests, every _RENEW_S seconds; False if another process has it."""
@@ -129,7 +155,8 @@ class ReviewRelay:
         hold = await self._leases.take(LEASE, self._holder, LEASE_S)
         if hold is None:
             return False
-        self._wanted = (await self._progress.load()).wanted
+        progress = await self._progress.load()
+        self._wanted, self._missing = progress.wanted, progress.missing
         self._renew_at = monotonic() + _RENEW_S
         return True
 

@@ -19,6 +19,7 @@ from storage.durability import is_router
 from storage.indexes import all_indexes, finished_indexes, is_as_wanted, replaced_indexes, superseded
 from storage.leases import REMINDERS, LeaseRepository
 from storage.mending import SHAPES, Mender
+from storage.reviews_changes import RelayProgress
 from storage.schema import SchemaMarks
 from storage.shapes import READ_ERRORS
 from storage.stores import StoreRepository
@@ -63,6 +64,8 @@ async def check_mongo(database: Database, remember_days: int) -> AsyncIterator[F
     yield await _growth(database)
     if damaged := await _damaged_stores(database):
         yield damaged
+    if restored := await _missing_reviews(database):
+        yield restored
 
 
 def _replica_set(hello: dict[str, Any]) -> Finding:
@@ -171,6 +174,19 @@ async def _damaged_stores(database: Database) -> Finding | None:
         return None
     text = f"{quantity(len(damaged), 'store')} can't be read: {listed(damaged, _MOST_SHOWN)}"
     return failed("stores", text, "Repair them by hand or from a backup: nobody knows the settings that they lost.")
+
+
+async def _missing_reviews(database: Database) -> Finding | None:
+    """A finding on reviews that were stored and published, and are unknown now; None without any."""
+    if not (missing := (await RelayProgress(database).load()).missing):
+        return None
+    text = f"MongoDB is older than Kafka. Reviews that were stored are missing: {listed(missing, _MOST_SHOWN)}"
+    advice = (
+        "Workers that read again from before the backup store them, and this ends. Otherwise commands that had taken "
+        'effect are lost: stop all processes and set the offsets of the consumer groups back (docs/operations.md, "If '
+        'MongoDB is older than Kafka").'
+    )
+    return failed("restore", text, advice)
 
 
 async def check_rights(database: Database) -> Finding:

@@ -112,6 +112,8 @@ class Progress:
     """The last request for a republication that was fulfilled."""
     wanted: str | None = None
     """The last request for a republication that was made."""
+    missing: tuple[str, ...] = ()
+    """Ids of reviews that were in the topic when a relay began, and are unknown to the database since."""
 
 
 class RelayProgress:
@@ -131,6 +133,7 @@ class RelayProgress:
             Republication(under_way["request"], under_way["after"], under_way["published"]) if under_way else None,
             document.get("done"),
             document.get("wanted"),
+            tuple(document.get("missing", ())),
         )
 
     async def note(self, progress: Progress, at: datetime) -> None:
@@ -144,6 +147,14 @@ class RelayProgress:
             "at": at,
         }
         await self._relays.update_one({"_id": _ID}, {"$set": fields}, upsert=True)
+
+    async def note_missing(self, ids: Collection[str]) -> None:
+        """Record that these reviews of the topic are unknown to the database."""
+        await self._relays.update_one({"_id": _ID}, {"$addToSet": {"missing": {"$each": sorted(ids)}}})
+
+    async def forget_missing(self, ids: Collection[str]) -> None:
+        """Record that these reviews are no longer missing: once deleted, their ids are forgotten in time."""
+        await self._relays.update_one({"_id": _ID}, {"$pullAll": {"missing": sorted(ids)}})
 
     async def relayed_until(self) -> datetime | None:
         """The moment before which all changes have been relayed; None if there never was a relay."""
@@ -252,6 +263,11 @@ class ReviewChanges:
             if has_to_leave(document):
                 leaving.append(document["_id"])
         return States(present, sorted(gone), leaving)
+
+    async def known(self, ids: Collection[str]) -> set[str]:
+        """Those of these ids that a review holds, a refused submission, or the placeholder of a deleted review."""
+        found = self._reviews.find({"_id": {"$in": list(ids)}}, {"_id": 1}, session=self._session)
+        return {document["_id"] async for document in found}
 
     async def leave_queue(self, states: States) -> None:
         """Take approved reviews out of the queue."""

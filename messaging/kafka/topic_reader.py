@@ -72,6 +72,11 @@ class TopicReader:
             if begins[partition] < ends[partition]
         }
 
+    async def newest(self, partitions: Collection[TopicPartition], count: int) -> list[RawRecord]:
+        """The records at the last `count` offsets of each partition, in order within it."""
+        spans = {partition: span[-count:] for partition, span in (await self.spans(partitions)).items()}
+        return [record async for records in self.between(spans) for record in records]
+
     async def firsts(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, RawRecord]:
         """The first present record at or after these offsets of each partition; partitions without one are left out."""
         spans = {p: range(offsets[p], span.stop) for p, span in (await self.spans(list(offsets))).items()}

@@ -206,6 +206,8 @@ async def test_another_worker_takes_over(facade: Facade, service: Service, numbe
     await service.idle()
     await until_equal(service)
     assert len(await latest(service)) > 300
+    async with service.mongo() as database:
+        assert "missing" not in (await database["relays"].find_one(RELAY) or {})
 
 
 async def no_token(service: Service) -> None:
@@ -251,6 +253,65 @@ async def test_all_reviews_are_published_again_when_changes_are_lost(
     service.start("worker", "worker-1")
     await until_equal(service)
     assert "publishing all reviews again" in service.log("worker-1")
+
+
+async def put_back(service: Service, dump: dict[str, list[dict[str, Any]]], *, is_dropped: bool) -> None:
+    """Replace the database by an earlier state: its collections, as `mongorestore --drop`, or their documents."""
+    async with service.mongo() as database:
+        for name in await database.list_collection_names():
+            await (database[name].drop() if is_dropped else database[name].delete_many({}))
+        for name, documents in dump.items():
+            if documents:
+                await database[name].insert_many(documents)
+    if is_dropped:
+        await service.run("init")
+
+
+async def missing(service: Service) -> list[str]:
+    """The findings of the doctor and of the Health page about missing reviews."""
+    findings = json.loads((await service.run("doctor", "--json", code=None)).stdout)
+    async with service.client() as client:
+        findings += (await client.get("/api/health/details")).json()["checks"]
+    return [each["text"] for each in findings if each["check"] == "restore"]
+
+
+@pytest.mark.slow
+@pytest.mark.kafka
+@pytest.mark.parametrize("is_dropped", [True, False], ids=["dropped", "in-place"])
+async def test_restore_without_offsets_is_found(facade: Facade, service: Service, is_dropped: bool) -> None:
+    """MongoDB is put back, and the consumer groups aren't until somebody looks at the findings."""
+    old = await facade.submit(*(submission(new_id()) for _ in range(3)))
+    await until_equal(service)
+    async with service.mongo() as database:
+        names = [name for name in await database.list_collection_names() if name != "leases"]
+        dump = {name: await database[name].find().to_list() for name in names}
+    *newer, deleted = await facade.submit(*(submission(new_id()) for _ in range(3)))
+    assert await facade.moderate("delete", old[0], deleted) == ["applied"] * 2
+    await until_equal(service)
+    await service.idle()
+    for name in ("worker-1", "worker-2"):
+        await service.end(name)
+    await put_back(service, dump, is_dropped=is_dropped)
+    assert await missing(service) == []
+    service.start("worker", "worker-1")
+    text, same = await eventually(partial(missing, service), lambda found: len(found) == 2)
+    assert text == same
+    assert text.startswith("MongoDB is older than Kafka")
+    assert all(id in text for id in newer)
+    # Neither new reviews nor a republication, which removes all traces in the topic, end it; nor does another relay.
+    await facade.submit(submission(new_id()))
+    await service.run("reviews", "republish")
+    await service.end("worker-1")
+    service.start("worker", "worker-2")
+    await service.until_ready()
+    await until_equal(service)
+    assert await missing(service) == [text, text]
+    await service.end("worker-2")
+    await service.rewind()
+    service.start("worker", "worker-1")
+    await service.idle()
+    await eventually(partial(missing, service), lambda found: found == [])
+    assert {*old[1:], *newer} <= (await stored(service)).keys()
 
 
 @pytest.mark.long
