@@ -18,8 +18,8 @@ async def apply_template(received: Received[NotificationTemplateUpdate], work: U
     """Save or delete a template, and enter the change into the audit log.
 
     A message that has been applied to the template, or that repeats a command, changes nothing; a replay of the topic
-    doesn't restore a deleted template. A command about a store that isn't registered is refused; without a command id,
-    nobody would learn that, so the template waits for its store.
+    doesn't restore a deleted template. A command of the API about a store that isn't registered is refused. Of a record
+    from upstream nobody would learn that, also if a replay has given it a command id: its template waits for its store.
     """
     update = received.message
     templates = work.repositories.templates
@@ -45,7 +45,7 @@ async def apply_template(received: Received[NotificationTemplateUpdate], work: U
     if named.deleted and await templates.get(id, work.session):
         await templates.delete(id, named.name, seen, datetime.now(UTC), work.session)
         work.audit([entry._replace(action=AuditAction.DELETE)])
-    elif update.command_id and not await _is_known(named.store_id, work):
+    elif received.mark and not await _is_known(named.store_id, work):
         outcome, refusal = Outcome.REFUSED, Refusal.UNKNOWN_STORE
         await templates.mark(id, seen, work.session)
     elif not named.deleted and (merged := await _merged(named, work)):
