@@ -168,9 +168,19 @@ def withdrawal(desk: Desk, review: Json, command: str) -> list[Record]:
     return desk.records({"action": "remove-vote", "reviewId": review["id"], "userId": "zoe", "commandId": command})
 
 
+def vote_and_withdrawal(desk: Desk, review: Json, command: str) -> list[Record]:
+    """A vote that its voter withdraws at once: one batch."""
+    vote = {"action": "vote", "reviewId": review["id"], "userId": "zoe", "helpful": True}
+    return [*desk.records(vote), *withdrawal(desk, review, command)]
+
+
 @pytest.mark.parametrize(
     ("collection", "feedback", "repository", "read"),
-    [("reports", settled_report, ReportRepository, "owners"), ("votes", withdrawal, VoteRepository, "load")],
+    [
+        ("reports", settled_report, ReportRepository, "owners"),
+        ("votes", withdrawal, VoteRepository, "load"),
+        ("votes", vote_and_withdrawal, VoteRepository, "load"),
+    ],
 )
 async def test_feedback_on_review_that_is_deleted_meanwhile_is_not_stored(
     desk: Desk,
