@@ -15,6 +15,7 @@ import pytest
 from pymongo.errors import AutoReconnect
 from structlog.testing import capture_logs
 
+from consumers.mails import consumer as consumer_module
 from consumers.mails import sender as sender_module
 from consumers.mails.consumer import MailConsumer
 from consumers.mails.sender import CONNECTIONS, MailSender, Senders
@@ -413,7 +414,7 @@ async def test_mailer_whose_clock_is_wrong_keeps_to_the_claims_of_others(
     monkeypatch: pytest.MonkeyPatch,
     hours: int,
 ) -> None:
-    """It would take over mails that others are sending, or lose its own to them."""
+    """It would take over mails that others are sending, or lose its own to them, and send new ones late."""
 
     class WrongClock(datetime):
         @classmethod
@@ -424,8 +425,10 @@ async def test_mailer_whose_clock_is_wrong_keeps_to_the_claims_of_others(
     to, others, now = address_of(), address_of(), datetime.now(UTC)
     await mails.accept({"1": stored(service, mail_command(others, "1"), now)}, now)
     other = await claimed(mails, now)
-    await mails.accept({"2": stored(service, mail_command(to, "2"), now)}, now)
-    monkeypatch.setattr(sender_module, "datetime", WrongClock, raising=False)
+    for module in (consumer_module, sender_module):
+        monkeypatch.setattr(module, "datetime", WrongClock, raising=False)
+    record = stored(service, mail_command(to, "2"), now)
+    await MailConsumer(mails, Erasures(database), lambda: None)([Received(record, READER(record.value or b""))])
     noting = _NotingClaims(database)
     async with sending(service, mail_server, database, RetryPlan(), mails=noting):
         await until_arrived(mail_server, to)
