@@ -83,7 +83,7 @@ class FeedbackConsumer:
         commands, known = await _load(commands, work)
         taken = apply_feedback(commands, known)
         await stored.feedback.save(taken.reviews, session)
-        # A settled report, as imported, leaves its review as it is, as do the withdrawal of a vote that wasn't cast, and
+        # A settled report, as imported, leaves its review as it is, as do the withdrawal of a vote that wasn't cast and
         # votes that balance each other.
         new = {each.review_id for each in taken.reports} | {key.review_id for key in taken.votes.keys() - known.votes}
         unchanged = {id for id in new if taken.reviews.get(id, known.reviews[id]) == known.reviews[id]}
