@@ -137,7 +137,10 @@ async def test_screens_are_accessible(filled: Filled, scheme: str, width: int) -
 async def test_screens_fit_with_large_texts(filled: Filled, width: int) -> None:
     """As with a larger font size in the settings of the browser."""
     wide = []
-    async with chromium() as browser, opened(browser, filled.service.address, Watch(), **window("light", width)) as page:
+    async with (
+        chromium() as browser,
+        opened(browser, filled.service.address, Watch(), **window("light", width)) as page,
+    ):
         for path in (each for name, each in filled.addresses.items() if name not in PARTS):
             await page.goto(f"/console{path}")
             await page.evaluate("document.documentElement.style.fontSize = '150%'")
