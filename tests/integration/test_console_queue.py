@@ -594,7 +594,7 @@ async def test_queue_works_without_javascript(browser: Browser, place: Service, 
     async with opened(browser, place.address, Watch(), java_script_enabled=False) as page:
         await page.goto("/console/queue")
         await page.locator(f"#r-{ids[0]}").get_by_role("button", name="Approve").click()
-        await page.get_by_role("status").filter(has_text="Approved.").wait_for()
+        await page.get_by_text("Approved:").wait_for()
         await page.get_by_role("button", name="Undo").click()
         row = page.locator(f"#r-{ids[0]}")
         await row.get_by_label("Reason for a rejection").select_option("fake")
