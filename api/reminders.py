@@ -1,7 +1,7 @@
 """Endpoints of requests for reviews: a preview of the next reminders, with the reasons against others; and a note that
 a customer has seen a request."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
@@ -20,7 +20,7 @@ from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.permissions import Permission
 from domain.reminders import Decided, Reminder, Skip, due_date
-from domain.stores import ReminderSettings
+from domain.stores import ReminderSettings, Store, store_name
 from domain.timestamps import timestamp
 from messaging.cron import InvalidCronError, in_words, next_times
 from messaging.reminders import VIEWED_REQUEST, ViewedRequest
@@ -44,6 +44,7 @@ class PreviewedOrder(TypedDict):
     orderId: str
     number: str | None
     storeId: str | None
+    storeName: str | None
     customerId: str | None
     statusDate: ShownMoment
     decision: Literal["remind"] | Skip
@@ -86,6 +87,7 @@ async def preview_reminders(
     settings = (await services.stores.general()).reminder
     with await services.pages.rows(2 * take):
         decided = await _decide(services, settings, now, stores, order_id, take)
+        of_orders = await services.lookups.stores(each.order.store_id for each in decided)
         return JsonResponse(
             {
                 "at": timestamp(now),
@@ -93,7 +95,8 @@ async def preview_reminders(
                 "cron": settings.cron,
                 **_schedule(settings.cron, now),
                 "results": [
-                    _row(each, settings) for each in sorted(decided, key=lambda each: isinstance(each.decision, Skip))
+                    _row(each, settings, of_orders)
+                    for each in sorted(decided, key=lambda each: isinstance(each.decision, Skip))
                 ],
             }
         )
@@ -143,7 +146,7 @@ def _schedule(cron: str, now: datetime) -> dict[str, object]:
         return {"cronInWords": None, "nextRuns": []}
 
 
-def _row(decided: Decided, settings: ReminderSettings) -> PreviewedOrder:
+def _row(decided: Decided, settings: ReminderSettings, stores: Mapping[str, Store]) -> PreviewedOrder:
     order, decision = decided.order, decided.decision
     due = due_date(order, settings) if decision is Skip.NOT_YET else None
     reminder = decision if isinstance(decision, Reminder) else None
@@ -151,6 +154,7 @@ def _row(decided: Decided, settings: ReminderSettings) -> PreviewedOrder:
         "orderId": order.id,
         "number": order.number,
         "storeId": order.store_id,
+        "storeName": store_name(order.store_id, stores),
         "customerId": order.customer.id,
         "statusDate": timestamp(order.status_since),
         "decision": REMIND if isinstance(decision, Reminder) else decision,

@@ -48,7 +48,9 @@ _GROUPS: Final[tuple[tuple[Entry, ...], ...]] = (
         Entry("/console/objects", "Objects", (Permission.READ_RATINGS,)),
         Entry("/console/returns", "Returns", (Permission.READ_RETURNS,), waiting="/console/returns/waiting"),
         Entry("/console/orders", "Orders", (Permission.READ_RETURNS,)),
-        Entry("/console/reminders", "Reminders", (Permission.READ_SETTINGS,)),
+        Entry(
+            "/console/reminders", "Reminders", (Permission.READ_SETTINGS,), also=("/console/choose-store/reminders",)
+        ),
     ),
     (
         Entry("/console/stores", "Stores and rules", (Permission.READ_SETTINGS,), also=("/console/settings",)),

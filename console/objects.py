@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from console.api_client import Refused
 from console.screens import ROWS, Screens
+from console.templating import address
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 from storage.ratings_objects import MOST_COUNTED, MOST_FOUND
@@ -49,10 +50,12 @@ async def objects(visit: Visit) -> Response:
 
 @screens.get("/objects/{type}/{id:path}", Permission.READ_RATINGS)
 async def one_object(visit: Visit) -> Response:
-    """One object. Without approved reviews it has no ratings yet, but a link to its reviews."""
-    type, id = visit.path["type"], visit.path["id"]
+    """One object with a page of its ratings. Without approved reviews it has none yet, but a link to its reviews."""
+    type, id, query = visit.path["type"], visit.path["id"], visit.query
+    path = f"/api/rating/objects/{visit.segment('type')}/{visit.segment('id')}"
     try:
-        found = await visit.facade.ask("GET", f"/api/rating/objects/{visit.segment('type')}/{visit.segment('id')}")
+        wanted = {"storeId": query.get("store"), "take": ROWS, "after": query.get("after")}
+        found = await visit.facade.ask("GET", path, query=wanted)
     except Refused as refused:
         if refused.status != 404:
             raise
@@ -61,6 +64,7 @@ async def one_object(visit: Visit) -> Response:
     return visit.page(
         "object.html",
         found=found,
+        next=found.get("next"),
         weeks=weeks,
         bars=_bars(weeks),
         width=_STEP * len(weeks),
@@ -75,7 +79,8 @@ async def recount(visit: Visit) -> Response:
     form = await visit.form()
     store = {"storeId": form.get("storeId", "")}
     await visit.facade.command("POST", "/api/rating/calculateStore", None, store, key=key_of(form))
-    return visit.back(f"/console/objects/{visit.segment('type')}/{visit.segment('id')}", "recounted")
+    here = f"/console/objects/{visit.segment('type')}/{visit.segment('id')}"
+    return visit.back(address(here, visit.query), "recounted")
 
 
 def _bars(weeks: Sequence[Mapping[str, Any]]) -> list[Bar]:

@@ -27,6 +27,9 @@ REASONS: Final = {
     "over": "decided by an earlier run, until the order changes",
 }
 
+_MOST_CHIPS: Final = 12
+"""Number of stores up to which each has a chip."""
+
 _NEVER_DUE: Final = ("not-yet", "too-old", "reviews-disabled", "no-sender", "over")
 
 screens = Screens()
@@ -40,7 +43,7 @@ async def reminders(visit: Visit) -> Response:
     found = await visit.facade.ask("GET", "/api/reminders/preview", query=wanted)
     due = [row for row in found["results"] if row["decision"] == "remind"]
     others = [row for row in found["results"] if row["decision"] != "remind"]
-    stores = await visit.facade.ask("GET", "/api/stores")
+    stores = await visit.facade.ask("GET", "/api/stores", query={"take": _MOST_CHIPS + 1})
     return visit.page(
         "reminders.html",
         found=found,
@@ -50,6 +53,5 @@ async def reminders(visit: Visit) -> Response:
         is_cut=sum(row["decision"] not in _NEVER_DUE for row in found["results"]) >= ROWS,
         counts=Counter(row["decision"] for row in others).most_common(),
         reasons=REASONS,
-        stores=stores,
-        names={store["id"]: store["name"] for store in stores if store["name"]},
+        stores=stores if len(stores) <= _MOST_CHIPS else None,
     )

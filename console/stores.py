@@ -8,7 +8,7 @@ from starlette.responses import Response
 from api.stores.routes import STORE_FIELDS
 from console.api_client import Refused, segment
 from console.fields import Form
-from console.screens import Screens
+from console.screens import ROWS, Screens
 from console.settings import METHODS, change, form_page
 from console.settings_fields import Configured, Field, Kind, value_at
 from console.visits import Visit, key_of
@@ -83,7 +83,7 @@ screens = Screens()
 
 @screens.get("/stores", Permission.READ_SETTINGS)
 async def stores(visit: Visit) -> Response:
-    """All stores that the visitor may see."""
+    """The stores that the visitor may see, by id."""
     return await _list_page(visit)
 
 
@@ -121,16 +121,27 @@ async def change_store(visit: Visit) -> Response:
     return await change(visit, await _store(visit))
 
 
+async def page_of_stores(visit: Visit, phrase: str | None) -> tuple[list[dict[str, Any]], str | None]:
+    """A page of the stores that the visitor may see, with the position of the next one, if there are more. Raises
+    Refused."""
+    query = {"searchPhrase": phrase, "after": visit.query.get("after"), "take": ROWS + 1}
+    found = await visit.facade.ask("GET", "/api/stores", query=query)
+    return found[:ROWS], found[ROWS - 1]["id"] if len(found) > ROWS else None
+
+
 async def _list_page(visit: Visit, form: Form | None = None, refused: Refused | None = None) -> Response:
     """The list, with the form to register a store as it was submitted. Raises Refused."""
-    found = await visit.facade.ask("GET", "/api/stores")
+    found, next = await page_of_stores(visit, visit.query.get("q"))
+    is_part = bool(next or visit.query.keys() & {"q", "after"})
     typed = {name: (form or Form()).get(name, "") for name in ("id", "name")}
     own, known = visit.caller.stores, {store["id"] for store in found}
     return visit.page(
         "stores.html",
         stores=found,
-        # Visitors bound to stores can register only these.
-        may_register=visit.may(Permission.UPDATE_SETTINGS) and (own is None or not own <= known),
+        next=next,
+        is_part=is_part,
+        # Visitors bound to stores can register only these. A part of the list doesn't show if all of them are.
+        may_register=visit.may(Permission.UPDATE_SETTINGS) and (own is None or is_part or not own <= known),
         typed=typed,
         refused=refused,
     )

@@ -19,7 +19,8 @@ from domain.ratings_names import list_key, search_keys
 from domain.ratings_trend import Trend, mondays, trend
 from domain.reviews import ReviewStatus
 from storage.database import Database, Document, Session
-from storage.queries import in_stores, own_values
+from storage.keyset import SortValue, after_row
+from storage.queries import in_stores, own_values, stored_bytes
 from storage.ratings import COLLECTION, key_from, tally_from
 from storage.reviews import COLLECTION as REVIEWS
 from storage.reviews_shape import BY_ENTITY, HAS_TEXT_ID, NEWEST
@@ -43,6 +44,9 @@ _NAMED: Final = {"_id": 0, "entityId": 1, "storeId": 1, "entityName": 1}
 _LAST: Final = "\U0010ffff"
 _READ_AT_ONCE: Final = 1_000
 """Reviews that a search for names reads at a time; more than _NAMES_LOOKED_AT."""
+
+BY_STORE: Final = [("storeId", ASCENDING)]
+"""The order of the ratings of an object; each has another store."""
 
 _NEWEST_OF_OBJECTS: Final = [*BY_ENTITY, *NEWEST]
 
@@ -88,10 +92,25 @@ class RatedObjectRepository:
         found = [_rated_object(document) async for document in self._ratings.find(condition).limit(MOST_FOUND + 1)]
         return found[:MOST_FOUND], len(found) > MOST_FOUND
 
-    async def of_entity(self, entity: Entity, stores: Collection[str] | None) -> list[RatedObject]:
-        """The ratings of one object by store, in these stores, or in all and without one."""
-        condition = {"entityType": entity.type, "entityId": entity.id, **_rated_in(stores)}
-        return [_rated_object(document) async for document in self._ratings.find(condition).sort("storeId", ASCENDING)]
+    async def of_entity(
+        self,
+        entity: Entity,
+        stores: Collection[str] | None,
+        *,
+        after: Sequence[SortValue] | None = None,
+        take: int | None = None,
+    ) -> list[RatedObject]:
+        """The ratings of one object, at most `take` or all, in these stores, or in all and without one, by store;
+        `after` a position, which is a store or None for none."""
+        condition = _of_entity(entity, stores)
+        if after is not None:
+            condition["$and"] = after_row(BY_STORE, after)
+        found = self._ratings.find(condition).sort(BY_STORE).limit(take or 0)
+        return [_rated_object(document) async for document in found]
+
+    async def size_of_entity(self, entity: Entity, stores: Collection[str] | None) -> int:
+        """The stored size of all these ratings in bytes."""
+        return await stored_bytes(self._ratings, _of_entity(entity, stores))
 
     async def trend(self, entity: Entity, stores: Collection[str] | None, now: datetime) -> Trend:
         """The trend of an object in these stores, or everywhere. Reads at most MOST_COUNTED approved reviews, and the
@@ -176,6 +195,10 @@ def _name_fields(tally: UnnamedTally, name: str | None) -> Document:
     id = tally.key.entity.id
     # The tally's id makes the position unique.
     return {"name": name, "listKey": f"{list_key(name, id)} {tally.id}", "searchKeys": search_keys(name, id)}
+
+
+def _of_entity(entity: Entity, stores: Collection[str] | None) -> Document:
+    return {"entityType": entity.type, "entityId": entity.id, **_rated_in(stores)}
 
 
 def _rated_object(document: Document) -> RatedObject:

@@ -1,11 +1,13 @@
 """Stores and the general settings. Documents hold only what was set; defaults are the domain's."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import aclosing
 from typing import Any, Final, NamedTuple
 
 from pymongo import ReturnDocument
 
 from domain.delivery import Seen
+from domain.letter_case import pattern_in_any_case
 from domain.ratings import RatingMethod
 from domain.returns_numbers import DEFAULT_NUMBER_TEMPLATE
 from domain.returns_statuses import DEFAULT_STATUSES
@@ -76,6 +78,18 @@ class Merged(NamedTuple):
     """The names of fields with a new value, compared with the default if none was set; nested ones have a dot."""
 
 
+class StoreSearch(NamedTuple):
+    """Search criteria: a store must meet all that are set."""
+
+    ids: Collection[str] | None = None
+    phrase: str | None = None
+    """A part of the id or of the name, in any letter case. MongoDB reads every store that meets the other criteria."""
+    after: str | None = None
+    """The id after which the page begins."""
+    take: int | None = None
+    """The maximum number of stores; None: all."""
+
+
 class StoreRepository:
     """Reads and writes stores and the general settings. Reading a damaged store raises StoredDocumentError: no default
     is good enough for a setting that was lost."""
@@ -86,35 +100,46 @@ class StoreRepository:
 
     async def all(self) -> list[Store]:
         """All registered stores, by id; damaged ones are left out, and logged."""
-        return [store for store in (await self._logged({})).values() if isinstance(store, Store)]
+        return await self.page(StoreSearch())
+
+    async def page(self, search: StoreSearch) -> list[Store]:
+        """The matching stores, by id. Damaged ones are left out, and logged: others take their places on the page."""
+        stores: list[Store] = []
+        async with aclosing(self._read(_criteria(search), search.take or 0)) as found:
+            async for id, store in found:
+                if isinstance(store, StoredDocumentError):
+                    _log(id, store)
+                    continue
+                stores.append(store)
+                if len(stores) == search.take:
+                    break
+        return stores
 
     async def damaged(self) -> list[str]:
         """The ids of all damaged stores."""
-        return [id for id, store in (await self._read({})).items() if isinstance(store, StoredDocumentError)]
+        return [id async for id, store in self._read({}) if isinstance(store, StoredDocumentError)]
 
     async def of_ids_or_errors(self, ids: Collection[str]) -> dict[str, Store | StoredDocumentError]:
         """The registered ones among these stores, by id; in place of a damaged one, which is logged, its error."""
-        return await self._logged({"_id": {"$in": list(ids)}})
-
-    async def _logged(self, condition: Document) -> dict[str, Store | StoredDocumentError]:
-        found = await self._read(condition)
+        found = {id: store async for id, store in self._read({"_id": {"$in": list(ids)}})}
         for id, store in found.items():
             if isinstance(store, StoredDocumentError):
-                log_damage("a store can't be read", id=id, error=store.reason)
+                _log(id, store)
         return found
 
-    async def _read(self, condition: Document) -> dict[str, Store | StoredDocumentError]:
-        found: dict[str, Store | StoredDocumentError] = {}
-        async for document in self._stores.find(condition).sort("_id"):
-            try:
-                found[document["_id"]] = _store(document)
-            except StoredDocumentError as error:
-                found[str(document["_id"])] = error
-        return found
+    async def _read(
+        self, condition: Document, at_once: int = 0
+    ) -> AsyncGenerator[tuple[str, Store | StoredDocumentError]]:
+        async with self._stores.find(condition, batch_size=at_once).sort("_id") as documents:
+            async for document in documents:
+                try:
+                    yield document["_id"], _store(document)
+                except StoredDocumentError as error:
+                    yield str(document["_id"]), error
 
-    async def size(self) -> int:
-        """The stored size of all stores in bytes."""
-        return await stored_bytes(self._stores)
+    async def size(self, search: StoreSearch) -> int:
+        """The stored size of the matching stores in bytes."""
+        return await stored_bytes(self._stores, _criteria(search), search.take)
 
     async def get(self, id: str) -> Store | None:
         """One store, or None if it isn't registered."""
@@ -162,6 +187,22 @@ class StoreRepository:
 
     def _document_of(self, store_id: str | None) -> tuple[Any, str]:
         return (self._settings, GENERAL) if store_id is None else (self._stores, store_id)
+
+
+def _log(id: str, error: StoredDocumentError) -> None:
+    log_damage("a store can't be read", id=id, error=error.reason)
+
+
+def _criteria(search: StoreSearch) -> Document:
+    """The MongoDB filter for a search."""
+    ids: Document = {} if search.ids is None else {"$in": list(search.ids)}
+    if search.after is not None:
+        ids["$gt"] = search.after
+    conditions: Document = {"_id": ids} if ids else {}
+    if search.phrase:
+        pattern = {"$regex": pattern_in_any_case(search.phrase), "$options": "i"}
+        conditions["$or"] = [{"_id": pattern}, {"name": pattern}]
+    return conditions
 
 
 def _flatten(changes: Changes) -> Document:

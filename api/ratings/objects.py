@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Path
+from fastapi import Depends, Path, Query
 from pydantic import Field, TypeAdapter
 
 from api import examples
@@ -20,16 +20,16 @@ from api.ratings.objects_rows import (
 from api.services import Injected, Services
 from api.stores.bounds import stores_to_search
 from api.web.bodies import JsonBody
-from api.web.cursors import cursor, position_in, unknown_cursor
+from api.web.cursors import cursor, position_in, position_in_order, unknown_cursor
 from api.web.openapi import problems
-from api.web.paging import DEFAULT_TAKE, After
+from api.web.paging import DEFAULT_TAKE, MAX_TAKE, After
 from api.web.problems import ProblemKind, not_found
 from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.ratings import Entity
 from domain.ratings_names import key_of, position_in_search
 from messaging.schemas import Message, OptionalId, Phrase
-from storage.ratings_objects import MOST_FOUND, RatedObject
+from storage.ratings_objects import BY_STORE, MOST_FOUND, RatedObject
 
 _MOST_TAKEN: Final = 100
 
@@ -86,25 +86,32 @@ async def read_rated_object(
     entity_type: Annotated[str, Path(alias="entityType")],
     entity_id: Annotated[str, Path(alias="entityId")],
     services: Injected,
+    store_id: Annotated[OptionalId, Query(alias="storeId", description="Id of a store")] = None,
+    take: Annotated[int | None, Query(ge=1, le=MAX_TAKE, description="Maximum number of ratings; missing: all")] = None,
+    after: Annotated[After, Query()] = None,
 ) -> JsonResponse:
-    """One object: its ratings by store, and its approved reviews of the last twelve weeks."""
-    entity = Entity(entity_type, entity_id)
-    ratings = await services.rated_objects.of_entity(entity, caller.stores)
-    if not ratings:
-        raise not_found("rated object")
-    rows, trend = await asyncio.gather(
-        _rows(services, ratings), services.rated_objects.trend(entity, caller.stores, datetime.now(UTC))
-    )
-    name = next((each.name for each in ratings if each.name), None)
-    return JsonResponse(
-        {
-            "entityId": entity_id,
-            "entityType": entity_type,
-            "entityName": name,
-            "ratings": rows,
-            "trend": {"isPartial": trend.is_partial, "weeks": trend_weeks(trend)},
-        }
-    )
+    """One object: its ratings by store, or a page of them, and its approved reviews of the last twelve weeks."""
+    entity, stores = Entity(entity_type, entity_id), stores_to_search(caller, store_id)
+    listed = ["object", *entity, store_id]
+    position = position_in_order(after, listed, BY_STORE, {}) if after else None
+    rated, pages = services.rated_objects, services.pages
+    with await (pages.rows(take) if take else pages.piece(await rated.size_of_entity(entity, stores))):
+        found = await rated.of_entity(entity, stores, after=position, take=take and take + 1)
+        if not found and position is None:
+            raise not_found("rated object")
+        ratings = found[:take]
+        rows, trend = await asyncio.gather(_rows(services, ratings), rated.trend(entity, stores, datetime.now(UTC)))
+        more = {"next": cursor([ratings[-1].key.store_id], listed)} if len(found) > len(ratings) else {}
+        return JsonResponse(
+            {
+                "entityId": entity_id,
+                "entityType": entity_type,
+                "entityName": next((each.name for each in ratings if each.name), None),
+                "ratings": rows,
+                **more,
+                "trend": {"isPartial": trend.is_partial, "weeks": trend_weeks(trend)},
+            }
+        )
 
 
 async def _find(

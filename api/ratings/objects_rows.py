@@ -56,12 +56,14 @@ class RatingTrend(TypedDict):
 
 
 class RatedObjectDetails(TypedDict):
-    """One object with its ratings by store, and the trend over all of these stores."""
+    """One object with its ratings by store, and the trend over all stores, or in the one that is asked for. `next` is
+    the `after` of the next page of ratings, if there is one."""
 
     entityId: str
     entityType: str
     entityName: str | None
     ratings: list[RatedObjectRow]
+    next: NotRequired[str]
     trend: RatingTrend
 
 

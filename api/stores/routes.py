@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Path
+from fastapi import Depends, Path, Query
 from pydantic import PlainSerializer, TypeAdapter
 from starlette.responses import Response
 
@@ -13,6 +13,7 @@ from api.services import Injected
 from api.stores.bounds import by, check_store, check_unbound
 from api.web.bodies import JsonBody
 from api.web.openapi import problems
+from api.web.paging import MAX_TAKE
 from api.web.problems import ProblemError, ProblemKind, invalid_at
 from api.web.responses import JsonResponse, Row
 from api.web.routes import routes
@@ -21,8 +22,10 @@ from domain.ratings import RatingMethod
 from domain.stores import GENERAL
 from messaging.chosen_ids import NewStoreId
 from messaging.moderation_rules import ShownRule, shown_rule
+from messaging.schemas import OptionalId, Phrase
 from messaging.stores import GeneralSettingsFields, StoreFields
 from messaging.topics import Topic
+from storage.stores import StoreSearch
 
 SETTINGS_FIELDS: Final = JsonBody(TypeAdapter(GeneralSettingsFields), {"Some settings": examples.SETTINGS})
 STORE_FIELDS: Final = JsonBody(TypeAdapter(StoreFields), {"Reviews by everyone": examples.STORE})
@@ -104,12 +107,21 @@ async def change_settings(
 
 
 @router.get("/stores", response_model=list[ShownStore])
-async def list_stores(caller: SettingsReader, services: Injected) -> JsonResponse:
-    """All registered stores, by id."""
-    with await services.pages.piece(await services.stores.size()):
-        stores = await services.stores.all()
+async def list_stores(
+    caller: SettingsReader,
+    services: Injected,
+    search_phrase: Annotated[
+        Phrase | None, Query(alias="searchPhrase", description="A part of the id or of the name, in any letter case")
+    ] = None,
+    take: Annotated[int | None, Query(ge=1, le=MAX_TAKE, description="Maximum number of stores; missing: all")] = None,
+    after: Annotated[OptionalId, Query(description="Id of the last store of the previous page")] = None,
+) -> JsonResponse:
+    """All registered stores, by id, or a page of them."""
+    search = StoreSearch(caller.stores, search_phrase, after, take)
+    with await services.pages.piece(await services.stores.size(search)):
+        stores = await services.stores.page(search)
         services.lookups.forget()
-        return JsonResponse([ShownStore.of(store) for store in stores if caller.may_touch(store.id)])
+        return JsonResponse([ShownStore.of(store) for store in stores])
 
 
 @router.get("/stores/{storeId}", response_model=ShownStore, responses=problems(ProblemKind.NOT_FOUND))

@@ -669,7 +669,7 @@ export interface paths {
         };
         /**
          * Read Rated Object
-         * @description One object: its ratings by store, and its approved reviews of the last twelve weeks.
+         * @description One object: its ratings by store, or a page of them, and its approved reviews of the last twelve weeks.
          */
         get: operations["readRatedObject"];
         put?: never;
@@ -713,7 +713,7 @@ export interface paths {
         };
         /**
          * List Stores
-         * @description All registered stores, by id.
+         * @description All registered stores, by id, or a page of them.
          */
         get: operations["listStores"];
         put?: never;
@@ -1963,6 +1963,7 @@ export interface components {
             orderId: string;
             number: string | null;
             storeId: string | null;
+            storeName: string | null;
             customerId: string | null;
             /** Format: date-time */
             statusDate: string;
@@ -2022,12 +2023,16 @@ export interface components {
             helpful: number;
             notHelpful: number;
         };
-        /** @description One object with its ratings by store, and the trend over all of these stores. */
+        /**
+         * @description One object with its ratings by store, and the trend over all stores, or in the one that is asked for. `next` is
+         *     the `after` of the next page of ratings, if there is one.
+         */
         RatedObjectDetails: {
             entityId: string;
             entityType: string;
             entityName: string | null;
             ratings: components["schemas"]["RatedObjectRow"][];
+            next?: string;
             trend: components["schemas"]["RatingTrend"];
         };
         /**
@@ -4796,7 +4801,14 @@ export interface operations {
     };
     readRatedObject: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Id of a store */
+                storeId?: string | null;
+                /** @description Maximum number of ratings; missing: all */
+                take?: number | null;
+                /** @description The `next` of the previous page, instead of `skip`: equally fast at any depth */
+                after?: string | null;
+            };
             header?: never;
             path: {
                 entityType: string;
@@ -4908,7 +4920,14 @@ export interface operations {
     };
     listStores: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description A part of the id or of the name, in any letter case */
+                searchPhrase?: string | null;
+                /** @description Maximum number of stores; missing: all */
+                take?: number | null;
+                /** @description Id of the last store of the previous page */
+                after?: string | null;
+            };
             header?: never;
             path?: never;
             cookie?: never;

@@ -65,6 +65,7 @@ async def _fill(service: Service, own: Facade) -> dict[str, str]:
         "/queue/all": "/queue/all?q=img",
         "/queue/bulk": f"/queue/bulk?n-applied=1&n-text-changed=1&left={first}",
         "/choose-store/{list}": f"/choose-store/queue?q={quote(HOSTILE)}",
+        "/choose-store/reminders": f"/choose-store/reminders?order={quote(HOSTILE)}",
         "/reviews": f"/reviews?q={quote(HOSTILE)}",
         "/reviews/{id}": f"/reviews/{first}",
         "/reviews/{id}/context": f"/reviews/{second}/context",

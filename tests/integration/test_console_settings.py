@@ -3,10 +3,11 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from html import unescape
+from itertools import chain
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -295,14 +296,51 @@ async def test_audit_log_pages_repeat_no_entry(console: Console, facade: Facade)
     for some in (ids[:30], ids[30:]):
         await facade.moderate("approve", *some)
     seen: list[str] = []
-    link: str | None = f"/console/audit?kind=review&action=approve&store={store}"
-    while link:
-        page = await console.open(link)
+    async for page in _pages(console, f"/console/audit?kind=review&action=approve&store={store}"):
         seen += re.findall(r'href="/console/reviews/([^"]+)"', page)
-        following = re.search(r'rel="next" href="([^"]+)"', page)
-        link = unescape(following[1]) if following else None
         await facade.submit_approved(*(submission(product, 4, storeId=store) for _ in range(5)))
     assert sorted(seen) == sorted(ids)
+
+
+async def test_lists_of_many_stores_have_pages(console: Console, service: Service) -> None:
+    """Each store is on one page, with a link to the next, and a search finds it."""
+    name = new_id("many")
+    ids = [f"{name}-{number:02}" for number in range(60)]
+    rating: Json = {"entityType": "Product", "entityId": name, "count": 1, "sumHundredths": 400, "revision": 1}
+    kept = f"q={name}&status=New"
+    lists = {
+        f"/console/stores?q={name}": f'/console/stores/({name}[^/"]*)"',
+        f"/console/choose-store/reviews?{kept}&named={name}": f'/console/reviews\\?{kept}&store=({name}[^&"]*)"',
+        f"/console/objects/Product/{name}": f"<h2>({name}.*)</h2>",
+    }
+    async with service.mongo() as database:
+        await database["stores"].insert_many([{"_id": id} for id in ids])
+        await database["ratings"].insert_many([{**rating, "storeId": id} for id in ids])
+        try:
+            for first, pattern in lists.items():
+                pages = [page async for page in _pages(console, first)]
+                shown = [re.findall(pattern, unescape(page)) for page in pages]
+                assert ([len(each) for each in shown], list(chain(*shown))) == ([50, 10], ids), first
+                assert all("First page" in page for page in pages[1:])
+                assert not any("First page" in page for page in pages[:1])
+                assert all(' type="search"' in page for page in pages)
+            one = await console.open(f"/console/objects/Product/{name}?store={ids[-1]}")
+            assert re.findall(lists[f"/console/objects/Product/{name}"], one) == ids[-1:]
+            assert "Remove the filter" in one
+            gone = await console.open(f"/console/objects/Product/{name}?store=gone")
+            assert "no approved reviews in this store" in text_of(gone)
+            assert "No store matches" in await console.open(f"/console/stores?q={name}&after={ids[-1]}")
+        finally:
+            await database["ratings"].delete_many({"entityId": name})
+            await database["stores"].delete_many({"_id": {"$in": ids}})
+
+
+async def _pages(console: Console, link: str | None) -> AsyncIterator[str]:
+    """A list from this page on, by the links to the next ones."""
+    while link:
+        yield (page := await console.open(link))
+        following = re.search(r'rel="next" href="([^"]+)"', page)
+        link = unescape(following[1]) if following else None
 
 
 async def test_reminders_object_types_and_keys_are_shown(console: Console, store: str) -> None:
@@ -336,6 +374,7 @@ async def test_read_only_visitor_of_one_store(servers: Servers, tmp_path: Path) 
             stores = await console.open("/console/stores")
             assert store in stores
             assert other not in stores
+            assert "No store matches" in await console.open(f"/console/stores?q={other}")
             page = await console.open(f"/console/stores/{store}")
             assert "now what they say general settings" in text_of(page)
             await console.open(f"/console/stores/{other}", status=403)

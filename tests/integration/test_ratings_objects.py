@@ -70,6 +70,8 @@ async def test_object_with_both_values_and_trend(facade: Facade, http: httpx.Asy
     assert len(weeks) == 12
     assert sum(week["reviewCount"] for week in weeks[-2:]) == 3, "a week may begin while this runs"
     assert {week["average"] for week in weeks[:-2]} == {None}
+    other = await http.get(f"{OBJECTS}/Product/{product}", params={"after": "WyJ4Il0"})
+    assert errors_of(other) == [("/after", "unknown-page")]
     problem_of(await http.get(f"{OBJECTS}/Product/{new_id()}"), 404)
     problem_of(await http.get(f"{OBJECTS}/Vendor/{product}"), 404)
 

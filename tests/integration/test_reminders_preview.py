@@ -31,7 +31,7 @@ async def test_preview_shows_due_orders_and_reasons_for_others(own_service: Serv
     store, other, now = new_id("store"), new_id("store"), datetime.now(UTC)
     everyone = {"reviewsEnabled": True, "purchaseRequired": False}
     for id in (store, other):
-        await own_facade.command("PUT", f"/api/stores/{id}", {"settings": everyone})
+        await own_facade.command("PUT", f"/api/stores/{id}", {"name": f"Shop {id}", "settings": everyone})
     await own_facade.command("PUT", "/api/settings", {"reminder": {"cron": CRON, "daysInStatus": 10}})
 
     def order(customer: str, days: float, shop: str = store, **fields: Any) -> Json:
@@ -66,6 +66,7 @@ async def test_preview_shows_due_orders_and_reasons_for_others(own_service: Serv
     assert runs == next_times(CRON, datetime.fromisoformat(preview["at"]), 5)
     first, *_ = preview["results"]
     assert (first["orderId"], first["remindersSent"], first["products"]) == (due["id"], 0, ["Camera"])
+    assert (first["storeId"], first["storeName"]) == (store, f"Shop {store}")
     dates = {row["orderId"]: row["dueDate"] for row in preview["results"] if row["decision"] == "not-yet"}
     assert dates.pop(far["id"]) is None, "expected no date beyond the end of time"
     left = datetime.fromisoformat(dates.pop(young["id"])) - now

@@ -312,6 +312,28 @@ async def test_permission_to_review_a_damaged_object_says_what_to_do(service: Se
     assert "send it again after the repair. `plaudit doctor` finds such documents" in detail
 
 
+async def test_stores_are_listed_by_page(service: Service, facade: Facade) -> None:
+    """A damaged store leaves no gap, by which a page would seem to be the last one."""
+    name = new_id("many")
+    first, second, third = ids = [f"{name}-{number}" for number in range(3)]
+    stores: list[Json] = [{"_id": id, "name": f"Straße {id}"} for id in ids]
+
+    async def listed(**query: str) -> list[str]:
+        return [store["id"] for store in await facade.get("/api/stores", **query)]
+
+    async with service.mongo() as database:
+        await database["stores"].insert_many([*stores, {"_id": f"{first}-damaged", "name": name, "settings": None}])
+        try:
+            assert await listed(searchPhrase=name) == [each for each in await listed() if name in each] == ids
+            assert await listed(searchPhrase=name.upper(), take="2") == [first, second]
+            assert await listed(searchPhrase=name, take="2", after=first) == [second, third]
+            assert await listed(after=first, take="2") == [second, third]
+            assert await listed(searchPhrase=f"STRASSE {second}") == [second]
+            assert await listed(searchPhrase=name, after=third) == []
+        finally:
+            await database["stores"].delete_many({"_id": {"$regex": f"^{name}"}})
+
+
 async def test_damaged_store_is_logged_once(desk: Desk) -> None:
     id = new_id("store")
     await desk.database["stores"].insert_one({"_id": id, "settings": None})

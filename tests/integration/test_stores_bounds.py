@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 from uuid import uuid4
 
@@ -136,6 +137,14 @@ async def test_ratings_of_other_stores_are_hidden(shops: Shops, product: str) ->
     details = await shops.bound.get(f"/api/rating/objects/Product/{product}")
     assert [rating["storeId"] for rating in details["ratings"]] == [shops.mine]
     assert sum(week["reviewCount"] for week in details["trend"]["weeks"]) == 1
+    seen = [each async for each in _pages_of_ratings(shops.all, product)]
+    assert [rating["storeId"] for rating in chain(*seen)] == [None, *sorted((shops.mine, shops.other))]
+    assert [len(ratings) for ratings in seen] == [1, 1, 1]
+    assert [each async for each in _pages_of_ratings(shops.bound, product)] == [details["ratings"]]
+    await shops.refused("GET", f"/api/rating/objects/Product/{product}?storeId={shops.other}")
+    of_other = await shops.all.get(f"/api/rating/objects/Product/{product}", storeId=shops.other)
+    assert [rating["storeId"] for rating in of_other["ratings"]] == [shops.other]
+    assert sum(week["reviewCount"] for week in of_other["trend"]["weeks"]) == 1
 
     async def listed(facade: Facade) -> list[Json]:
         page = body_of(await facade.http.post("/api/rating/objects", json={"searchPhrase": product}), dict)
@@ -146,6 +155,17 @@ async def test_ratings_of_other_stores_are_hidden(shops: Shops, product: str) ->
     await shops.refused("POST", "/api/rating/objects", {"storeId": shops.other})
     await shops.refused("POST", f"/api/rating/calculateStore?storeId={shops.other}")
     await shops.refused("POST", "/api/rating/calculateStore?storeId=")
+
+
+async def _pages_of_ratings(facade: Facade, product: str) -> AsyncIterator[list[Json]]:
+    """The ratings of a product in pages of one."""
+    after: Json = {}
+    while True:
+        page = await facade.get(f"/api/rating/objects/Product/{product}", take="1", **after)
+        yield page["ratings"]
+        if "next" not in page:
+            return
+        after = {"after": page["next"]}
 
 
 async def test_orders_of_other_stores_are_hidden(shops: Shops) -> None:
@@ -390,7 +410,10 @@ async def test_returns_name_their_authors(shops: Shops) -> None:
 
 
 async def test_settings_of_other_stores_are_protected(shops: Shops) -> None:
-    assert [store["id"] for store in await shops.bound.get("/api/stores")] == [shops.mine]
+    for query in ({}, {"take": "1"}, {"searchPhrase": shops.mine}):
+        assert [store["id"] for store in await shops.bound.get("/api/stores", **query)] == [shops.mine]
+    for query in ({"after": shops.mine}, {"searchPhrase": shops.other}):
+        assert await shops.bound.get("/api/stores", **query) == []
     for store in (shops.other, "not-registered-yet"):
         await shops.refused("GET", f"/api/stores/{store}")
         await shops.refused("PUT", f"/api/stores/{store}", {"settings": {"reviewsEnabled": False}})

@@ -103,6 +103,7 @@ def test_screens_of_all_stores_are_hidden_from_bound_callers(permission: Permiss
         ("/console/settings", "Stores and rules"),
         ("/console/choose-store/queue", "Queue"),
         ("/console/choose-store/reviews", "Reviews"),
+        ("/console/choose-store/reminders", "Reminders"),
     ],
 )
 def test_navigation_names_the_current_part(path: str, name: str) -> None:

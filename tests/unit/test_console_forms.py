@@ -256,19 +256,34 @@ async def test_unexpected_error_is_shown_as_a_page() -> None:
         assert asked.json()["status"] == 500
 
 
-@pytest.mark.parametrize("count", [3, 40])
-async def test_reminders_can_be_filtered_by_each_store(count: int) -> None:
+@pytest.mark.parametrize("count", [12, 13])
+async def test_reminders_can_be_filtered_by_store(count: int) -> None:
     preview = {"results": [], "enabled": True, "nextRuns": [], "cron": "0 9 * * *", "cronInWords": "Daily"}
     stores = [{"id": f"shop {number}", "name": None} for number in range(count)]
     answers = {"reminders/preview": (200, preview), "stores": (200, stores)}
     page = (await get_page("/console/reminders", answers, store=f"shop {count - 1}")).text
-    assert all(f">shop {number}<" in page for number in range(count))
-    shown = 'aria-current="true">' if count == 3 else " selected>"
-    assert f"{shown}shop {count - 1}<" in page
+    are_few = count == 12
+    assert are_few == all(f">shop {number}<" in page for number in range(count))
+    assert (f'aria-current="true">shop {count - 1}<' in page, "Remove the filter" in page) == (are_few, not are_few)
+    page = (await get_page("/console/reminders", answers)).text
+    assert ("/console/choose-store/reminders" in page) is not are_few
+
+
+async def test_own_stores_are_chosen_by_page_without_reading_stores() -> None:
+    stores = [f"shop-{number:02}" for number in range(60)]
+    app = faked([Permission.READ_REVIEWS.value], {}, stores=stores)
+    async with client_of(app) as http:
+        pages = [
+            (await http.get("/console/choose-store/reviews", params=query)).text
+            for query in ({}, {"after": "shop-49"}, {"named": "SHOP-5"}, {"named": "shop-x"})
+        ]
+    assert [re.findall(r"store=(shop-\d\d)", page) for page in pages] == [stores[:50], stores[50:], stores[50:], []]
+    assert ["after=shop-49" in page for page in pages] == [True, False, False, False]
+    assert "No store matches" in pages[3]
 
 
 PREVIEWED: dict[str, Any] = {
-    **dict.fromkeys(("number", "storeId", "customerId", "dueDate"), None),
+    **dict.fromkeys(("number", "storeId", "storeName", "customerId", "dueDate"), None),
     **{"orderId": "o", "statusDate": "2026-11-25T00:00:00.000Z", "remindersSent": 0, "products": []},
 }
 
