@@ -50,7 +50,9 @@ class LastResort:
             nonlocal started
             if not started:
                 started = True
-                deadline.reschedule(None)
+                # A request that is a part of this one may have answered the cancellation, which the app passes on.
+                if not deadline.expired():
+                    deadline.reschedule(None)
             await send(message)
 
         try:

@@ -53,6 +53,20 @@ async def test_hanging_request_is_answered_503() -> None:
     assert "retry-after" in answer.headers
 
 
+async def test_answer_to_the_cancellation_is_passed_on() -> None:
+    """The API answers a request that is a part of one of the console, and the console shows that on its page."""
+
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        part = await get(hang_until_cancelled)
+        await PlainTextResponse("The page", part.status_code)(scope, receive, send)
+
+    async def hang_until_cancelled(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.Event().wait()
+
+    answer = await get(page)
+    assert (answer.status_code, answer.text) == (503, "The page")
+
+
 async def test_preferred_wait_extends_the_limit() -> None:
     assert (await get(take_a_moment)).status_code == 503
     assert (await get(take_a_moment, {"Prefer": "wait=30"})).text == "done"
