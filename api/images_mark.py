@@ -3,8 +3,8 @@
 from time import monotonic
 from typing import Final
 
-from storage.images_files import ImageFiles
-from storage.images_mark import ImageStoreMark
+from storage.images.files import ImageFiles
+from storage.images.mark import ImageStoreMark
 
 TRUSTED_FOR_S: Final = 5.0
 """Seconds for which a checked store isn't checked again, so that not every request costs a query of it."""

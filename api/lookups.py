@@ -12,9 +12,9 @@ from domain.ratings import Entity, RatingTally, ids_by_type
 from domain.stores import GeneralSettings, Store
 from storage.database import result_or_default, short_time_limit
 from storage.objects import ObjectRepository
-from storage.ratings import RatingRepository
-from storage.reviews import ReviewRepository
-from storage.reviews_ids import IdHolder
+from storage.ratings.repository import RatingRepository
+from storage.reviews.ids import IdHolder
+from storage.reviews.repository import ReviewRepository
 from storage.shapes import StoredDocumentError
 from storage.stores import StoreRepository
 

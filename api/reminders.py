@@ -26,7 +26,7 @@ from messaging.cron import InvalidCronError, in_words, next_times
 from messaging.reminders import VIEWED_REQUEST, ViewedRequest
 from messaging.schemas import OptionalId, ShownMoment
 from messaging.topics import Topic
-from storage.reminders_decisions import ReminderDecisions
+from storage.reminders.decisions import ReminderDecisions
 
 MAX_TAKE: Final = 200
 NEXT_RUNS: Final = 5

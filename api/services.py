@@ -26,7 +26,7 @@ from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
-from storage.images_files import ImageFiles
+from storage.images.files import ImageFiles
 from storage.repositories import Repositories
 
 _OPEN: Final = Nobody()

@@ -11,8 +11,8 @@ from domain.policy import Decisions
 from domain.reviews import ReviewStatus
 from storage.database import SOON_S, Database, is_too_slow, time_limit
 from storage.policy import DecisionCounts
-from storage.reviews_extents import Extent, Extents
-from storage.reviews_search import ReviewSearch
+from storage.reviews.extents import Extent, Extents
+from storage.reviews.search import ReviewSearch
 
 _DECISIONS_AGE_S: Final = 600.0
 _EXTENTS_AGE_S: Final = 60.0

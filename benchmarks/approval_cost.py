@@ -23,7 +23,7 @@ from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ReviewStatus
 from messaging.topics import Topic
 from storage.database import in_transaction
-from storage.ratings import RatingRepository
+from storage.ratings.repository import RatingRepository
 
 _HUGE: Final = 100_000
 """An object with this many reviews or more is created once, and grows a little in each round. Smaller objects are

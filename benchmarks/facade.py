@@ -18,7 +18,7 @@ from benchmarks.servers import Servers, Workspace
 from benchmarks.sizes import Size
 from domain.ratings import Entity, RatingTally, TallyKey
 from storage.database import in_transaction
-from storage.ratings import RatingRepository
+from storage.ratings.repository import RatingRepository
 from tests.support.waiting import free_port
 
 _START_S = 120.0

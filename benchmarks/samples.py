@@ -10,7 +10,7 @@ import orjson
 from domain.places import bucket_of, placed
 from domain.ratings import Entity
 from domain.reviews import ReviewStatus
-from storage.reviews_queue import queue_fields
+from storage.reviews.queue import queue_fields
 
 OBJECTS: Final = 10_000
 _TEXT: Final = "Sharp pictures, and the battery lasts for days. I would buy it again at any time. " * 3

@@ -26,7 +26,7 @@ from plaudit.config import Settings
 from plaudit.processes.waiting import prepare_servers
 from storage.database import Database, connect
 from storage.indexes import ensure_indexes
-from storage.reviews_changes import RelayProgress
+from storage.reviews.changes import RelayProgress
 from storage.schema import SchemaMarks
 
 OPEN_STORE: Final = {

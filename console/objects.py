@@ -10,7 +10,7 @@ from console.screens import ROWS, Screens
 from console.templating import address
 from console.visits import Visit, key_of
 from domain.permissions import Permission
-from storage.ratings_objects import MOST_COUNTED, MOST_FOUND
+from storage.ratings.objects import MOST_COUNTED, MOST_FOUND
 
 _HEIGHT: Final = 64
 _STEP: Final = 20

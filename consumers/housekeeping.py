@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from consumers.images_sweeping import forget_images, sweep_images
+from consumers.images.sweeping import forget_images, sweep_images
 from consumers.planned_approvals import Objections, approve_due
 from consumers.ratings import name_rated_objects
 from consumers.services import Services

@@ -18,7 +18,7 @@ from messaging.metrics import MODERATIONS
 from messaging.moderation import ModerationOfReview, moderation_in
 from messaging.reviews import ReviewChange
 from storage.audit import AuditAction, AuditEntry
-from storage.feedback_reports import MOST_AT_ONCE
+from storage.feedback.reports import MOST_AT_ONCE
 from storage.outcomes import ItemOutcome
 from storage.unit_of_work import UnitOfWork
 

@@ -11,8 +11,8 @@ from consumers.names_known import KnownNames
 from domain.entity_types import RESOLVE_S, EntityTypes, PartlyResolvedError, Resolver, ResolverError
 from domain.ratings import Entity
 from storage.pymongo_internals import side_by_side
-from storage.ratings_objects import RatedObjectRepository
-from storage.reviews import ReviewRepository
+from storage.ratings.objects import RatedObjectRepository
+from storage.reviews.repository import ReviewRepository
 
 log = structlog.get_logger()
 

@@ -16,7 +16,7 @@ from domain.timestamps import from_milliseconds
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import DeadLetter, InvalidMessageError, Received, first_published
 from messaging.orders import OrderEvent
-from storage.returns_numbers import is_number_taken
+from storage.returns.numbers import is_number_taken
 from storage.unit_of_work import UnitOfWork
 
 log = structlog.get_logger()

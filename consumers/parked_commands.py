@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from consumers.feedback import FeedbackConsumer
-from consumers.images_commands import ImageCommandConsumer
+from consumers.images.commands import ImageCommandConsumer
 from consumers.routing import CommandRouter
 from consumers.verdicts import VerdictConsumer
 from domain.ratings import Entity

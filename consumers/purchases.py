@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from consumers.reviews_decisions import Decision
-from consumers.reviews_submissions import Submission
+from consumers.reviews.decisions import Decision
+from consumers.reviews.submissions import Submission
 from domain.orders import Purchase, VerifiableReview, to_mark
 from storage.purchases import PurchaseRepository
 

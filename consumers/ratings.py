@@ -19,7 +19,7 @@ from messaging.reviews import RecountOfEntity, RecountOfStore, ReviewChange
 from messaging.topics import Topic, TopicNames
 from storage.outcomes import ItemOutcome
 from storage.queries import in_batches
-from storage.ratings_objects import UnnamedTally
+from storage.ratings.objects import UnnamedTally
 from storage.unit_of_work import UnitOfWork
 
 _FAN_OUT_BATCH: Final = 1_000

@@ -24,9 +24,9 @@ from domain.timestamps import from_milliseconds
 from messaging.decoding import RawRecord, Received, position_of
 from messaging.envelope import cloud_event_identity
 from messaging.returns import ReturnCommand, parked_return_command, return_request
-from storage.returns_documents import StoredReturn
-from storage.returns_numbers import is_number_taken
-from storage.returns_parking import UNREADABLE, ParkedReturn, WaitingRoom
+from storage.returns.documents import StoredReturn
+from storage.returns.numbers import is_number_taken
+from storage.returns.parking import UNREADABLE, ParkedReturn, WaitingRoom
 from storage.shapes import StoredDocumentError, log_damage
 from storage.unit_of_work import UnitOfWork
 

@@ -24,7 +24,7 @@ from domain.returns import DeletedReturn, Return, ReturnRequest, decide, with_re
 from domain.returns_refusals import RefusalReason
 from messaging.events_returns import return_deleted, return_event, return_refused
 from storage.audit import AuditAction, AuditEntry
-from storage.returns_documents import RefusedReturn, StoredReturn
+from storage.returns.documents import RefusedReturn, StoredReturn
 from storage.unit_of_work import UnitOfWork
 
 _MOST_REASONS: Final = 5

@@ -9,7 +9,7 @@ from messaging.envelope import OF_WORKERS
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
-from storage.images_files import ImageFiles
+from storage.images.files import ImageFiles
 from storage.repositories import Repositories
 from storage.unit_of_work import RetryWhileAway, Transactions
 

@@ -14,8 +14,8 @@ from faststream.kafka.subscriber.usecase import BatchSubscriber
 from consumers.dead_letters import ReplayConsumer
 from consumers.feedback import FeedbackConsumer
 from consumers.housekeeping import run_housekeeping
-from consumers.images import UploadConsumer
-from consumers.images_commands import ImageCommandConsumer
+from consumers.images.commands import ImageCommandConsumer
+from consumers.images.consumer import UploadConsumer
 from consumers.inbox import Inbox, retry
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names import fill_names
@@ -25,8 +25,8 @@ from consumers.orders import OrderConsumer
 from consumers.parked_commands import ParkedCommands
 from consumers.reminders import ReminderConsumer
 from consumers.returns import ReturnConsumer
-from consumers.reviews import SubmissionConsumer
-from consumers.reviews_relay import ReviewRelay
+from consumers.reviews.consumer import SubmissionConsumer
+from consumers.reviews.relay import ReviewRelay
 from consumers.routing import CommandRouter
 from consumers.routing_handover import Handover
 from consumers.services import Services
@@ -42,7 +42,7 @@ from messaging.kafka.patient_consumer import PatientConsumer
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
-from storage.images_files import ImageFiles
+from storage.images.files import ImageFiles
 from storage.pymongo_internals import cancel_and_wait
 from storage.topics_growth import GrowthRepository
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr
 
 from messaging.kafka.connection import KafkaAccess
-from storage.images_files import ImageFiles, open_store
+from storage.images.files import ImageFiles, open_store
 
 
 class _Address(BaseModel):

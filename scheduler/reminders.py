@@ -24,8 +24,8 @@ from messaging.topics import Topic, TopicNames
 from scheduler.mails import MailWriter, SavedTemplates, UnwritableMailError
 from storage.database import Database
 from storage.objects import COLLECTION as OBJECTS
-from storage.reminders import CUSTOMERS
-from storage.reminders_decisions import ReminderDecisions
+from storage.reminders.decisions import ReminderDecisions
+from storage.reminders.repository import CUSTOMERS
 from storage.repositories import Repositories
 from storage.review_tokens import COLLECTION as USED_TOKENS
 from storage.shapes import StoredDocumentError

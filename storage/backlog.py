@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from domain.timestamps import EPOCH
-from storage import mails, outbox, parking, returns_parking
+from storage import mails, outbox, parking
 from storage.database import Database, Document
 from storage.leases import REMINDERS, LeaseRepository, Schedule
-from storage.reviews_changes import RelayProgress
+from storage.returns import parking as returns_parking
+from storage.reviews.changes import RelayProgress
 
 PARKED: Final[Mapping[str, str]] = {
     "reviews": parking.COLLECTION,

@@ -12,14 +12,15 @@ from domain.quantities import listed, quantity
 from domain.schema import NEWEST, Compatibility, compatibility, refusal
 from domain.templates import template_id
 from messaging.templates.rendering import TemplateError, check, in_template_thread
-from storage import outbox, parking, returns_parking
+from storage import outbox, parking
 from storage.backlog import PARKED
 from storage.database import Database
 from storage.durability import is_router
 from storage.indexes import all_indexes, finished_indexes, is_as_wanted, replaced_indexes, superseded
 from storage.leases import REMINDERS, LeaseRepository
 from storage.mending import SHAPES, Mender
-from storage.reviews_changes import RelayProgress
+from storage.returns import parking as returns_parking
+from storage.reviews.changes import RelayProgress
 from storage.schema import SchemaMarks
 from storage.shapes import READ_ERRORS
 from storage.stores import StoreRepository

@@ -10,7 +10,7 @@ from pymongo import DESCENDING, IndexModel, UpdateOne
 from messaging.dead_letters_replays import LetterState, ReplayObstacle, letter_id, replay_obstacle
 from messaging.decoding import RawRecord
 from storage.database import Database, Document, Session
-from storage.privacy_erasures import Erasures
+from storage.privacy.erasures import Erasures
 from storage.queries import expiry_index, write_all
 
 COLLECTION: Final = "replayedDeadLetters"

@@ -11,30 +11,30 @@ from domain.schema import SchemaMark
 from storage import (
     audit,
     dead_letters_replays,
-    feedback_reports,
-    feedback_votes,
-    images,
     mails,
     moderation_rules,
     objects,
-    orders,
     outbox,
     outcomes,
     parking,
     planned_approvals,
-    privacy_erasures,
-    ratings,
-    ratings_objects,
-    returns,
-    returns_parking,
     review_tokens,
-    reviews,
-    reviews_queue,
     sessions,
     templates,
     unique_keys,
 )
 from storage.database import Database, Document, is_database_away
+from storage.feedback import reports as feedback_reports
+from storage.feedback import votes as feedback_votes
+from storage.images import repository as images
+from storage.orders import repository as orders
+from storage.privacy import erasures as privacy_erasures
+from storage.ratings import objects as ratings_objects
+from storage.ratings import repository as ratings
+from storage.returns import parking as returns_parking
+from storage.returns import repository as returns
+from storage.reviews import queue as reviews_queue
+from storage.reviews import repository as reviews
 from storage.schema import SchemaMarks
 
 _EXPIRY: Final = "expireAfterSeconds"

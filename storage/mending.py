@@ -10,20 +10,20 @@ from pymongo.errors import ExecutionTimeout
 from domain.ratings import Entity
 from domain.reviews import Review
 from storage.database import Database, Document, Session
-from storage.feedback_reports import REPORT
-from storage.feedback_votes import VOTE
+from storage.feedback.reports import REPORT
+from storage.feedback.votes import VOTE
 from storage.id_ranges import OBJECT_IDS, OBJECTS, SIZE, TEXTS, id_ranges
-from storage.images import IMAGE
+from storage.images.repository import IMAGE
 from storage.objects import FACTS
-from storage.orders_shape import ORDER, returned_by
+from storage.orders.shape import ORDER, returned_by
 from storage.queries import write_all
-from storage.ratings import TALLY
-from storage.reminders import REMINDED
-from storage.returns_documents import RETURN
+from storage.ratings.repository import TALLY
+from storage.reminders.repository import REMINDED
+from storage.returns.documents import RETURN
 from storage.review_tokens import USED_TOKEN
-from storage.reviews_documents import document_of
-from storage.reviews_queue import queue_fields
-from storage.reviews_shape import REVIEW, TALLIED, is_uncertain
+from storage.reviews.documents import document_of
+from storage.reviews.queue import queue_fields
+from storage.reviews.shape import REVIEW, TALLIED, is_uncertain
 from storage.shapes import Shape, StoredDocumentError, damaged, is_field_damaged
 from storage.templates import TEMPLATE
 

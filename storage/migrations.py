@@ -10,10 +10,10 @@ from pymongo.asynchronous.collection import AsyncCollection
 from domain.ratings import Entity
 from storage.database import Database, Document
 from storage.id_ranges import SIZE, id_ranges, last_of_range
-from storage.ratings import COLLECTION as RATINGS
-from storage.ratings import key_from
-from storage.reviews import COLLECTION as REVIEWS
-from storage.reviews_queue import ENTER, NOT_QUEUED
+from storage.ratings.repository import COLLECTION as RATINGS
+from storage.ratings.repository import key_from
+from storage.reviews.queue import ENTER, NOT_QUEUED
+from storage.reviews.repository import COLLECTION as REVIEWS
 
 
 class Slice(NamedTuple):

@@ -12,8 +12,8 @@ from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome, text_
 from domain.ratings import hundredths
 from storage.database import Database, Document, Session
 from storage.queries import insert_if_free, write_all
-from storage.reviews_ids import identity_from, is_gone
-from storage.reviews_shape import REVIEW
+from storage.reviews.ids import identity_from, is_gone
+from storage.reviews.shape import REVIEW
 
 TEXTS: Final = "reviewTexts"
 

@@ -13,7 +13,7 @@ from domain.delivery import Seen
 from domain.planned_approvals import PlannedApproval
 from storage.database import Database, Document, Session
 from storage.queries import write_all
-from storage.reviews import COLLECTION as REVIEWS
+from storage.reviews.repository import COLLECTION as REVIEWS
 from storage.seen import seen_document, seen_from
 from storage.shapes import all_readable
 

@@ -11,9 +11,9 @@ from domain.ratings import HIGHEST_RATING, highest_with, lowest_with, stars
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 from storage.database import Database, Document
-from storage.reviews import COLLECTION
-from storage.reviews_search import SINCE_EVER
-from storage.reviews_shape import HAS_TEXT_ID
+from storage.reviews.repository import COLLECTION
+from storage.reviews.search import SINCE_EVER
+from storage.reviews.shape import HAS_TEXT_ID
 
 _DECIDED: Final = [int(ReviewStatus.APPROVED), int(ReviewStatus.REJECTED)]
 _AT_ONCE: Final = 5_000

@@ -10,11 +10,11 @@ import orjson
 from domain.orders import NO_BODY, Order, Purchase, VerifiableReview
 from domain.ratings import Entity
 from storage.database import Database, Document
-from storage.orders import COLLECTION
+from storage.orders.repository import COLLECTION
 from storage.queries import ONE_ANSWER
-from storage.reviews import COLLECTION as REVIEWS
-from storage.reviews_ids import identity_from
-from storage.reviews_shape import IS_REVIEW
+from storage.reviews.ids import identity_from
+from storage.reviews.repository import COLLECTION as REVIEWS
+from storage.reviews.shape import IS_REVIEW
 from storage.shapes import READ_ERRORS
 
 _PRODUCT_FIELD: Final = "productId"

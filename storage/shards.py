@@ -11,24 +11,24 @@ from pymongo import ASCENDING, HASHED
 
 from storage import (
     audit,
-    feedback_reports,
-    feedback_votes,
-    images,
     moderation_rules,
     objects,
-    orders,
     outbox,
     outcomes,
     planned_approvals,
-    ratings,
-    reminders,
     review_tokens,
-    reviews,
     stores,
     unique_keys,
 )
 from storage.database import Database
 from storage.durability import is_router
+from storage.feedback import reports as feedback_reports
+from storage.feedback import votes as feedback_votes
+from storage.images import repository as images
+from storage.orders import repository as orders
+from storage.ratings import repository as ratings
+from storage.reminders import repository as reminders
+from storage.reviews import repository as reviews
 
 _BY_ID: Final = {"_id": HASHED}
 _BY_RANGE: Final = {"_id": ASCENDING}

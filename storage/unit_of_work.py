@@ -14,7 +14,7 @@ from domain.delivery import OutgoingMessage
 from messaging.kafka.connection import is_broker_away
 from storage.audit import AuditEntry
 from storage.database import Database, Session, in_transaction, is_database_away
-from storage.images_files import is_image_store_away
+from storage.images.files import is_image_store_away
 from storage.moments import server_time
 from storage.outbox import Outbox, Owed, Publish
 from storage.outcomes import ItemOutcome

@@ -17,7 +17,7 @@ from domain.feed import MOST_BYTES, feed_bytes, is_in_feed, product_url, review_
 from domain.objects import ObjectKey, description
 from domain.reviews import Review, ReviewStatus
 from domain.stores import Store
-from storage.reviews_search import ReviewSearch
+from storage.reviews.search import ReviewSearch
 from storefront.feed_files import Elements, one_file, zipped
 from storefront.middleware import OF_STORE
 from storefront.reviews import whole

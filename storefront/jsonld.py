@@ -15,7 +15,7 @@ from domain.jsonld import inside_script, structured_data
 from domain.objects import ObjectKey, description
 from domain.ratings import Entity, RatingTally
 from domain.reviews import ReviewStatus
-from storage.reviews_search import ReviewSearch
+from storage.reviews.search import ReviewSearch
 from storefront.answers import Answer
 from storefront.middleware import OF_OBJECT
 from storefront.responses import cached

@@ -26,7 +26,7 @@ from domain.sorting import Direction
 from domain.timestamps import timestamp
 from messaging.schemas import EMPTY_IS_MISSING, Language, ShownMoment
 from storage.database import time_limit
-from storage.reviews_search import TYPES, ReviewPage, ReviewSearch, ReviewSortField, order
+from storage.reviews.search import TYPES, ReviewPage, ReviewSearch, ReviewSortField, order
 from storefront.answers import Answer
 from storefront.middleware import OF_OBJECT
 from storefront.responses import cached

@@ -11,7 +11,7 @@ from api.web.problems import invalid_at
 from domain.ratings import Entity
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId
 from storage.keyset import SortValue
-from storage.orders_search import OrderPage, OrderPosition, OrderSearch
+from storage.orders.search import OrderPage, OrderPosition, OrderSearch
 
 _MOST_TAKEN: Final = 100
 """Maximum number of orders on a page: an order can have 10,000 lines."""

@@ -29,7 +29,7 @@ from api.web.routes import routes
 from domain.ratings import Entity
 from domain.ratings_names import key_of, position_in_search
 from messaging.schemas import Message, OptionalId, Phrase
-from storage.ratings_objects import BY_STORE, MOST_FOUND, RatedObject
+from storage.ratings.objects import BY_STORE, MOST_FOUND, RatedObject
 
 _MOST_TAKEN: Final = 100
 

@@ -10,7 +10,7 @@ from domain.ratings_trend import Trend
 from domain.stores import GeneralSettings, Store, rating_method, store_name
 from domain.timestamps import timestamp
 from messaging.schemas import ShownMoment
-from storage.ratings_objects import RatedObject
+from storage.ratings.objects import RatedObject
 
 
 class RatedObjectRow(TypedDict):

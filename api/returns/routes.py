@@ -40,7 +40,7 @@ from messaging.returns import (
 )
 from messaging.schemas import MAX_ITEMS, StoredId
 from messaging.topics import Topic
-from storage.returns_search import FoundReturn, ReturnSearch
+from storage.returns.search import FoundReturn, ReturnSearch
 
 NEW_RETURN: TypeAdapter[NewReturn] = TypeAdapter(NewReturn)
 SAVED_RETURN: TypeAdapter[SavedReturn] = TypeAdapter(SavedReturn)

@@ -23,7 +23,7 @@ from api.web.problems import ProblemError, ProblemKind
 from domain.returns_statuses import DEFAULT_STATUSES, status_named
 from domain.sorting import Direction, UnknownSortError, parse_direction, parse_sort
 from messaging.schemas import MAX_ITEMS, Id, Message, OptionalId, Phrase, ReturnStatusName
-from storage.returns_search import TYPES, ReturnPage, ReturnSearch, ReturnSortField, order
+from storage.returns.search import TYPES, ReturnPage, ReturnSearch, ReturnSortField, order
 
 
 class ResponseGroup(StrEnum):

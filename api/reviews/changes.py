@@ -8,7 +8,7 @@ from typing import Final
 import orjson
 
 from api.services import Services
-from storage.reviews_late import shortly_before
+from storage.reviews.late import shortly_before
 
 CHANGES_BYTES: Final = 1024 * 1024
 """Bytes for ids in memory: those being written, and those that the three queries have read meanwhile."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from api.counts import LARGE
 from api.services import Services
 from domain.reviews import ReviewStatus
-from storage.reviews_search import ReviewSearch, are_tallied
+from storage.reviews.search import ReviewSearch, are_tallied
 
 
 async def count_reviews(services: Services, search: ReviewSearch) -> int:

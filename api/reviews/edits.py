@@ -18,7 +18,7 @@ from messaging.json_values import present
 from messaging.metrics import SUBMISSIONS
 from messaging.reviews import SubmittedReview
 from storage.database import result_or_default
-from storage.reviews_ids import IdHolder
+from storage.reviews.ids import IdHolder
 
 
 @dataclass(frozen=True, slots=True)

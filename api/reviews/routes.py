@@ -45,7 +45,7 @@ from domain.stores import Store
 from messaging.reviews import SUBMISSIONS, SubmittedReview
 from messaging.schemas import Id, Message, OptionalId
 from storage.queries import IDS_AT_ONCE, in_batches
-from storage.reviews_search import ReviewPage, ReviewSearch, sorts_everything
+from storage.reviews.search import ReviewPage, ReviewSearch, sorts_everything
 
 
 class ChangesRequest(Message):

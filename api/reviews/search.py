@@ -24,7 +24,7 @@ from domain.reviews import ReviewStatus
 from domain.sorting import UnknownSortError, parse_sort
 from messaging.moderation import STATUS_SCHEMA, Status, read_status
 from messaging.schemas import MAX_ITEMS, Id, Language, Message, OptionalId, Phrase
-from storage.reviews_search import TYPES, ReviewPage, ReviewSearch, ReviewSortField, order
+from storage.reviews.search import TYPES, ReviewPage, ReviewSearch, ReviewSortField, order
 
 
 def _statuses(value: object, read_array: ValidatorFunctionWrapHandler) -> list[ReviewStatus] | None:

@@ -12,10 +12,10 @@ from domain.permissions import Caller
 from domain.returns import Return
 from domain.reviews import Review
 from messaging.reviews import SubmittedReview
-from storage.feedback import ReviewBrief
-from storage.orders_search import OrderSearch
-from storage.returns_search import ReturnSearch
-from storage.reviews_search import ReviewSearch
+from storage.feedback.repository import ReviewBrief
+from storage.orders.search import OrderSearch
+from storage.returns.search import ReturnSearch
+from storage.reviews.search import ReviewSearch
 
 Search = TypeVar("Search", OrderSearch, ReturnSearch, ReviewSearch)
 Found = TypeVar("Found", Order, Return, Review, ReviewBrief)

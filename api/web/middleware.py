@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.web.problems import ProblemError, ProblemKind, problem_response, unavailable
 from messaging.kafka.connection import is_broker_away, is_too_large
 from storage.database import is_database_away, is_too_slow
-from storage.images_files import is_image_store_away
+from storage.images.files import is_image_store_away
 from storage.shapes import StoredDocumentError
 
 log = structlog.get_logger()

@@ -7,7 +7,7 @@ from messaging.decoding import RawRecord, Received
 from messaging.envelope import wrapped_at
 from messaging.mails import MailCommand
 from storage.mails import MailRepository
-from storage.privacy_erasures import Erasures
+from storage.privacy.erasures import Erasures
 
 
 class MailConsumer:

@@ -146,7 +146,7 @@ def export_reviews(
     Exit code 1 if reviews are damaged, or if image files are missing from their store; everything else is written.
     """
     from plaudit.tools.export import ExportOptions, run_export
-    from storage.reviews_search import ReviewSearch
+    from storage.reviews.search import ReviewSearch
 
     search = ReviewSearch(
         statuses=[ReviewStatus[each.name] for each in status] if status else None,

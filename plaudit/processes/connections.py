@@ -24,7 +24,7 @@ from plaudit.processes.probes import Probes
 from plaudit.processes.telemetry import serve_telemetry
 from plaudit.processes.waiting import make_keys, patiently, prepare_servers
 from storage.database import Client, Database, connect
-from storage.images_files import ImageFiles
+from storage.images.files import ImageFiles
 from storage.pymongo_internals import cancel_and_wait
 from storage.schema import SchemaMarks
 from storage.shards import shard

@@ -29,8 +29,8 @@ from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_entity_type, check_registered
 from plaudit.tools.whole_files import put_on_disk, whole_file
 from storage.queries import in_batches
-from storage.reviews_exports import ReviewExport
-from storage.reviews_search import ReviewSearch
+from storage.reviews.exports import ReviewExport
+from storage.reviews.search import ReviewSearch
 from storage.stores import StoreRepository
 
 _LEFT_OUT: Final = ("pendingImages", "unseenImages", "writtenDate")

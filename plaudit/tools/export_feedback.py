@@ -6,8 +6,8 @@ from typing import Any, Final, TypeVar
 from api.feedback import ReportRow
 from domain.feedback_reports import Report
 from storage.database import Database
-from storage.reviews_exports import ExportedVote, FeedbackExport
-from storage.reviews_search import ReviewSearch
+from storage.reviews.exports import ExportedVote, FeedbackExport
+from storage.reviews.search import ReviewSearch
 
 VOTES_IN_LINE: Final = 500
 REPORTS_IN_LINE: Final = 10

@@ -15,8 +15,8 @@ from plaudit.errors import naming
 from plaudit.processes.waiting import patiently
 from plaudit.tools.image_folder import image_file
 from storage.database import Database
-from storage.images import ImageRepository
-from storage.images_files import ImageFiles
+from storage.images.files import ImageFiles
+from storage.images.repository import ImageRepository
 
 _CONCURRENCY: Final = 8
 

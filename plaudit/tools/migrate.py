@@ -36,7 +36,7 @@ from plaudit.tools.migration_lease import MigrationLease, migration_lease
 from plaudit.tools.servers import check_database, check_topics
 from storage.database import Database
 from storage.id_ranges import SIZE
-from storage.images_files import files_in_memory
+from storage.images.files import files_in_memory
 from storage.mending import SHAPES, Id, Mended, Mender
 from storage.migrations import WORK, StepWork
 from storage.schema import SchemaMarks, SchemaRefusedError, StepProgress

@@ -28,7 +28,7 @@ from plaudit.terminal import Terminal, shown_json
 from plaudit.tools.dead_letters import Filter, dead_letters
 from plaudit.tools.servers import reached
 from plaudit.tools.whole_files import whole_file
-from storage.privacy import PersonalData
+from storage.privacy.repository import PersonalData
 from storage.review_tokens import TokenUse
 from storage.stores import StoreRepository
 

@@ -20,8 +20,8 @@ from plaudit.terminal import Terminal
 from plaudit.tools.privacy import letters_about
 from plaudit.tools.servers import reached
 from storage.outbox import Outbox
-from storage.privacy import PersonalData
-from storage.privacy_erasures import Erasures
+from storage.privacy.erasures import Erasures
+from storage.privacy.repository import PersonalData
 
 MODERATOR: Final = "plaudit privacy"
 REASON: Final = "Erased at the request of the person"

@@ -17,7 +17,7 @@ from plaudit.terminal import Terminal, shown
 from plaudit.tools.servers import reached
 from plaudit.tools.stores import check_registered
 from storage.queries import in_batches
-from storage.ratings import RatingRepository
+from storage.ratings.repository import RatingRepository
 
 _BATCH: Final = 1_000
 _PAUSE_S: Final = 0.2

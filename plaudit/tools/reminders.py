@@ -14,7 +14,7 @@ from plaudit.processes.scheduler import reminder_job
 from plaudit.terminal import Terminal, shown
 from plaudit.tools.servers import reached
 from storage.leases import REMINDERS, LeaseRepository
-from storage.reminders_decisions import preview
+from storage.reminders.decisions import preview
 from storage.stores import StoreRepository
 
 

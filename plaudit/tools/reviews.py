@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 from typing_extensions import TypedDict
 
-from consumers.reviews_relay import ReviewRelay
+from consumers.reviews.relay import ReviewRelay
 from domain.delivery import in_parts
 from domain.quantities import quantity
 from domain.timestamps import milliseconds, timestamp
@@ -22,8 +22,8 @@ from plaudit.terminal import Terminal, shown
 from plaudit.tools.servers import reached
 from storage.pymongo_internals import cancel_and_wait
 from storage.repositories import Repositories
-from storage.reviews import ReviewRepository
-from storage.reviews_changes import RelayProgress
+from storage.reviews.changes import RelayProgress
+from storage.reviews.repository import ReviewRepository
 
 _PAUSE_S: Final = 0.2
 _BATCH: Final = 500

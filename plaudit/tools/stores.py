@@ -12,9 +12,9 @@ from plaudit.processes.waiting import patiently
 from plaudit.terminal import shown
 from plaudit.tools.servers import check_database
 from storage.database import Database
-from storage.reviews import ReviewRepository
-from storage.reviews_search import ReviewSearch
-from storage.reviews_types import reviewed_types
+from storage.reviews.repository import ReviewRepository
+from storage.reviews.search import ReviewSearch
+from storage.reviews.types import reviewed_types
 from storage.stores import StoreRepository
 
 _MOST_NAMED: Final = 20

@@ -7,7 +7,7 @@ from typing import Final
 from pymongo.errors import PyMongoError
 
 from storage.database import connect
-from storage.ratings import RatingRepository
+from storage.ratings.repository import RatingRepository
 from tests.support.service import Service
 
 INTERVAL_S: Final = 20.0

@@ -14,9 +14,10 @@ from uuid import uuid4
 import pytest
 from pymongo.errors import AutoReconnect
 
-from consumers import inbox, moderation_rules, reviews_edits
+from consumers import inbox, moderation_rules
 from consumers.dead_letters import ReplayConsumer
-from consumers.reviews_edits import ReviewEditor
+from consumers.reviews import edits as reviews_edits
+from consumers.reviews.edits import ReviewEditor
 from consumers.verdicts import VerdictConsumer
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
@@ -36,8 +37,8 @@ from storage import outbox
 from storage.database import in_transaction
 from storage.outbox import Owed
 from storage.planned_approvals import PlannedApprovalRepository
-from storage.reviews_facts import images_from
-from storage.reviews_ids import RefusedSubmission
+from storage.reviews.facts import images_from
+from storage.reviews.ids import RefusedSubmission
 from storage.unit_of_work import UnitOfWork
 from tests.support.consumers import LONG_AGO, TOPICS, Desk
 from tests.support.facade import new_id

@@ -11,7 +11,7 @@ import pytest
 
 from api.services import Services
 from console.sign_in.ended import EndedSessions
-from consumers.images_sweeping import sweep_images
+from consumers.images.sweeping import sweep_images
 from domain.review_tokens import ReviewToken, TokenLine
 from storage.database import Session, in_transaction
 from storage.moderation_rules import TextRepository

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from domain.delivery import Seen
-from storage.orders import document_of
+from storage.orders.repository import document_of
 from storage.seen import seen_document
 from tests.support.domain_orders import order_of
 from tests.support.facade import REVIEWS, body_of, new_id, submission

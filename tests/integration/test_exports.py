@@ -21,8 +21,8 @@ from pymongo.asynchronous.database import AsyncDatabase
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import Facts, ReasonCode, Reply, Responses, ReviewImage, Source
-from storage.images_files import ImageFiles, open_store
-from storage.reviews import ReviewRepository
+from storage.images.files import ImageFiles, open_store
+from storage.reviews.repository import ReviewRepository
 from tests.support.facade import Facade, facade_of, submission
 from tests.support.images import shades
 from tests.support.messages import moderation

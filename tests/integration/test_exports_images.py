@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from consumers.images_rebuild import rebuild
+from consumers.images.rebuild import rebuild
 from domain.images import SIZES, Rebuilt
 from tests.support.facade import Facade, facade_of, new_id, submission
 from tests.support.forks import run_forked

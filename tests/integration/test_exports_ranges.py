@@ -7,8 +7,8 @@ import pytest
 from domain.reviews import ReviewStatus
 from storage.id_ranges import SIZE
 from storage.indexes import ensure_indexes
-from storage.reviews_exports import FeedbackExport, ReviewExport
-from storage.reviews_search import ReviewSearch
+from storage.reviews.exports import FeedbackExport, ReviewExport
+from storage.reviews.search import ReviewSearch
 from tests.support.ranges import FilterRecorder, recorded_database
 from tests.support.service import Json, Servers
 

@@ -13,8 +13,8 @@ from domain.delivery import RecordPosition
 from domain.feedback import Feedback, FeedbackAction, Origin, Vote, VoteKey
 from domain.reviews_facts import Reply
 from storage.database import Session
-from storage.feedback_reports import ReportRepository
-from storage.feedback_votes import VoteRepository
+from storage.feedback.reports import ReportRepository
+from storage.feedback.votes import VoteRepository
 from storage.parking import ParkingRepository
 from tests.support.consumers import Desk
 from tests.support.facade import new_id

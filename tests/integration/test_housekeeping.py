@@ -32,7 +32,7 @@ from messaging.moderation import MODERATION_COMMAND
 from messaging.topics import Topic, TopicNames
 from storage import parking_clock
 from storage.database import Database
-from storage.images_files import ImageFiles
+from storage.images.files import ImageFiles
 from storage.outbox import Outbox, Publish
 from storage.parking import ParkingRepository
 from storage.parking_clock import ParkingClock

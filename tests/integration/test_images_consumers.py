@@ -14,8 +14,8 @@ from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
 from pydantic import SecretStr
 
-from consumers.images import UploadConsumer
-from consumers.images_sweeping import forget_images, sweep_images
+from consumers.images.consumer import UploadConsumer
+from consumers.images.sweeping import forget_images, sweep_images
 from domain.commands import Outcome
 from domain.findings import Finding, Level
 from domain.images import SIZES, UNUSED_FOR, UploadRefusal, upload_digest
@@ -26,11 +26,11 @@ from messaging.images import IMAGE_COMMAND, IMAGE_UPLOAD, ImageUpload, image_com
 from plaudit.config import Settings
 from plaudit.server_settings import ImageSettings, MongoSettings
 from plaudit.tools.doctor.images import check_images
-from storage.images_files import MARK, ImageFiles, open_store
+from storage.images.files import MARK, ImageFiles, open_store
 from storage.mending import Mender
 from storage.outcomes import ItemOutcome
-from storage.privacy import PersonalData
-from storage.reviews_facts import images_from
+from storage.privacy.repository import PersonalData
+from storage.reviews.facts import images_from
 from tests.support.consumers import Desk
 from tests.support.facade import new_id
 from tests.support.images import picture
@@ -107,7 +107,7 @@ async def test_unremovable_files_take_turns_with_others(
     """Even if a whole batch of a turn is under a legal hold."""
     files, held = ImageFiles(open_store(str(tmp_path))), [str(uuid4()) for _ in range(2)]
     desk.services.image_files, now = files, datetime.now(UTC).replace(microsecond=0)
-    monkeypatch.setattr("consumers.images_sweeping._AT_ONCE", len(held))
+    monkeypatch.setattr("consumers.images.sweeping._AT_ONCE", len(held))
     gone = {"state": "gone", "goneAt": now - timedelta(days=30)}
     for id in held:
         (tmp_path / "images" / id / str(SIZES[0]) / "a folder in its place").mkdir(parents=True)
@@ -371,7 +371,7 @@ async def test_upload_whose_image_is_removed_while_it_is_rebuilt_is_not_found(
         await desk.moderate(("delete", review["id"]))
         return UploadRefusal.UNREADABLE
 
-    monkeypatch.setattr("consumers.images.rebuild", rebuilt)
+    monkeypatch.setattr("consumers.images.consumer.rebuild", rebuilt)
     await desk.services.image_files.put_upload(image, upload_digest(picture()), picture())
     await desk.submit(desk.records({**review, "images": [image]}))
     await desk.upload(picture(), id=image, commandId="upload")
@@ -630,7 +630,7 @@ async def test_wrong_clock_shows_no_unseen_image(
     sent = round((datetime.now(UTC) + timedelta(minutes=-1 if is_worker_late else 2)).timestamp() * 1_000)
     uploaded = sent + (-1_000 if is_worker_late else 1_000)
     if is_worker_late:
-        for module in ("consumers.images", "consumers.images_claims"):
+        for module in ("consumers.images.consumer", "consumers.images.claims"):
             monkeypatch.setattr(f"{module}.datetime", LateClock)
     with_image = {**review, "images": [image]}
     if is_edit:

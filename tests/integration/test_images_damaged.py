@@ -8,10 +8,10 @@ from unittest.mock import AsyncMock
 import pytest
 from bson import ObjectId
 
-from consumers.images_sweeping import forget_images, sweep_images
+from consumers.images.sweeping import forget_images, sweep_images
 from domain.images import SIZES
-from storage.images_files import ImageFiles, open_store
-from storage.privacy import PersonalData
+from storage.images.files import ImageFiles, open_store
+from storage.privacy.repository import PersonalData
 from tests.support.consumers import Desk
 from tests.support.facade import new_id
 from tests.support.images import picture

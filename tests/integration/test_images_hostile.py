@@ -6,13 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from consumers.images_rebuild import run_child
+from consumers.images.rebuild import run_child
 from domain.findings import Level
 from domain.images import SIZES, Rebuilt, UploadRefusal
 from plaudit.config import Settings
 from plaudit.server_settings import ImageSettings
 from plaudit.tools.doctor.images import check_images
-from storage.images_files import ImageFiles, open_store
+from storage.images.files import ImageFiles, open_store
 from tests.support.hostile_images import MARKERS, bombs, files_with_metadata, hostile_files
 from tests.support.images import opened
 

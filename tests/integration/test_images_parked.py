@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 from pymongo import monitoring
 
-from consumers.images_commands import ImageCommandConsumer
+from consumers.images.commands import ImageCommandConsumer
 from domain.commands import Outcome
-from storage.reviews_facts import images_from
+from storage.reviews.facts import images_from
 from storage.unit_of_work import Transactions, UnitOfWork
 from tests.support.consumers import Desk, desk_on
 from tests.support.images import picture

@@ -23,10 +23,10 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.database import Database, connect, in_transaction
-from storage.images import ImageRepository
-from storage.images_files import ImageFiles, files_in_memory
-from storage.images_mark import ImageStoreMark
-from storage.reviews import ReviewRepository
+from storage.images.files import ImageFiles, files_in_memory
+from storage.images.mark import ImageStoreMark
+from storage.images.repository import ImageRepository
+from storage.reviews.repository import ReviewRepository
 from tests.support.app import NOWHERE, client_of
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
 from tests.support.service import Servers, Service

@@ -8,8 +8,8 @@ import pytest
 from pymongo import DESCENDING, IndexModel
 
 from storage.database import Session
-from storage.feedback_reports import COLLECTION as REPORTS
-from storage.feedback_reports import reported_reviews
+from storage.feedback.reports import COLLECTION as REPORTS
+from storage.feedback.reports import reported_reviews
 from storage.indexes import IndexNotMadeError, all_indexes, ensure_indexes, finished_indexes, is_as_wanted
 from storage.mails import COLLECTION as MAILS
 from tests.support.doctor import examined

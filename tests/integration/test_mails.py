@@ -29,8 +29,8 @@ from messaging.mails import READER
 from storage.database import Database, in_transaction
 from storage.mails import ClaimedMail, MailRepository, StoredRecord
 from storage.outbox import COLLECTION as OUTBOX
-from storage.privacy import PersonalData
-from storage.privacy_erasures import Erasures
+from storage.privacy.erasures import Erasures
+from storage.privacy.repository import PersonalData
 from storage.repositories import Repositories
 from storage.stores import StoreRepository
 from storage.unit_of_work import Transactions

@@ -8,7 +8,7 @@ import pytest
 
 from consumers import routing
 from consumers.parking import give_up
-from consumers.reviews_edits import ReviewEditor
+from consumers.reviews.edits import ReviewEditor
 from domain.delivery import OutgoingMessage, RecordPosition
 from domain.moderation import Moderation
 from domain.reviews import ModerationAction, ReviewStatus

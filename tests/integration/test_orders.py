@@ -14,7 +14,7 @@ import pytest
 from api.orders.rows import order_details
 from domain.orders import OrderLine, Purchase
 from domain.ratings import Entity
-from storage.orders import OrderRepository, document_of
+from storage.orders.repository import OrderRepository, document_of
 from storage.purchases import PurchaseRepository
 from tests.support.domain_orders import order_of
 from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, submission

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from storage.orders import OrderRepository
+from storage.orders.repository import OrderRepository
 from tests.support.console_pages import page_of
 from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of
 from tests.support.orders import Returns, an_order

@@ -9,11 +9,11 @@ import pytest
 from bson import ObjectId
 from structlog.testing import capture_logs
 
-from consumers.images_commands import ImageCommandConsumer
+from consumers.images.commands import ImageCommandConsumer
 from consumers.returns import ReturnConsumer
 from domain.findings import Level
 from storage.checks import check_parked
-from storage.privacy import PersonalData
+from storage.privacy.repository import PersonalData
 from tests.support.consumers import Desk
 from tests.support.facade import new_id
 from tests.support.orders import an_order, wanted_return

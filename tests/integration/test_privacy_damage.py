@@ -11,8 +11,8 @@ from domain.delivery import Seen
 from domain.orders import Customer, OrderLine
 from plaudit.tools.privacy_erasure import forget_everywhere
 from storage.database import Database
-from storage.orders import document_of
-from storage.privacy import PersonalData
+from storage.orders.repository import document_of
+from storage.privacy.repository import PersonalData
 from storage.seen import seen_document
 from tests.support.domain_orders import order_of
 from tests.support.service import Json, Servers, own_database

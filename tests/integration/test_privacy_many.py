@@ -13,8 +13,8 @@ from storage.audit import AuditKind
 from storage.database import Database
 from storage.id_ranges import SIZE
 from storage.indexes import ensure_indexes
-from storage.orders import document_of
-from storage.privacy import PersonalData
+from storage.orders.repository import document_of
+from storage.privacy.repository import PersonalData
 from storage.seen import seen_document
 from tests.support.domain_orders import order_of
 from tests.support.ranges import FilterRecorder, recorded_database

@@ -10,8 +10,8 @@ import pytest
 from plaudit.config import Settings
 from plaudit.terminal import JsonTerminal, Terminal
 from plaudit.tools.privacy_erasure import erase_person, forget_everywhere
-from storage.privacy import PersonalData
-from storage.privacy_erasures import Erasures
+from storage.privacy.erasures import Erasures
+from storage.privacy.repository import PersonalData
 from tests.support.consumers import Desk
 from tests.support.facade import new_id, submission
 from tests.support.messages import message, review_message

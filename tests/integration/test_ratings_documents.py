@@ -9,8 +9,8 @@ from pymongo import monitoring
 
 from domain.ratings import Entity, RatingTally, TallyKey
 from storage.database import in_transaction
-from storage.ratings import RatingRepository
-from storage.ratings_objects import RatedObjectRepository
+from storage.ratings.objects import RatedObjectRepository
+from storage.ratings.repository import RatingRepository
 from tests.support.consumers import Desk
 from tests.support.ranges import FilterRecorder, recorded_database
 from tests.support.service import Json, Servers

@@ -11,9 +11,9 @@ from pymongo import monitoring
 
 from consumers.ratings import name_rated_objects
 from domain.ratings import Entity
-from storage import ratings_objects
 from storage.indexes import ensure_indexes
-from storage.ratings_objects import RatedObjectRepository
+from storage.ratings import objects as ratings_objects
+from storage.ratings.objects import RatedObjectRepository
 from tests.support.consumers import Desk
 from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of, submission
 from tests.support.messages import message
@@ -146,7 +146,7 @@ class Commands(FilterRecorder):
 async def test_names_of_many_objects_are_read_by_few_queries(
     servers: Servers, monkeypatch: pytest.MonkeyPatch, at_once: int, queries: int
 ) -> None:
-    monkeypatch.setattr("storage.ratings_objects._READ_AT_ONCE", at_once)
+    monkeypatch.setattr("storage.ratings.objects._READ_AT_ONCE", at_once)
     commands, now = Commands(), datetime.now(UTC)
     expected = {"told": "New", "waiting": None, "other": None, "none": None, "old": None, "kept": "Kept"}
 

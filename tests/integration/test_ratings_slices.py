@@ -10,10 +10,10 @@ from typing import Final
 import pytest
 
 from domain.ratings import Entity
-from storage import ratings as ratings_module
 from storage.database import Database, in_transaction
 from storage.indexes import ensure_indexes
-from storage.ratings import RatingRepository
+from storage.ratings import repository as ratings_module
+from storage.ratings.repository import RatingRepository
 from tests.support.facade import Facade, submission
 from tests.support.service import Json, Servers, Service, own_database
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from domain.commands import Outcome
-from storage.reviews_facts import images_from
+from storage.reviews.facts import images_from
 from tests.support.consumers import LONG_AGO, Desk
 from tests.support.facade import new_id
 from tests.support.images import picture

@@ -11,18 +11,18 @@ import pytest
 from structlog.testing import capture_logs
 
 import scheduler.reminders
-import storage.reminders
-import storage.reminders_decisions
+import storage.reminders.decisions
+import storage.reminders.repository
 from domain.orders import Order, after_event
 from domain.reminders import ReviewableOrder, ReviewedProduct, Skip
 from domain.templates import template_id
 from messaging.orders import order_event
 from storage.database import Session, in_transaction
-from storage.orders import OrderRepository
-from storage.reminders import ReminderRepository
-from storage.reminders_decisions import ReminderDecisions, preview
-from storage.reminders_states import INDEX_KEYS
-from storage.reviews import ReviewRepository
+from storage.orders.repository import OrderRepository
+from storage.reminders.decisions import ReminderDecisions, preview
+from storage.reminders.repository import ReminderRepository
+from storage.reminders.states import INDEX_KEYS
+from storage.reviews.repository import ReviewRepository
 from storage.stores import StoreRepository
 from tests.support.facade import new_id
 from tests.support.reminders import DAY, NOON, Shop
@@ -87,7 +87,7 @@ async def test_enabling_reminders_skips_old_orders(shop: Shop) -> None:
 
 async def test_orders_with_many_lines_are_decided_in_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their conditions in one query would be too large for MongoDB."""
-    for module in (storage.reminders, storage.reminders_decisions):
+    for module in (storage.reminders.repository, storage.reminders.decisions):
         monkeypatch.setattr(module, "MOST_LINES", 3)
     decisions, products = ReminderDecisions(shop.database), ("camera", "tripod", "lens", "bag")
     large, *small = [

@@ -12,7 +12,7 @@ from domain.reminders import Reminder
 from domain.templates import template_id
 from messaging.events import reminder_requested
 from storage.mending import Mender
-from storage.reminders_decisions import ReminderDecisions
+from storage.reminders.decisions import ReminderDecisions
 from storage.templates import TemplateRepository
 from tests.support.facade import new_id
 from tests.support.reminders import DAY, NOON, Shop

@@ -13,7 +13,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.orders import order_event as order_event_in
 from storage.database import in_transaction
-from storage.orders import OrderRepository
+from storage.orders.repository import OrderRepository
 from tests.support.app import NOWHERE, client_of, facade_services
 from tests.support.facade import Facade, body_of, new_id, submission
 from tests.support.orders import order_event

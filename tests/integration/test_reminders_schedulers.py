@@ -22,7 +22,7 @@ from scheduler.clock import ReminderClock
 from storage.database import Database, abort_abandoned, in_transaction
 from storage.indexes import ensure_indexes
 from storage.leases import CLOCK_SKEW, REMINDERS, LeaseRepository
-from storage.orders import OrderRepository
+from storage.orders.repository import OrderRepository
 from storage.pymongo_internals import cancel_and_wait
 from storage.stores import StoreRepository
 from tests.support.facade import new_id

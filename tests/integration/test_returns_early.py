@@ -16,8 +16,8 @@ from messaging.dead_letters_replays import replayed_message
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic
 from storage.database import Session
 from storage.outcomes import OutcomeRepository
-from storage.returns_parking import COLLECTION as PARKED
-from storage.returns_parking import MOST_OF_ORDER
+from storage.returns.parking import COLLECTION as PARKED
+from storage.returns.parking import MOST_OF_ORDER
 from tests.support.consumers import LONG_AGO, Desk
 from tests.support.facade import new_id
 from tests.support.messages import Message

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from messaging.topics import Topic
-from storage.returns_parking import ReturnParking
+from storage.returns.parking import ReturnParking
 from tests.support.consumers import TOPICS, Desk
 from tests.support.facade import new_id
 from tests.support.messages import Message

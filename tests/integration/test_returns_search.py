@@ -13,8 +13,8 @@ import pytest
 from domain.sorting import Direction
 from storage.database import Database
 from storage.indexes import ensure_indexes
-from storage.returns import ReturnRepository
-from storage.returns_search import ReturnSearch, ReturnSortField
+from storage.returns.repository import ReturnRepository
+from storage.returns.search import ReturnSearch, ReturnSortField
 from tests.support.facade import Facade, body_of, errors_of, new_id
 from tests.support.orders import RETURNS, Returns
 from tests.support.service import Json, Servers, own_database

@@ -9,8 +9,8 @@ from bson import ObjectId
 from domain.ratings import Entity
 from domain.reviews import ReviewStatus
 from storage.policy import DecisionCounts
-from storage.ratings_objects import RatedObjectRepository
-from storage.reviews_search import ReviewSearch
+from storage.ratings.objects import RatedObjectRepository
+from storage.reviews.search import ReviewSearch
 from tests.support.consumers import Desk
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Json, Service

@@ -3,8 +3,8 @@
 import bson
 
 from domain.reviews import ReviewStatus
-from storage.reviews_extents import Extents
-from storage.reviews_search import ReviewSearch
+from storage.reviews.extents import Extents
+from storage.reviews.search import ReviewSearch
 from tests.support.consumers import Desk
 from tests.support.facade import new_id
 from tests.support.service import Json

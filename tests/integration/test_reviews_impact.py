@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from api.app import create_app
-from storage.reviews import ReviewRepository
+from storage.reviews.repository import ReviewRepository
 from tests.support.app import client_of, facade_services
 from tests.support.consumers import TOPICS, Desk
 

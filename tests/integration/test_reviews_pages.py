@@ -10,9 +10,9 @@ import pytest
 from domain.reviews import ReviewStatus
 from domain.sorting import Direction
 from storage.indexes import ensure_indexes
-from storage.ratings import RatingRepository
-from storage.reviews import ReviewRepository
-from storage.reviews_search import ReviewSearch, ReviewSortField
+from storage.ratings.repository import RatingRepository
+from storage.reviews.repository import ReviewRepository
+from storage.reviews.search import ReviewSearch, ReviewSortField
 from tests.support.facade import Facade, body_of, new_id, submission
 from tests.support.service import Json, Servers, own_database
 

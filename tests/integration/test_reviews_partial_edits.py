@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from consumers import reviews_edits
+from consumers.reviews import edits as reviews_edits
 from tests.support.consumers import Desk
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, problem_of, submission
 from tests.support.messages import review_message

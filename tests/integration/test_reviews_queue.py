@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from domain.reviews import ReviewStatus
-from storage.reviews import ReviewRepository
-from storage.reviews_queue import REPLACED_INDEX, among, by_index
-from storage.reviews_search import ReviewSearch, criteria, order
+from storage.reviews.queue import REPLACED_INDEX, among, by_index
+from storage.reviews.repository import ReviewRepository
+from storage.reviews.search import ReviewSearch, criteria, order
 from tests.support.facade import Facade, facade_of, submission
 from tests.support.messages import review_message
 from tests.support.service import Json, Servers, Service

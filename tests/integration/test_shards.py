@@ -6,7 +6,7 @@ import pytest
 
 from storage.indexes import ensure_indexes
 from storage.outcomes import OutcomeRepository
-from storage.reviews import ReviewRepository
+from storage.reviews.repository import ReviewRepository
 from storage.shards import SHARD_KEYS, shard
 from tests.support import targeting
 from tests.support.service import Servers, own_database
@@ -26,7 +26,9 @@ async def test_untargeted_query_is_reported_unless_it_may_scatter(
         repositories = ReviewRepository(database), OutcomeRepository(database)
         assert await ask(*repositories) == []
         monkeypatch.setattr(targeting, "SCATTERING", {})
-        assert await ask(*repositories) == ["reviews.ReviewRepository.by_user goes to every shard: reviews by userId"]
+        assert await ask(*repositories) == [
+            "reviews.repository.ReviewRepository.by_user goes to every shard: reviews by userId"
+        ]
     untargeted_commands.unlink()
 
 

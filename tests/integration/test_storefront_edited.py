@@ -17,8 +17,8 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from storage.database import Database, in_transaction
 from storage.objects import ObjectRepository
-from storage.ratings import RatingRepository
-from storage.reviews import ReviewRepository
+from storage.ratings.repository import RatingRepository
+from storage.reviews.repository import ReviewRepository
 from storefront.app import add_storefront
 from tests.support.app import NOWHERE, client_of, facade_services
 from tests.support.service import Servers, own_database

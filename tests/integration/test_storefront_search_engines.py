@@ -19,7 +19,7 @@ import pytest
 from domain.feed import MOST_BYTES
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewStatus
-from storage.reviews import ReviewRepository
+from storage.reviews.repository import ReviewRepository
 from tests.support.chromium import chromium
 from tests.support.facade import Facade, body_of, new_id, problem_of, submission
 from tests.support.memory import Memory

@@ -14,7 +14,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import connect
-from storage.images_files import files_in_memory
+from storage.images.files import files_in_memory
 from storage.mails import StoredRecord
 from storage.templates import TemplateRepository
 from tests.support.facade import Facade, body_of, new_id, once, problem_of

@@ -18,7 +18,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import TopicNames
 from storage.database import Database, connect
-from storage.images_files import files_in_memory
+from storage.images.files import files_in_memory
 
 from .facade import problem_of as problem_of
 from .service import Json

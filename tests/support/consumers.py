@@ -11,15 +11,15 @@ from typing import Any, Final
 from uuid import uuid4
 
 from consumers.feedback import FeedbackConsumer
-from consumers.images import UploadConsumer
-from consumers.images_commands import ImageCommandConsumer
+from consumers.images.commands import ImageCommandConsumer
+from consumers.images.consumer import UploadConsumer
 from consumers.inbox import Handler, Inbox, retry
 from consumers.moderation import ReviewChangeConsumer
 from consumers.names_known import KnownNames
 from consumers.orders import OrderConsumer
 from consumers.parked_commands import ParkedCommands
 from consumers.returns import ReturnConsumer
-from consumers.reviews import SubmissionConsumer
+from consumers.reviews.consumer import SubmissionConsumer
 from consumers.routing import CommandRouter
 from consumers.routing_handover import Handover
 from consumers.services import Services
@@ -34,7 +34,7 @@ from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
-from storage.images_files import files_in_memory
+from storage.images.files import files_in_memory
 
 from .app import NOWHERE
 from .facade import EVERYONE, new_id, submission

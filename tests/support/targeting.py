@@ -17,7 +17,7 @@ VARIABLE: Final = "UNTARGETED_COMMANDS"
 """Environment variable with the file to which processes write their findings."""
 
 _STORAGE: Final = Path(storage.__path__[0])
-_HELPERS: Final = ("id_ranges", "queries", "ratings_slices", "shapes")
+_HELPERS: Final = ("id_ranges", "queries", "ratings.slices", "shapes")
 """Modules of `storage/` that send queries on behalf of others."""
 
 _QUERIES: Final = ("find", "count", "distinct", "aggregate", "findAndModify", "update", "delete", "insert")
@@ -130,8 +130,10 @@ def _calling_function() -> str:
     frame = sys._getframe()
     while frame.f_back is not None:
         file = Path(frame.f_code.co_filename)
-        if file.parent == _STORAGE and file.stem not in _HELPERS:
-            return f"{file.stem}.{frame.f_code.co_qualname.partition('.<locals>')[0]}"
+        if file.is_relative_to(_STORAGE):
+            module = ".".join(file.relative_to(_STORAGE).with_suffix("").parts)
+            if module not in _HELPERS:
+                return f"{module}.{frame.f_code.co_qualname.partition('.<locals>')[0]}"
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_code.co_qualname}"
 

@@ -15,9 +15,9 @@ from api.web.budgets import Budget, NoRoomError, Share, StalledError
 from api.web.concurrency import SMALL, ConcurrencyLimit, limit_body, take_room
 from api.web.process_limits import Limits
 from domain.images import ImageState, StoredImage
-from storage.images import ImageRepository
-from storage.images_files import FoundFile, files_in_memory
-from storage.images_reviews import ReviewImageRepository
+from storage.images.files import FoundFile, files_in_memory
+from storage.images.repository import ImageRepository
+from storage.images.reviews import ReviewImageRepository
 from tests.support.app import client_without_servers
 from tests.support.waiting import eventually
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from obstore.exceptions import GenericError
 
-from consumers.images_claims import WantedImages, uploaded_among
+from consumers.images.claims import WantedImages, uploaded_among
 from consumers.services import Services
 from domain.images import StoredImage
 from domain.reviews_facts import Source

@@ -14,7 +14,7 @@ import pytest
 from obstore.exceptions import BaseError, GenericError
 
 from domain.images import SIZES
-from storage.images_files import MARK, ImageFiles, files_in_memory, is_image_store_away, open_store
+from storage.images.files import MARK, ImageFiles, files_in_memory, is_image_store_away, open_store
 from tests.support.s3_strict import strict_s3
 
 

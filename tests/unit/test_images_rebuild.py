@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from consumers import images_child, images_rebuild
-from consumers.images_rebuild import rebuild, start_child
+from consumers.images import child as images_child
+from consumers.images import rebuild as images_rebuild
+from consumers.images.rebuild import rebuild, start_child
 from domain.images import Rebuilt, UploadRefusal
 from tests.support.hostile_images import segment, with_segments
 from tests.support.images import picture
@@ -22,7 +23,7 @@ from tests.support.images import picture
 _BESIDE_THREADS = """
 import asyncio, ctypes, os, subprocess, threading
 import uvloop
-from consumers.images_rebuild import start_child
+from consumers.images.rebuild import start_child
 
 # Threads that aren't Python's own take the interpreter's locks as they come and go.
 libc = ctypes.CDLL(None)
@@ -51,7 +52,7 @@ uvloop.run(main())
 
 _ENDLESS = """
 import os, sys
-from consumers.images_child import limit
+from consumers.images.child import limit
 
 limit(int(sys.argv[1]), int(sys.argv[2]))
 os.write(1, b"begun\\n")
@@ -62,7 +63,7 @@ while True:
 
 _HUNGRY = """
 import os, sys
-from consumers.images_child import limit
+from consumers.images.child import limit
 
 limit(int(sys.argv[1]), int(sys.argv[2]))
 os.write(1, b"begun\\n")

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from PIL import Image
 
-from consumers.images_recognised import is_as_written
+from consumers.images.recognised import is_as_written
 from tests.support.hostile_images import segment, with_segments
 
 SIZES: Final = [(1, 1), (7, 300), (300, 1), (17, 33), (161, 120)]

@@ -12,8 +12,8 @@ from consumers import names
 from consumers.names import TypeNames
 from consumers.names_known import KnownNames
 from domain.entity_types import EntityTypes, PartlyResolvedError, ResolvedEntity
-from storage.ratings_objects import RatedObjectRepository
-from storage.reviews import ReviewRepository, WantedNames
+from storage.ratings.objects import RatedObjectRepository
+from storage.reviews.repository import ReviewRepository, WantedNames
 from tests.support.clock import Clock
 
 

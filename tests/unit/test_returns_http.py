@@ -20,7 +20,7 @@ from domain.returns_lines import ReturnLine
 from domain.returns_statuses import ReturnStatus
 from domain.sorting import Direction
 from messaging.orders import order_event
-from storage.returns_search import ReturnSearch, ReturnSortField
+from storage.returns.search import ReturnSearch, ReturnSortField
 from tests.support.app import places_in, problem_in
 from tests.support.domain_orders import order_of
 

@@ -8,10 +8,10 @@ import pytest
 from bson import Timestamp
 from pymongo import AsyncMongoClient
 
-from consumers import reviews_relay
-from consumers.reviews_relay import _Flow
-from storage import reviews_changes
-from storage.reviews_changes import BATCH, Page, Progress, ReviewChanges, States
+from consumers.reviews import relay as reviews_relay
+from consumers.reviews.relay import _Flow
+from storage.reviews import changes as reviews_changes
+from storage.reviews.changes import BATCH, Page, Progress, ReviewChanges, States
 
 NOTHING = States([], [], [])
 

@@ -15,7 +15,7 @@ from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_restored import Restored
 from messaging.events import moderation_event, statement_of_reasons
 from storage.database import Document
-from storage.reviews_documents import moderated_fields, moderated_from, restored_fields
+from storage.reviews.documents import moderated_fields, moderated_from, restored_fields
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 WRITTEN = NOW - timedelta(days=100)

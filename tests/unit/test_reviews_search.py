@@ -13,9 +13,9 @@ from domain.ratings import Entity
 from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
 from storage.keyset import position_of
-from storage.reviews_documents import document_of
-from storage.reviews_search import ReviewPage, ReviewSearch, ReviewSortField, order, tallied
-from storage.reviews_search import criteria as filter_of
+from storage.reviews.documents import document_of
+from storage.reviews.search import ReviewPage, ReviewSearch, ReviewSortField, order, tallied
+from storage.reviews.search import criteria as filter_of
 from tests.support.app import places_in
 
 

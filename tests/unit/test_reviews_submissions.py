@@ -11,16 +11,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from consumers.purchases import verifiable
-from consumers.reviews_decisions import ID_TAKEN, REPEATED, decide_at
-from consumers.reviews_rules import decidable, with_nothing_to_edit
-from consumers.reviews_submissions import Key, Submission, submissions_of
+from consumers.reviews.decisions import ID_TAKEN, REPEATED, decide_at
+from consumers.reviews.rules import decidable, with_nothing_to_edit
+from consumers.reviews.submissions import Key, Submission, submissions_of
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from domain.reviews_edits import apply_edit
 from domain.reviews_refusals import Refusal
 from messaging.decoding import Received
 from messaging.reviews import SubmittedReview, submissions_in
-from storage.reviews_ids import IdHolder
+from storage.reviews.ids import IdHolder
 from tests.support.records import Record
 
 REVIEW = {"id": "r", "EntityType": "Product", "EntityId": "camera", "userId": "anna", "review": "A", "rating": 4}

@@ -12,9 +12,9 @@ from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import NO_FACTS, NO_RESPONSES, Facts, ReasonCode, Reply, Responses, ReviewImage, Source
 from messaging.reviews_state import review_state, state_record, tombstone
 from messaging.topics import Topic, TopicLayout, TopicNames, topic_settings
-from storage.reviews_changes import HistoryLostError, stream_error
-from storage.reviews_documents import document_of, review_from
-from storage.reviews_facts import STORED_FACTS
+from storage.reviews.changes import HistoryLostError, stream_error
+from storage.reviews.documents import document_of, review_from
+from storage.reviews.facts import STORED_FACTS
 
 WRITTEN = datetime(2026, 3, 14, 9, 26, 53, 589_000, UTC)
 REVIEW = Review(

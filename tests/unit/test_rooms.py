@@ -48,7 +48,8 @@ def reachable_names() -> list[tuple[str, str]]:
                 if isinstance(node, ast.ImportFrom) and room != "storage" and (node.module or "").startswith("storage"):
                     found |= {(str(node.module), alias.name) for alias in node.names}
                 elif isinstance(node, ast.ClassDef) and room == "storage" and not node.name.startswith("_"):
-                    found |= {(f"storage.{file.stem}", node.name)} if f"storage.{file.stem}" not in own else set()
+                    module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+                    found |= {(module, node.name)} if module not in own else set()
     return sorted(found)
 
 

@@ -5,8 +5,8 @@ import pytest
 from domain.ratings import Entity
 from domain.reviews import ReviewStatus
 from storage.database import Document
-from storage.returns_documents import shown_from
-from storage.reviews_documents import review_from, whole_review_from
+from storage.returns.documents import shown_from
+from storage.reviews.documents import review_from, whole_review_from
 from tests.support.stored import REVIEW as STORED
 from tests.support.stored import WRITTEN
 

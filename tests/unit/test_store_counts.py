@@ -9,8 +9,8 @@ from domain.feed import MOST_BYTES, feed_bytes
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from storage.database import connect
-from storage.reviews_extents import Extent, Extents
-from storage.reviews_search import ReviewSearch
+from storage.reviews.extents import Extent, Extents
+from storage.reviews.search import ReviewSearch
 from tests.support.app import NOWHERE, facade_services
 
 

@@ -12,7 +12,7 @@ from domain.objects import ObjectFacts, ObjectKey
 from domain.ratings import Entity, RatingTally
 from domain.reviews import Review
 from domain.stores import Store
-from storage.reviews_search import ReviewPage, ReviewSearch
+from storage.reviews.search import ReviewPage, ReviewSearch
 from storefront.app import add_storefront
 from tests.support.app import app_without_servers, client_of, problem_of
 

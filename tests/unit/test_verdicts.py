@@ -13,7 +13,7 @@ from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ReviewStatus
 from domain.verdicts import MOST_SOURCES, Verdict, VerdictResult, apply_verdicts
 from messaging.verdicts import MODERATION_VERDICT, verdict_value
-from storage.reviews_documents import moderated_fields
+from storage.reviews.documents import moderated_fields
 
 NEW, APPROVED, REJECTED = ReviewStatus.NEW, ReviewStatus.APPROVED, ReviewStatus.REJECTED
 APPLIED, UNCHANGED = VerdictResult(Outcome.APPLIED), VerdictResult(Outcome.UNCHANGED)

@@ -11,8 +11,8 @@ from plaudit.config import Settings
 from plaudit.credentials import without_credentials
 from plaudit.errors import short
 from plaudit.tools.servers import answer_of
-from storage.images_files import ImageFiles, files_in_memory
-from storage.images_mark import ADVICE, WHY_ANOTHER, ImageStoreMark
+from storage.images.files import ImageFiles, files_in_memory
+from storage.images.mark import ADVICE, WHY_ANOTHER, ImageStoreMark
 
 _CHECK = "images"
 _ADVICE = "Correct PLAUDIT_IMAGES__STORE, its permissions, or AWS_*: until then uploads get a 503."

@@ -20,8 +20,8 @@ from plaudit.processes.connections import opened_images
 from plaudit.processes.waiting import patiently
 from plaudit.tools.image_folder import folder_before, image_file
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
-from storage.images_files import ImageFiles
-from storage.images_mark import ADVICE, WHY_ANOTHER, ImageStoreMark
+from storage.images.files import ImageFiles
+from storage.images.mark import ADVICE, WHY_ANOTHER, ImageStoreMark
 
 _CONCURRENCY: Final = 8
 """Maximum number of concurrent uploads to the image store."""

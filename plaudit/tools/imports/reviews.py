@@ -34,7 +34,7 @@ from plaudit.tools.imports.rows import Row, rows_of, with_pauses
 from plaudit.tools.servers import check_topics
 from plaudit.tools.stores import Registered
 from plaudit.tools.whole_files import put_on_disk
-from storage.images_mark import ImageStoreMark
+from storage.images.mark import ImageStoreMark
 
 BATCH_ROWS: Final = 1_000
 _BATCH_BYTES: Final = 4 * 1024 * 1024

@@ -1,0 +1,194 @@
+"""Consume commands that hide or show an image."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+
+from consumers.parking import Overdue, release_or_give_up
+from consumers.services import Services
+from domain.commands import Outcome
+from domain.images import StoredImage, may_come, with_visibility
+from domain.permissions import is_within
+from messaging.dead_letters import image_never_came
+from messaging.decoding import Received
+from messaging.images import ImageCommand, ReceivedImageCommand, image_command_in, image_command_value
+from messaging.topics import Topic
+from storage.audit import AuditAction, AuditEntry
+from storage.database import Session
+from storage.images.reviews import ReviewWithImages
+from storage.repositories import Repositories
+from storage.unit_of_work import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class ImageCommandConsumer:
+    """Hides images of reviews, and shows them again.
+
+    An image stores the positions of the records applied to it, which come in order per image. A command is parked if
+    its review is unknown or may still get the image; it is answered "not-found" if the review or the image is gone. Any
+    number can wait: those parked for a review are read only once a command about it can be decided on, and are applied
+    in several transactions, in order, if they are many.
+    """
+
+    services: Services
+
+    async def __call__(self, batch: Sequence[Received[ImageCommand]]) -> None:
+        """Apply a batch."""
+        commands = [image_command_in(received) for received in batch]
+        come, early = (await _load(self.services, commands)).divide(commands)
+        early += await self._apply(come, {command.review_id for command in come})
+        if early:
+            # Parked before the look-up, as in `load_entities_or_park`.
+            await self.services.parked_image_commands.park(early)
+            await self._release_come(early)
+
+    async def release(self, review_ids: Collection[str]) -> None:
+        """Apply the commands parked for images that these reviews have."""
+        await self._apply((), review_ids)
+
+    async def give_up_overdue(self, before: datetime) -> int:
+        """Give up some commands parked before that moment: dead-letter and answer them. Returns the number given up.
+
+        Commands whose image has arrived are applied instead.
+        """
+        parking = self.services.parked_image_commands
+        return await release_or_give_up(self.services, parking, before, self._release_come, _overdue)
+
+    async def _release_come(self, parked: Sequence[ReceivedImageCommand]) -> None:
+        """Apply the commands parked for the same reviews as those of these that can be decided on by now."""
+        come, _ = (await _load(self.services, parked)).divide(parked)
+        await self.release({command.review_id for command in come})
+
+    async def _apply(
+        self, commands: Sequence[ReceivedImageCommand], review_ids: Collection[str]
+    ) -> list[ReceivedImageCommand]:
+        """Apply commands, after those already parked for the same reviews; returns the commands to park."""
+        fresh = {command.position: command for command in commands}
+        waiting = set[tuple[str, str]]()
+        async for parked in self.services.parked_image_commands.about(review_ids):
+            # If an image comes between two parts, its commands still don't overtake those left in the parking.
+            due = [command for command in parked if command.target not in waiting]
+            early = await self.services.transactions.run(partial(_apply_together, due, due))
+            waiting.update(command.target for command in early)
+            for command in parked:
+                fresh.pop(command.position, None)
+        due = [command for command in fresh.values() if command.target not in waiting]
+        early = await self.services.transactions.run(partial(_apply_together, due, ())) if due else []
+        return [command for command in fresh.values() if command.target in waiting] + early
+
+
+def _overdue(received: ReceivedImageCommand) -> Overdue:
+    command, position, mark = received
+    value, error = image_command_value(command), image_never_came()
+    return Overdue(Topic.IMAGE_COMMANDS, position, command.image_id, value, command.command_id, mark, error)
+
+
+@dataclass(slots=True)
+class _Targets:
+    """The images and reviews that commands are about, as they are after the commands decided so far."""
+
+    images: dict[str, StoredImage]
+    reviews: dict[str, ReviewWithImages]
+    gone: Collection[str]
+    """Ids of deleted and refused reviews."""
+    answered: set[tuple[str | None, str]] = field(default_factory=set)
+    """Commands and images with an outcome."""
+    seen: set[str] = field(default_factory=set)
+    """Ids of the images with new marks."""
+    modified: dict[str, datetime] = field(default_factory=dict)
+    """The times of changes of the reviews, by their ids."""
+
+    def divide(
+        self, commands: Iterable[ReceivedImageCommand]
+    ) -> tuple[list[ReceivedImageCommand], list[ReceivedImageCommand]]:
+        """The commands that can be decided on, and those that came too early, each in order."""
+        come: list[ReceivedImageCommand] = []
+        early: list[ReceivedImageCommand] = []
+        for command in commands:
+            (early if self._is_early(*command.target) else come).append(command)
+        return come, early
+
+    def set_visibility(self, received: ReceivedImageCommand, image: StoredImage, review: ReviewWithImages) -> bool:
+        """Hide or show an image of a review; True if that changes the review."""
+        self.images[image.id] = replace(image, seen=image.seen.after(received.position))
+        self.seen.add(image.id)
+        images = with_visibility(review.images, image.id, hidden=received.command.is_to_hide)
+        if images == review.images:
+            return False
+        self.reviews[review.id] = review.with_images(images)
+        self.modified[review.id] = max(received.at, self.modified.get(review.id, received.at))
+        return True
+
+    def _is_early(self, review_id: str, image_id: str) -> bool:
+        image, review = self.images.get(image_id), self.reviews.get(review_id)
+        if image is not None and review is not None and review.image(image_id):
+            return False
+        return may_come(image) and review_id not in self.gone
+
+
+async def _load(
+    stored: Repositories, commands: Collection[ReceivedImageCommand], session: Session | None = None
+) -> _Targets:
+    ids = {command.review_id for command in commands}
+    images = await stored.images.of_ids({command.command.image_id for command in commands}, session)
+    reviews = await stored.review_images.of_ids(ids, session)
+    return _Targets(images, reviews, (await stored.reviews.holders(ids - reviews.keys(), session)).keys())
+
+
+async def _apply_together(
+    commands: Sequence[ReceivedImageCommand], parked: Sequence[ReceivedImageCommand], work: UnitOfWork
+) -> list[ReceivedImageCommand]:
+    """Apply commands in a transaction, and remove the `parked` ones among them from the parking; returns those that
+    came too early."""
+    stored, session = work.repositories, work.session
+    targets = await _load(stored, commands, session)
+    come, early = targets.divide(commands)
+    waited = come if parked else ()
+    # Others may have applied them, or given them up, meanwhile.
+    due = await stored.parked_image_commands.take_among(come, waited, session)
+    keys = [(id, received.command.image_id) for received in due if (id := received.command.command_id)]
+    targets.answered.update(await stored.outcomes.answers(keys, session))
+    for received in due:
+        _decide(received, targets, work)
+    for id in targets.seen:
+        await stored.images.save_seen(targets.images[id], session)
+    for id, at in targets.modified.items():
+        await stored.review_images.save(targets.reviews[id], session, at)
+    return early
+
+
+def _decide(received: ReceivedImageCommand, targets: _Targets, work: UnitOfWork) -> None:
+    """Hide or show an image, unless the command is a repeat, and answer the command."""
+    command, position, mark = received
+    image, review = targets.images.get(command.image_id), targets.reviews.get(command.review_id)
+    key, reason, is_changed = (command.command_id, command.image_id), None, False
+    if image is None or review is None or not review.image(image.id):
+        outcome = Outcome.NOT_FOUND
+    elif image.seen.covers(position) or key in targets.answered:
+        return
+    elif not is_within(command.stores, review.store_id):
+        outcome, reason = Outcome.REFUSED, "other-store"
+    else:
+        is_changed = targets.set_visibility(received, image, review)
+        outcome = Outcome.APPLIED if is_changed else Outcome.UNCHANGED
+    work.answer(*key, outcome, reason, mark=mark)
+    if command.command_id:
+        targets.answered.add(key)
+    if is_changed and review is not None:
+        work.audit([_audit_entry(received, review)])
+
+
+def _audit_entry(received: ReceivedImageCommand, review: ReviewWithImages) -> AuditEntry:
+    command = received.command
+    return AuditEntry(
+        at=received.at,
+        subject=command.moderator,
+        action=AuditAction.HIDE_IMAGE if command.is_to_hide else AuditAction.SHOW_IMAGE,
+        review_id=review.id,
+        entity=review.entity,
+        store_id=review.store_id,
+        reason=command.reason,
+        command_id=command.command_id,
+        fields=(command.image_id,),
+    )

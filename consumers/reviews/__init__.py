@@ -1,0 +1,1 @@
+"""Consumers of review submissions, and the relay of stored reviews."""

@@ -1,0 +1,231 @@
+"""The decisions about a batch of submissions.
+
+Each depends on the holder of the id, and on the records and the `Key` of the submission (`decide_beside`, `decide_at`,
+`undecided_part`):
+
+| Holder of the id | Same message | Other message, same review | Other review: a rival |
+|---|---|---|---|
+| none: the first that no rule refuses is stored, APPLIED | the same submission | an edit of it | ID_TAKEN |
+| a refused submission | records seen before: REFUSED, as before; others: decided anew | same | same |
+| a review | its stored record: APPLIED; others: UNCHANGED | a newer record: an edit; others: UNCHANGED | ID_TAKEN |
+| a deleted review | the time of the stored record: APPLIED; decided before: UNCHANGED; others: ID_TAKEN | same | same |
+
+A submission without text or rating is never stored: unless a review has its id by its turn, it is REFUSED, INCOMPLETE.
+A redelivered stored record is APPLIED, so that interrupted work is finished: the event, the answer. A submission that
+the rules refuse is REFUSED if its id is free or held by a refused submission; an edit carries the reason along, also
+one of a review that is stored from the same batch.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from consumers.reviews.rules import BatchRules
+from consumers.reviews.submissions import Key, Submission
+from domain.commands import Outcome
+from domain.delivery import RecordPosition, Seen
+from domain.ratings import Entity
+from domain.reviews import Review
+from domain.reviews_edits import Edited, is_same_review
+from domain.reviews_refusals import Refusal
+from messaging.metrics import SUBMISSIONS
+from storage.reviews.ids import IdHolder
+
+
+class Decision(NamedTuple):
+    """The decision about a submission."""
+
+    outcome: Outcome
+    reason: Refusal | None = None
+    is_repeat: bool = False
+    """True if its id was taken before."""
+    is_stored: bool = False
+    """True if its review was stored from this very submission: its event may still have to be published, and its
+    purchase verified."""
+    is_announced: bool = False
+    """True if the transaction that stored its review emitted the event."""
+    is_edit: bool = False
+    """True if the transaction of edits decided."""
+    created: datetime | None = None
+    """The time of the stored record, where that may not be the first one."""
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """The reason to answer; None unless it is refused."""
+        return self.reason if self.outcome is Outcome.REFUSED else None
+
+
+STORED: Final = Decision(Outcome.APPLIED, is_stored=True)
+ID_TAKEN: Final = Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
+REPEATED: Final = Decision(Outcome.UNCHANGED, is_repeat=True)
+REDELIVERED: Final = Decision(Outcome.UNCHANGED, Refusal.ID_TAKEN, is_repeat=True)
+"""The decision about a record that was decided before its review was deleted. It may have been an edit or a rival, so
+its refusal isn't announced; but as a rival's, its token is released."""
+
+
+def stored_before(created: datetime | None, *, is_announced: bool = False) -> Decision:
+    """The decision about a submission whose review was stored before, from the record with that time."""
+    return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_announced=is_announced, created=created)
+
+
+class Inserted(NamedTuple):
+    """The findings of storing the first submission of each id."""
+
+    taken: Collection[str]
+    """Ids that are taken, and those of reviews that lost a unique key."""
+    reviews: Mapping[Key, Review]
+    """New reviews for which no moderation rule fired."""
+    announced: Collection[str] = ()
+    """Ids of reviews that were stored with their events."""
+    lost: Mapping[Key, Refusal] = MappingProxyType({})
+    """Refusals of submissions that the rules allow, but whose unique key turned out to belong to another review, or
+    that turned out to have nothing to edit."""
+
+
+class Decided(NamedTuple):
+    """The findings about the submissions of a taken id."""
+
+    decisions: Sequence[tuple[Submission, Decision | None]]
+    """The decisions, in order; None: the submission is an edit."""
+    lost: Mapping[Key, Refusal] = MappingProxyType({})
+    """As in `Inserted`."""
+    is_complete: bool = True
+    """False if the id has to be looked up again: its holder has changed, or a unique key was lost."""
+
+
+@dataclass(slots=True)
+class SubmissionDecisions:
+    """The decisions about a batch so far, and the submissions that are edits, in order."""
+
+    rules: BatchRules
+    """The rules, with the refusals of submissions that lost a unique key, or turned out to have nothing to edit."""
+    decided: dict[Key, Decision] = field(default_factory=dict)
+    edits: list[Submission] = field(default_factory=list)
+    reviews: dict[Key, Review] = field(default_factory=dict)
+    """New reviews for which no moderation rule fired."""
+    published: set[Key] = field(default_factory=set)
+    """Submissions whose refusals are published."""
+
+    def decide(self, decisions: Iterable[tuple[Submission, Decision | None]]) -> None:
+        """Add decisions about submissions; None: it is an edit. An earlier decision stays."""
+        for submission, decision in decisions:
+            if decision is None:
+                self.edits.append(submission)
+            else:
+                self.decided.setdefault(submission.key, decision)
+
+    def refuse(self, lost: Mapping[Key, Refusal], *, is_published: bool = False) -> None:
+        """Add refusals of submissions that the rules allowed."""
+        self.rules = replace(self.rules, reasons={**self.rules.reasons, **lost})
+        self.published |= lost.keys() if is_published else set()
+
+    def unpublished(
+        self, submissions: Iterable[Submission], edits: Collection[Key]
+    ) -> dict[Key, tuple[Submission, Refusal]]:
+        """The submissions whose refusals have to be published, which counts as done. Those of edits are emitted by the
+        transaction of the edits."""
+        reasons = self.rules.reasons
+        found = {
+            each.key: (each, reasons[each.key])
+            for each in submissions
+            if each.key in reasons and each.key not in self.published and each.key not in edits
+        }
+        self.published |= found.keys()
+        return found
+
+    def unannounced(self) -> list[Key]:
+        """Submissions whose reviews are stored, and whose events may still have to be published."""
+        return [key for key, each in self.decided.items() if each.is_stored and not each.is_announced]
+
+
+def first_to_store(of_one_id: Sequence[Submission], rules: BatchRules) -> Submission:
+    """The submission of an id to store, behind the refused ones before it. If all are refused, it has the records of
+    all, so that no redelivery is accepted once the rules allow it."""
+    refused = list[RecordPosition]()
+    for each in of_one_id:
+        if each.key not in rules.reasons:
+            return each.behind(refused)
+        refused += each.positions
+    return of_one_id[0]._replace(positions=tuple(refused))
+
+
+def edits_beside(of_one_id: Sequence[Submission], rules: BatchRules) -> Iterator[Submission]:
+    """The submissions that edit the one of their id that is to be stored. One that the rules refuse is an edit all the
+    same, which carries the reason along: where the edit is refused, the review remembers its record."""
+    first: Submission | None = None
+    for each in of_one_id:
+        if first and is_same_review(each.key.identity, first.key.identity, each.right):
+            yield each
+        elif first is None and each.key not in rules.reasons:
+            first = each
+
+
+def decide_beside(submission: Submission, first: Submission, rules: BatchRules, inserted: Inserted) -> Decision:
+    """The decision about a submission whose id has just been given to the first one, and that is no edit of that."""
+    if reason := rules.reasons.get(submission.key):
+        return Decision(Outcome.REFUSED, reason)
+    is_first = submission.key == first.key
+    return STORED._replace(is_announced=submission.id in inserted.announced) if is_first else ID_TAKEN
+
+
+def decide_at(submission: Submission, holder: IdHolder) -> Decision | None:
+    """The decision about a submission whose id a review has, or had until its deletion; None: the review is to be
+    edited."""
+    created = submission.without_earlier_records(holder.created).created
+    is_first = not submission.is_incomplete and holder.created == created
+    if holder.identity is None or holder.written is None:
+        # The review came from this very record, and may have been deleted before its event was published.
+        if is_first:
+            return stored_before(holder.created, is_announced=holder.is_announced)
+        written = Seen().after(holder.written.position) if holder.written else Seen()
+        return REDELIVERED if all(map(written.covers, submission.positions)) else ID_TAKEN
+    if not is_same_review(submission.key.identity, holder.identity, submission.right):
+        return ID_TAKEN
+    is_known = submission.key.message in holder.written.messages
+    if not is_known and not holder.written.covers(submission.aged_position):
+        return None
+    # Another submission with the same time may have been refused, or have come too late.
+    is_its_own = holder.written.messages[:1] in ((), (submission.key.message,))
+    if is_first and is_its_own and submission.key.identity == holder.identity:
+        return stored_before(holder.created, is_announced=holder.is_announced)
+    return REPEATED
+
+
+def undecided_part(submission: Submission, holder: IdHolder | None) -> Submission | None:
+    """The part of a submission to decide anew: all if its id is free; the new records if it was refused before; else
+    None."""
+    if holder is None:
+        return submission
+    if holder.refused is None:
+        return None
+    fresh = tuple(p for p in submission.positions if not holder.refused.seen.covers(p))
+    return submission._replace(positions=fresh) if fresh else None
+
+
+def decision_of_edit(edited: Edited) -> Decision:
+    """The decision about a submission that was an edit."""
+    return Decision(edited.outcome, edited.reason, is_repeat=edited.is_repeat, is_edit=True)
+
+
+def settled_entities(decided: Mapping[Key, Decision]) -> dict[str, Entity]:
+    """The objects of the reviews that have the ids, by id."""
+    # Of rivals the accepted one comes last, so that parked commands about the id go to its object.
+    settled = sorted(decided.items(), key=lambda settled: settled[1].reason is None)
+    return {key.id: key.identity.entity for key, v in settled if v.reason is not Refusal.ID_TAKEN}
+
+
+def count_decisions(decided: Iterable[Decision]) -> None:
+    """Count decisions in the metrics."""
+    for result, number in Counter(map(_label, decided)).items():
+        SUBMISSIONS.labels(result).inc(number)
+
+
+def _label(decision: Decision) -> str:
+    if decision.is_repeat or (decision.is_edit and decision.outcome is Outcome.UNCHANGED):
+        return "repeated"
+    if decision.reason:
+        return decision.reason.value
+    return "edited" if decision.is_edit else "stored"

@@ -1,0 +1,1 @@
+"""Feedback on reviews in MongoDB: replies, votes, reports."""

@@ -1,0 +1,1 @@
+"""Images: their documents in MongoDB, and their files."""

@@ -1,0 +1,1 @@
+"""The data of people in MongoDB."""
