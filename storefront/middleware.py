@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.auth import permissions
 from api.services import Services
+from api.web.bodies import has_body
 from api.web.concurrency import SMALL
 from api.web.encoded_slashes import path_to_match, with_slashes
 from api.web.hygiene import HostNames, with_headers
@@ -44,7 +45,8 @@ class StorefrontMiddleware:
 
     It comes before all other middleware: cached answers are the same for everybody, and small ones cost next to
     nothing. Requests for large ones are passed on, too, and answered from the cache by `cached`: their bytes count
-    until the client has read them. So are requests under names that aren't the service's, which are refused inside.
+    until the client has read them. So are requests with a body, or under names that aren't the service's, which are
+    refused inside.
     """
 
     def __init__(self, app: ASGIApp, services: Services, answers: Answers, names: HostNames) -> None:
@@ -61,7 +63,7 @@ class StorefrontMiddleware:
             await self._app(scope, receive, send)
             return
         method = scope["method"]
-        if method == "GET" or method == "HEAD":
+        if (method == "GET" or method == "HEAD") and not has_body(scope):
             answer = self._answers.fresh(request_target(scope))
             if answer is not None and (response := CachedResponse(answer)).size_for(scope) <= SMALL:
                 await response(scope, receive, with_headers(scope, send))

@@ -112,7 +112,7 @@ def client_name(request: Request, subject: str | None) -> str:
 async def check_understood(request: Request) -> None:
     """Raise ProblemError for unusable parameters in the query, and for a `GET` with a body."""
     check_query(request.scope)
-    if request.method == "GET" and has_body(request):
+    if request.method == "GET" and has_body(request.scope):
         await check_no_body(request)
 
 

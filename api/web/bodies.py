@@ -9,6 +9,7 @@ import orjson
 from pydantic import TypeAdapter
 from python_multipart.multipart import parse_options_header
 from starlette.requests import Request
+from starlette.types import Scope
 
 from api.services import Services
 from api.web.body_parts import body_parts
@@ -84,9 +85,9 @@ async def raw_body(request: Request) -> bytes:
     return body
 
 
-def has_body(request: Request) -> bool:
-    """True if the headers announce a body, which may be empty."""
-    return any(name in _ANNOUNCEMENTS for name, _ in request.scope["headers"])
+def has_body(scope: Scope) -> bool:
+    """True if the headers of a request announce a body, which may be empty."""
+    return any(name in _ANNOUNCEMENTS for name, _ in scope["headers"])
 
 
 async def check_no_body(request: Request) -> None:
