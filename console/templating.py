@@ -74,6 +74,11 @@ def excerpt(text: str) -> str:
     return clip(text, _CHARACTERS)
 
 
+def grouped(number: int) -> str:
+    """A number with its thousands apart: `12,345`."""
+    return f"{number:,}"
+
+
 def day(text: str) -> str:
     """The day of a moment as `21 Nov 2026`, in UTC."""
     return f"{_parse(text):%-d %b %Y}"
@@ -138,6 +143,7 @@ def _pages() -> Environment:
         at=at,
         ago=ago,
         day=day,
+        grouped=grouped,
         is_before=is_before,
         stars=stars,
         money=money,
