@@ -26,9 +26,9 @@ MESSAGES: Final[Mapping[str, str]] = {
     UploadRefusal.TOO_LARGE: "The image has more than 25 megapixels: send a smaller one.",
     UploadRefusal.TOO_COSTLY: "The image takes too long or too much memory to convert: send a smaller one.",
     UploadRefusal.LOST: "The file is gone from the image store: send it again with a new Idempotency-Key.",
-    ReplayObstacle.REPLAYED: "It was replayed before.",
-    ReplayObstacle.DISCARDED: "It was discarded.",
-    ReplayObstacle.ERASED: "It is about a person whose data has been erased since.",
+    ReplayObstacle.REPLAYED: "It was replayed before, so nothing was done.",
+    ReplayObstacle.DISCARDED: "It was discarded, so it isn't replayed.",
+    ReplayObstacle.ERASED: "It is about a person whose data has been erased since, so it isn't replayed.",
     ReplayObstacle.EMPTY: "It has no value: send one as `value`.",
     ReplayObstacle.TOO_LARGE: "It is too large to be processed: send a smaller `value`.",
     # Among them the code `image-of-another`, which uploads have, too.

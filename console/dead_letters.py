@@ -27,14 +27,9 @@ _ANY: Final = "any"
 
 _WORDS: Final = {
     "applied": "Replayed: its consumer will process it.",
-    "replayed-before": "Replayed before, so nothing was done.",
-    "discarded": "It was discarded, so it isn't replayed.",
     "not-found": "Kafka no longer keeps it.",
-    "erased": "It concerns a person whose data has been erased since, so it isn't replayed.",
-    "empty": "It has no value. Enter one to replay it.",
-    "too-large": "It is too large to be read. Enter a new value to replay it.",
 }
-"""The messages for a replay, by its reason or, without one, its outcome."""
+"""The messages for outcomes of a replay without a reason."""
 
 _STRING_OR_SPACE: Final = re.compile(r'(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")|[ \n\t]+')
 
@@ -153,8 +148,8 @@ def _page(visit: Visit, letter: Mapping[str, Any], *, status: int = 200, **shown
 
 
 def _message(result: Mapping[str, Any]) -> str:
-    name = str(result.get("reason") or result["outcome"])
-    return _WORDS.get(name, name)
+    outcome = result["outcome"]
+    return str(result.get("message") or _WORDS.get(outcome, outcome))
 
 
 def _editable(letter: Mapping[str, Any]) -> str | None:
