@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from consumers.parking import Overdue, load_entities_or_park, release_or_give_up, release_stored
+from consumers.parking import (
+    Overdue,
+    apply_after_parked,
+    load_entities_or_park,
+    release_or_give_up,
+    release_stored,
+)
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
@@ -60,13 +66,7 @@ class FeedbackConsumer:
 
     async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
         """Apply commands, after those already parked for the same reviews."""
-        fresh = {(command.position, command.review_id): command for command in commands}
-        async for parked in self.services.parked_feedback.about(review_ids):
-            await self._apply_together(parked, parked)
-            for command in parked:
-                fresh.pop((command.position, command.review_id), None)
-        if fresh:
-            await self._apply_together(list(fresh.values()), ())
+        await apply_after_parked(self.services.parked_feedback, commands, review_ids, self._apply_together)
 
     async def _apply_together(self, commands: Sequence[Feedback], parked: Sequence[Feedback]) -> None:
         applied, taken = await self.services.transactions.run(partial(self._take, commands, parked))

@@ -1,7 +1,7 @@
 """Parking of commands whose review is unknown. If it never arrives, they become dead letters, and are answered
 "not-found"."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -44,6 +44,23 @@ async def load_entities_or_park(
         await parking.park(unknown)
         entities |= await services.reviews.entities({command.review_id for command in unknown})
     return entities
+
+
+async def apply_after_parked(
+    parking: ParkingRepository[T],
+    commands: Iterable[T],
+    review_ids: Collection[str],
+    apply: Callable[[Sequence[T], Sequence[T]], Awaitable[None]],
+) -> None:
+    """Apply commands, after those already parked for these reviews, in pieces: `apply` gets the commands of a piece,
+    and those of them that were parked."""
+    fresh = {(command.position, command.review_id): command for command in commands}
+    async for parked in parking.about(review_ids):
+        await apply(parked, parked)
+        for command in parked:
+            fresh.pop((command.position, command.review_id), None)
+    if fresh:
+        await apply(list(fresh.values()), ())
 
 
 async def release_or_give_up(

@@ -6,7 +6,13 @@ from datetime import datetime
 from functools import partial
 
 from consumers.moderation_rules import approval_event
-from consumers.parking import Overdue, load_entities_or_park, release_or_give_up, release_stored
+from consumers.parking import (
+    Overdue,
+    apply_after_parked,
+    load_entities_or_park,
+    release_or_give_up,
+    release_stored,
+)
 from consumers.ratings import change_ratings
 from consumers.services import Services
 from domain.commands import Outcome
@@ -52,16 +58,11 @@ class VerdictConsumer:
 
     async def _apply(self, verdicts: Sequence[Verdict], review_ids: Collection[str]) -> None:
         """Apply verdicts, after those already parked for the same reviews."""
-        fresh = {(verdict.position, verdict.review_id): verdict for verdict in verdicts}
-        async for parked in self.services.parked_verdicts.about(review_ids):
-            await self._apply_together(parked, parked)
-            for verdict in parked:
-                fresh.pop((verdict.position, verdict.review_id), None)
-        if fresh:
-            await self._apply_together(in_turn(fresh.values(), lambda verdict: verdict.position), ())
+        await apply_after_parked(self.services.parked_verdicts, verdicts, review_ids, self._apply_together)
 
     async def _apply_together(self, verdicts: Sequence[Verdict], parked: Sequence[Verdict]) -> None:
-        applied, result = await self.services.transactions.run(partial(self._write, verdicts, parked))
+        ordered = in_turn(verdicts, lambda verdict: verdict.position)
+        applied, result = await self.services.transactions.run(partial(self._write, ordered, parked))
         for verdict, (outcome, _) in zip(applied, result.results, strict=True):
             VERDICTS.labels(verdict.outcome.value, outcome.value).inc()
 
