@@ -68,7 +68,7 @@ class Inbox(Generic[T]):
     publish: Publish
     max_records: int = 500
     shares: int = 1
-    """Consumers of one worker that share the partitions: of two, one decodes while MongoDB writes for the other."""
+    """Consumers of a worker that share the partitions, at most 10: one decodes while MongoDB writes for others."""
     is_slow: bool = False
     """True if reading a message is slow, and so has to run in a thread."""
     listener: ConsumerRebalanceListener | None = None

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import count
 from typing import Any, Final
 
 import structlog
@@ -35,7 +36,7 @@ _METADATA_MS: Final = 5_000
 """Milliseconds for which a consumer may ask a broker that no longer leads a partition; aiokafka's default is 5 min."""
 
 _FETCH_BYTES: Final = 16 * 1024 * 1024
-"""Maximum bytes of a broker's answer, for all partitions: a large record in each would fill the memory."""
+"""Maximum bytes of brokers' answers to the shares of a topic: a large record in each partition would fill memory."""
 
 GRACE_S: Final = 6.0
 """Seconds that a batch in progress may take at a stop; an unfinished one is delivered again."""
@@ -118,7 +119,7 @@ def subscribed_broker(
             isolation_level="read_committed",
             ack_policy=AckPolicy.NACK_ON_ERROR,
             batch_timeout_ms=_POLL_MS,
-            fetch_max_bytes=_FETCH_BYTES,
+            fetch_max_bytes=_FETCH_BYTES // inbox.shares,
             max_records=inbox.max_records,
             listener=inbox.listener,
         )
@@ -136,9 +137,17 @@ async def start(broker: KafkaBroker, topics: TopicNames, growth: GrowthRepositor
         return await growth.readable(name.removeprefix(topics.prefix))
 
     read_within_bounds()
+    shares: defaultdict[str, Iterator[int]] = defaultdict(count)
+
+    def consumer(*names: str, group_id: str, **options: Any) -> PatientConsumer:
+        # Partitions are dealt to members in the order of their ids, which begin with the client's: the first shares of
+        # all workers come before their second ones, so that workers get equal numbers of partitions.
+        options["client_id"] = f"{CLIENT_ID}-{next(shares[group_id])}"
+        return PatientConsumer(*names, readable=readable, group_id=group_id, **options)
+
     await broker.connect()
     # After connecting, which resets the builder.
-    build_consumers_by(broker, partial(PatientConsumer, readable=readable))
+    build_consumers_by(broker, consumer)
     await asyncio.gather(*(subscriber.start() for subscriber in broker.subscribers))
 
 

@@ -116,11 +116,11 @@ def _inboxes(
     submissions = SubmissionConsumer(services, parked, names)
     returns = ReturnConsumer(services)
     return [
-        Inbox(Topic.REVIEW_SUBMISSIONS, submissions, publish, max_records=1_000, shares=2),
+        Inbox(Topic.REVIEW_SUBMISSIONS, submissions, publish, max_records=1_000, shares=4),
         Inbox(Topic.MODERATION_COMMANDS, parked.moderation, publish, max_records=1_000, listener=handover),
         Inbox(Topic.REVIEW_FEEDBACK, parked.feedback, publish, max_records=1_000),
         Inbox(Topic.MODERATION_VERDICTS, parked.verdicts, publish),
-        Inbox(Topic.REVIEW_CHANGES, ReviewChangeConsumer(services), publish, max_records=1_000, shares=2),
+        Inbox(Topic.REVIEW_CHANGES, ReviewChangeConsumer(services), publish, max_records=1_000, shares=4),
         Inbox(Topic.IMAGE_UPLOADS, UploadConsumer(services), publish, max_records=5),
         Inbox(Topic.IMAGE_COMMANDS, parked.images, publish),
         Inbox(Topic.ORDER_EVENTS, OrderConsumer(services, returns), publish),

@@ -11,6 +11,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
+from faststream.kafka.subscriber.usecase import BatchSubscriber
 
 from consumers import subscriptions
 from consumers.inbox import Inbox
@@ -29,7 +30,7 @@ from tests.support.facade import new_id
 from tests.support.messages import Message
 from tests.support.service import Servers, Service
 from tests.support.topics import create_topic, delete_topic, new_topic
-from tests.support.waiting import free_port
+from tests.support.waiting import eventually, free_port
 
 AT_ONCE = 400
 EACH = 10
@@ -238,3 +239,26 @@ async def test_consumer_without_records_does_not_sleep(service: Service, monkeyp
     finally:
         await broker.stop()
     assert not slept
+
+
+@pytest.mark.long
+async def test_workers_with_several_shares_of_a_topic_get_equal_numbers_of_partitions(service: Service) -> None:
+    async def ignore(messages: Sequence[object]) -> None:
+        """Nothing is published here."""
+
+    connection, topics = KafkaConnection(service.servers.kafka), TopicNames(new_id("prefix"))
+    await create_topic(service.servers, topics.name(Topic.MAIL_COMMANDS), partitions=8)
+    inbox: Inbox[bytes] = Inbox(Topic.MAIL_COMMANDS, ignore, ignore, shares=2)
+    workers = [subscribed_broker(connection, topics, [inbox], group_prefix=topics.prefix) for _ in range(8)]
+
+    def partitions() -> list[int]:
+        members = [[each for each in worker.subscribers if isinstance(each, BatchSubscriber)] for worker in workers]
+        return [sum(len(each.consumer.assignment()) for each in own if each.consumer) for own in members]
+
+    async with service.mongo() as database:
+        try:
+            starting = [subscriptions.start(worker, topics, GrowthRepository(database)) for worker in workers]
+            await asyncio.gather(*starting)
+            await eventually(partitions, lambda found: found == [1] * 8)
+        finally:
+            await asyncio.gather(*(worker.stop() for worker in workers))
