@@ -12,10 +12,6 @@ RESOLVE_S: Final = 5.0
 """Timeout of a resolver in seconds, for one requested object or for a batch."""
 
 
-class DuplicateEntityTypeError(ValueError):
-    """Two object types were registered under one name."""
-
-
 class ResolverError(Exception):
     """Names can't be resolved at the moment; the message says why, without ids and names."""
 
@@ -81,11 +77,11 @@ class EntityTypes:
     """The registered object types, by name."""
 
     def __init__(self, types: Iterable[EntityType] = ()) -> None:
-        """Raises DuplicateEntityTypeError."""
+        """Raises ValueError."""
         self._types: dict[str, EntityType] = {}
         for type in types:
             if type.entity_type in self._types:
-                raise DuplicateEntityTypeError(f"The object type {type.entity_type} is registered twice")
+                raise ValueError(f"The object type {type.entity_type} is registered twice")
             self._types[type.entity_type] = type
 
     def __iter__(self) -> Iterator[EntityType]:

@@ -14,29 +14,25 @@ _NUMBER: Final = re.compile(r"\[.+\]|(.+\.)?([0-9]+|0x[0-9a-f]*)")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
-class InvalidOriginError(ValueError):
-    """The text is not an origin; the message says why."""
-
-
 def check_origin(text: str) -> None:
-    """Raises InvalidOriginError for a text that browsers would never send as `Origin`."""
+    """Raises ValueError for a text that browsers would never send as `Origin`."""
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise InvalidOriginError(f"The origin can't be read: {error}") from error
+        raise ValueError(f"The origin can't be read: {error}") from error
     if parts.scheme not in _DEFAULT_PORTS or not host:
-        raise InvalidOriginError("Use an origin that begins with https:// or http:// and a host")
+        raise ValueError("Use an origin that begins with https:// or http:// and a host")
     shown = f"[{host}]" if ":" in host else host
     if not _HOST.fullmatch(shown):
-        raise InvalidOriginError("Write the host of an origin in lower case and in punycode (xn--), as browsers do")
+        raise ValueError("Write the host of an origin in lower case and in punycode (xn--), as browsers do")
     if _NUMBER.fullmatch(shown) and not _is_address(host):
-        raise InvalidOriginError("Write an address as browsers do, like 127.0.0.1 or [::1]")
+        raise ValueError("Write an address as browsers do, like 127.0.0.1 or [::1]")
     if port == 0:
-        raise InvalidOriginError("The port of an origin can't be 0")
+        raise ValueError("The port of an origin can't be 0")
     suffix = "" if port is None or port == _DEFAULT_PORTS[parts.scheme] else f":{port}"
     if text != (canonical := f"{parts.scheme}://{shown}{suffix}"):
-        raise InvalidOriginError(f"An origin has no path, user or default port: use {canonical}")
+        raise ValueError(f"An origin has no path, user or default port: use {canonical}")
 
 
 def _is_address(host: str) -> bool:

@@ -17,12 +17,8 @@ _DATE_OF_NET: Final = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d"}
 _RUN_TOGETHER = re.compile(r"D9*S|S9*[DS]")
 
 
-class InvalidNumberTemplateError(ValueError):
-    """The template of return numbers can't be used; the message says why."""
-
-
 def check_template(template: str) -> None:
-    """Raises InvalidNumberTemplateError for a template that a store must not have.
+    """Raises ValueError for a template that a store must not have.
 
     Beyond the rules of `return_number`, the date must be visible and separated from the sequence: a sequence can
     outgrow its digits, and then nothing but a separator shows where one ends and the other begins.
@@ -30,9 +26,9 @@ def check_template(template: str) -> None:
     return_number(template, *_SAMPLE)
     shape = _shape(template)
     if "D" not in shape:
-        raise InvalidNumberTemplateError("The template has no date: use {date:%y%m%d}")
+        raise ValueError("The template has no date: use {date:%y%m%d}")
     if _RUN_TOGETHER.search(shape):
-        raise InvalidNumberTemplateError(
+        raise ValueError(
             "Put something that is not a digit between the date and the sequence, as in RET{date:%y%m%d}-{sequence:05d}"
         )
 
@@ -54,7 +50,7 @@ def return_number(template: str, day: date, sequence: int) -> str:
     """The number of a return: a text with `{date:...}` (strftime) and `{sequence:...}` (an integer), or their .NET
     forms `{0:yyMMdd}` and `{1:D5}`.
 
-    Raises InvalidNumberTemplateError for other placeholders, and if one of the two is missing, since two returns could
+    Raises ValueError for other placeholders, and if one of the two is missing, since two returns could
     then get the same number.
     """
     return _filled(template, day, lambda spec: format(sequence, spec or "d"))
@@ -78,7 +74,7 @@ def _filled(template: str, day: date, sequence: Callable[[str], str]) -> str:
         elif name is not None:
             raise _unusable_error(name, spec)
     if not {"date", "sequence"} <= used:
-        raise InvalidNumberTemplateError("The template needs both {date:%y%m%d} and {sequence:05d}")
+        raise ValueError("The template needs both {date:%y%m%d} and {sequence:05d}")
     return number
 
 
@@ -90,7 +86,7 @@ def _parsed(template: str) -> list[tuple[str, str | None, str | None, str | None
     try:
         parts = list(Formatter().parse(template))
     except ValueError as error:
-        raise InvalidNumberTemplateError(f"The template can't be read: {error}") from error
+        raise ValueError(f"The template can't be read: {error}") from error
     return [(text, *_from_net(name, spec), conversion) for text, name, spec, conversion in parts]
 
 
@@ -110,7 +106,5 @@ def _from_net(name: str | None, spec: str | None) -> tuple[str | None, str | Non
     return name, spec
 
 
-def _unusable_error(name: str, spec: str | None) -> InvalidNumberTemplateError:
-    return InvalidNumberTemplateError(
-        f"Use {{date:%y%m%d}} and {{sequence:05d}}, or {{0:yyMMdd}} and {{1:D5}}, not {{{name}:{spec}}}"
-    )
+def _unusable_error(name: str, spec: str | None) -> ValueError:
+    return ValueError(f"Use {{date:%y%m%d}} and {{sequence:05d}}, or {{0:yyMMdd}} and {{1:D5}}, not {{{name}:{spec}}}")

@@ -20,20 +20,16 @@ FIXED_STATUSES: Final = (ReturnStatus.NEW, ReturnStatus.CANCELED)
 """Statuses with a meaning: a return begins as New, and a Canceled one takes no quantity."""
 
 
-class InvalidStatusesError(ValueError):
-    """The list of statuses can't be used; the message says why."""
-
-
 def usable_statuses(names: Sequence[str]) -> tuple[str, ...]:
-    """The statuses for returns, those of `ReturnStatus` spelled as there. Raises InvalidStatusesError."""
+    """The statuses for returns, those of `ReturnStatus` spelled as there. Raises ValueError."""
     statuses = tuple(status_named(name, DEFAULT_STATUSES) or name.strip() for name in names)
     if not all(statuses):
-        raise InvalidStatusesError("A status must not be empty")
+        raise ValueError("A status must not be empty")
     if len({status.casefold() for status in statuses}) < len(statuses):
-        raise InvalidStatusesError("A status is given twice; letter case is ignored")
+        raise ValueError("A status is given twice; letter case is ignored")
     missing = [status for status in FIXED_STATUSES if status not in statuses]
     if missing:
-        raise InvalidStatusesError(f"{' and '.join(missing)} must be included")
+        raise ValueError(f"{' and '.join(missing)} must be included")
     return statuses
 
 

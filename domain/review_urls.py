@@ -15,36 +15,32 @@ _LANGUAGE: Final = "languageCode"
 _PLACEHOLDERS: Final = ("productId", "token", "storeId", "orderId", "orderLineItemId", _LANGUAGE)
 
 
-class InvalidUrlError(ValueError):
-    """The template of a URL can't be used; the message says why."""
-
-
 def check_review_url(template: str) -> None:
-    """Raises InvalidUrlError unless the template is an http or https URL with placeholders only after its host.
+    """Raises ValueError unless the template is an http or https URL with placeholders only after its host.
 
     An empty template means none, and passes.
     """
     if not template:
         return
     if len(template) > URL_LENGTH:
-        raise InvalidUrlError(f"The address has more than {URL_LENGTH} characters")
+        raise ValueError(f"The address has more than {URL_LENGTH} characters")
     if not template.isascii() or any(character <= " " or character in '"<>\\^`|\x7f' for character in template):
-        raise InvalidUrlError("The address contains characters that must be percent-encoded")
+        raise ValueError("The address contains characters that must be percent-encoded")
     fields = list(_fields(template))
     for name in fields:
         if name not in _PLACEHOLDERS:
             shown = ", ".join(f"{{{known}}}" for known in _PLACEHOLDERS)
-            raise InvalidUrlError(f"There is no placeholder {{{name}}}: use {shown}")
+            raise ValueError(f"There is no placeholder {{{name}}}: use {shown}")
     try:
         parts = urlsplit(_filled(template, dict.fromkeys(_PLACEHOLDERS, _SAMPLE)))
         has_host = bool(parts.hostname) and parts.port != 0
         start = urlsplit(template)
     except ValueError as error:
-        raise InvalidUrlError(f"The address can't be read: {error}") from error
+        raise ValueError(f"The address can't be read: {error}") from error
     if parts.scheme not in ("http", "https") or not has_host or parts.username is not None:
-        raise InvalidUrlError("Use an address that begins with https:// or http:// and a host")
+        raise ValueError("Use an address that begins with https:// or http:// and a host")
     if start.scheme + start.netloc != parts.scheme + parts.netloc:
-        raise InvalidUrlError("Placeholders are only allowed after the host")
+        raise ValueError("Placeholders are only allowed after the host")
 
 
 def review_url(template: str, token: ReviewToken, text: str, language_code: str | None = None) -> str | None:
@@ -63,14 +59,14 @@ def _filled(template: str, values: dict[str, str]) -> str:
 
 
 def _fields(template: str) -> Iterator[str]:
-    """The names of the placeholders in a template. Raises InvalidUrlError for one with a format or a conversion."""
+    """The names of the placeholders in a template. Raises ValueError for one with a format or a conversion."""
     try:
         parsed = list(Formatter().parse(template))
     except ValueError as error:
-        raise InvalidUrlError(f"The address can't be read: {error}") from error
+        raise ValueError(f"The address can't be read: {error}") from error
     for _, name, spec, conversion in parsed:
         if name is None:
             continue
         if spec or conversion:
-            raise InvalidUrlError(f"Write {{{name}}} without a format")
+            raise ValueError(f"Write {{{name}}} without a format")
         yield name

@@ -10,7 +10,7 @@ from domain.origins import ORIGIN_LENGTH, check_origin
 from domain.ratings import RatingMethod
 from domain.reminders import MOST_TIMES
 from domain.returns_numbers import check_template
-from domain.returns_statuses import InvalidStatusesError, usable_statuses
+from domain.returns_statuses import usable_statuses
 from domain.review_urls import URL_LENGTH, check_review_url
 from messaging.chosen_ids import NewStoreId
 from messaging.cron import check_cron
@@ -33,7 +33,7 @@ from messaging.templates.messages import NotificationTemplateUpdate
 def _check_statuses(names: tuple[str, ...]) -> tuple[str, ...]:
     try:
         return usable_statuses(names)
-    except InvalidStatusesError as error:
+    except ValueError as error:
         raise PydanticCustomError("invalid_statuses", "{reason}", {"reason": str(error)}) from error
 
 

@@ -99,13 +99,12 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
         from pymongo.errors import PyMongoError
 
         from messaging.topics import TopicNotMadeError
-        from plaudit.processes.waiting import NotDurableError
         from storage.database import is_refused
         from storage.indexes import IndexNotMadeError
         from storage.schema import SchemaRefusedError
         from storage.unit_of_work import is_unavailable
 
-        if isinstance(error, IndexNotMadeError | NotDurableError | TopicNotMadeError):
+        if isinstance(error, IndexNotMadeError | TopicNotMadeError):
             fail(str(error))
         if isinstance(error, SchemaRefusedError):
             fail(str(error), code=2)

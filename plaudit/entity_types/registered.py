@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from domain.entity_types import PRODUCT, DuplicateEntityTypeError, EntityType, EntityTypes
+from domain.entity_types import PRODUCT, EntityType, EntityTypes
 from messaging.json_values import without_bom
 from messaging.reading_errors import InputError, InvalidContentError, input_error, nearest
 from plaudit.config import ConfigurationError, Settings
@@ -44,7 +44,7 @@ def _from_packages() -> EntityTypes:
         found += _types_of(point)
         try:
             EntityTypes(found)
-        except DuplicateEntityTypeError as error:
+        except ValueError as error:
             raise ConfigurationError(f"{_source(point)}: {error}") from None
     return EntityTypes(found)
 

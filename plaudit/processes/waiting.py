@@ -17,6 +17,7 @@ from messaging.kafka.durability import why_not_durable as why_not_in_kafka
 from messaging.metrics import RETRIES
 from messaging.topics import Topic, TopicNames, check_topics, create_topics
 from plaudit.config import Settings
+from plaudit.errors import CommandError
 from storage.database import Database
 from storage.durability import why_not_durable as why_not_in_mongodb
 from storage.indexes import IndexNotMadeError, ensure_indexes
@@ -29,10 +30,6 @@ from storage.unit_of_work import is_unavailable
 T = TypeVar("T")
 
 log = structlog.get_logger()
-
-
-class NotDurableError(Exception):
-    """The servers can lose acknowledged data; the message gives the reasons."""
 
 
 _LONGEST_PAUSE_S: Final = 5.0
@@ -52,7 +49,7 @@ _ADVICE: Final = "`plaudit doctor` shows what is wrong; Ctrl-C or SIGTERM stops 
 async def prepare_servers(settings: Settings, database: Database) -> list[str]:
     """Create topics and indexes, waiting for Kafka and MongoDB; returns the names of topics that were created.
 
-    Raises UnusableConnectionError before it waits, SchemaRefusedError before anything is created; NotDurableError, in
+    Raises UnusableConnectionError before it waits, SchemaRefusedError before anything is created; CommandError, in
     production; IndexNotMadeError last.
     """
     connection = settings.kafka_connection()
@@ -88,7 +85,7 @@ async def _check_durability(connection: KafkaConnection, topics: TopicNames, dat
     in_kafka = await _ask_kafka(connection, lambda admin: why_not_in_kafka(admin, topics.all()))
     reasons = [*in_kafka, *await patiently("MongoDB", partial(why_not_in_mongodb, database))]
     if reasons:
-        raise NotDurableError(
+        raise CommandError(
             f"PLAUDIT_PRODUCTION is set, but losing one server would lose data: {'; '.join(reasons)}. Correct that "
             "(docs/reliability.md lists the settings), or unset PLAUDIT_PRODUCTION."
         )

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from domain.entity_types import (
     PRODUCT,
     SAMPLE,
-    DuplicateEntityTypeError,
     EntityType,
     EntityTypes,
     PartlyResolvedError,
@@ -78,7 +77,7 @@ def test_children_are_closed_under_descent(children: dict[str, tuple[str, ...]])
 
 
 def test_names_are_unique_and_not_blank() -> None:
-    with pytest.raises(DuplicateEntityTypeError, match="Vendor"):
+    with pytest.raises(ValueError, match="Vendor"):
         EntityTypes([EntityType("Vendor"), EntityType("Vendor")])
     with pytest.raises(ValueError, match="name"):
         EntityType(" ")

@@ -1,8 +1,10 @@
 """Web origins, in exactly the form that browsers send."""
 
+import re
+
 import pytest
 
-from domain.origins import InvalidOriginError, check_origin
+from domain.origins import check_origin
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,5 @@ TOO_MUCH = "An origin has no path, user or default port: use "
 )
 def test_invalid_origins_are_refused(texts: tuple[str, ...], message: str) -> None:
     for text in texts:
-        with pytest.raises(InvalidOriginError) as refused:
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             check_origin(text)
-        assert str(refused.value) == message

@@ -1,3 +1,4 @@
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from domain.orders import Customer
 from domain.ratings import Entity
 from domain.reminders import Item, Reminder, ReviewableOrder
 from domain.review_tokens import VALIDITY, ReviewToken, TokenLine, sign_token, tokens_of, verify_proof, verify_token
-from domain.review_urls import URL_LENGTH, InvalidUrlError, check_review_url, review_url
+from domain.review_urls import URL_LENGTH, check_review_url, review_url
 from domain.reviews import ReviewIdentity
 from domain.reviews_refusals import Refusal
 from messaging.reviews import ONE_SUBMISSION
@@ -153,9 +154,8 @@ NAMES = "use {productId}, {token}, {storeId}, {orderId}, {orderLineItemId}, {lan
     ],
 )
 def test_invalid_review_urls_are_refused_with_reason(template: str, reason: str) -> None:
-    with pytest.raises(InvalidUrlError) as raised:
+    with pytest.raises(ValueError, match=f"^{re.escape(reason)}"):
         check_review_url(template)
-    assert str(raised.value).startswith(reason)
 
 
 def test_placeholders_are_replaced_by_encoded_values() -> None:
