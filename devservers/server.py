@@ -124,7 +124,8 @@ class ServerProcess(ABC):
         await self._prepare()
         timeout_s = self.start_timeout_s * 2 ** min(self._late_starts, _MOST_DOUBLINGS)
         try:
-            self._launch()
+            with new_log(self.log) as output:
+                self._child = Child(self._command(), output, folder=self.folder, keep_open=self._inherited())
             async with asyncio.timeout(timeout_s):
                 await until(self._serves_or_raises)
             self._late_starts = 0
@@ -180,10 +181,6 @@ class ServerProcess(ABC):
 
     def _inherited(self) -> Sequence[int]:
         return (self._lock.descriptor,) if self._lock is not None else ()
-
-    def _launch(self) -> None:
-        with new_log(self.log) as output:
-            self._child = Child(self._command(), output, folder=self.folder, keep_open=self._inherited())
 
     async def _serves_or_raises(self) -> bool:
         if self._child is not None and (exit_code := self._child.exit_code) is not None:

@@ -94,11 +94,7 @@ def in_turn(items: Iterable[T], position: Callable[[T], RecordPosition]) -> list
     return list(merge(*ordered, key=lambda item: position(item).timestamp))
 
 
-def _one(_: object) -> int:
-    return 1
-
-
-def in_parts(items: Iterable[T], most: int, size: Callable[[T], int] = _one) -> Iterator[list[T]]:
+def in_parts(items: Iterable[T], most: int, size: Callable[[T], int] = lambda _: 1) -> Iterator[list[T]]:
     """Items in consecutive parts of at most `most` items, or whose sizes add up to that; an item that is larger is a
     part of its own."""
     part, total = list[T](), 0

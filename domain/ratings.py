@@ -204,15 +204,12 @@ def wilson_lower_bound(tally: RatingTally) -> Decimal:
 @lru_cache(maxsize=4_096)
 def _wilson_value(count: int, sum_of_ratings: Hundredths) -> float:
     """The rating value by Wilson, cached: most objects have few reviews, and few reviews have few possible sums."""
-    return float(_rounded_half_up(wilson_lower_bound(RatingTally(count, sum_of_ratings)) * HIGHEST_RATING))
+    value = wilson_lower_bound(RatingTally(count, sum_of_ratings)) * HIGHEST_RATING
+    # The last of the 40 digits are inexact; at twenty decimals an exact half is a half again.
+    return float(value.quantize(_TWENTY_DECIMALS).quantize(_TWO_DECIMALS, ROUND_HALF_UP))
 
 
 def _sum_of_histograms(one: Histogram | None, other: Histogram | None) -> Histogram | None:
     if one is None or other is None:
         return None
     return tuple([a + b for a, b in zip(one, other, strict=True)])
-
-
-def _rounded_half_up(value: Decimal) -> Decimal:
-    # The last of the 40 digits are inexact; at twenty decimals an exact half is a half again.
-    return value.quantize(_TWENTY_DECIMALS).quantize(_TWO_DECIMALS, ROUND_HALF_UP)

@@ -22,10 +22,6 @@ class MailItem(Message):
     name: str | None = None
 
 
-def _empty_if_null(items: tuple[MailItem, ...] | None) -> tuple[MailItem, ...]:
-    return items or ()
-
-
 class MailCommand(Message):
     """A mail to send, once per id, with the order and the products that it concerns."""
 
@@ -44,7 +40,7 @@ class MailCommand(Message):
     order_id: str | None = None
     order_number: str | None = None
     customer_id: str | None = None
-    items: Annotated[tuple[MailItem, ...] | None, AfterValidator(_empty_if_null)] = ()
+    items: Annotated[tuple[MailItem, ...] | None, AfterValidator(lambda items: items or ())] = ()
 
 
 MAIL_KIND: Final = "mail.send"

@@ -84,9 +84,10 @@ def _convert_own(received: Mapping[str, Any]) -> dict[str, Any]:
             order[name] = [_convert_own_line(line) for line in value if line is not None]
     emails = [name for name in received if folded_name(name) == "customeremail"]
     if all(_is_missing(received[name]) for name in emails) and len(emails) < 2:
-        addresses = _list_or_empty(_fold_unchecked(received).get("addresses"))
+        addresses = _fold_unchecked(received).get("addresses")
         order[next(iter(emails), "customerEmail")] = _first(
-            _nested(each, "addresses", index).get("email") for index, each in enumerate(addresses)
+            _nested(each, "addresses", index).get("email")
+            for index, each in enumerate(addresses if isinstance(addresses, list) else ())
         )
     return order
 
@@ -132,6 +133,8 @@ def _commercetools(order: Mapping[str, Any]) -> dict[str, Any]:
     read_line = partial(_commercetools_line, locale)
     lines = _convert_lines(order.get("lineitems"), "lineItems", read_line)
     others = _convert_lines(order.get("customlineitems"), "customLineItems", read_line)
+    # Left to the validation, which reports them.
+    wrong = [each for each in (lines, others) if not isinstance(each, list)]
     return {
         "id": _as_text(order.get("id")),
         "number": _as_text(order.get("ordernumber")),
@@ -143,9 +146,7 @@ def _commercetools(order: Mapping[str, Any]) -> dict[str, Any]:
         "languageCode": locale,
         "createdDate": order.get("createdat"),
         "modifiedDate": order.get("lastmodifiedat"),
-        "items": [*lines, *others]
-        if isinstance(lines, list) and isinstance(others, list)
-        else _non_list(lines, others),
+        "items": wrong[0] if wrong else [*lines, *others],
     }
 
 
@@ -226,15 +227,6 @@ def _nested(value: Any, *path: str | int) -> dict[str, Any]:
 
 def _fold_unchecked(received: Any) -> dict[str, Any]:
     return {folded_name(name): value for name, value in received.items()} if isinstance(received, dict) else {}
-
-
-def _list_or_empty(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _non_list(*several: Any) -> Any:
-    """The first value that isn't a list."""
-    return next(each for each in several if not isinstance(each, list))
 
 
 def _first(values: Iterable[Any]) -> Any:

@@ -174,18 +174,6 @@ def _in_utc(moment: datetime) -> datetime:
         raise PydanticCustomError("date_range", "Must be in the years 1 to 9999, in UTC") from None
 
 
-def _check_not_empty(value: str) -> str:
-    return value or _check_not_blank(value)
-
-
-def _none_if_empty(value: object) -> object:
-    return None if value == "" else value
-
-
-def _id_or_none(value: str | None) -> str | None:
-    return _check_not_blank(value) if value else None
-
-
 def without_blank(stored: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """The fields without those of these names that are blank: earlier versions accepted and stored such ids."""
     return {name: value for name, value in stored.items() if name not in names or str(value).strip()}
@@ -224,12 +212,8 @@ def usable(check: Callable[[str], object], code: LiteralString) -> AfterValidato
     return AfterValidator(checked)
 
 
-def _language_tag(language: str | None) -> str | None:
-    return language_tag(language) if language else None
-
-
 NotBlank = _NonBlank(_check_not_blank)
-EMPTY_IS_MISSING: Final = BeforeValidator(_none_if_empty)
+EMPTY_IS_MISSING: Final = BeforeValidator(lambda value: None if value == "" else value)
 """An empty string counts as null."""
 Readable = _NonBlank(_check_readable)
 """Like NotBlank, and not only characters of zero width. Not for ids: stored ones must be found."""
@@ -246,9 +230,14 @@ ShownMoment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-t
 """A time in the format of the domain's `timestamp`."""
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=NO_NULL)]
 OptionalId = Annotated[
-    Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL)] | None, AfterValidator(_id_or_none)
+    Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL)] | None,
+    AfterValidator(lambda value: _check_not_blank(value) if value else None),
 ]
-StoredId = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), _NonBlank(_check_not_empty)]
+StoredId = Annotated[
+    str,
+    StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL),
+    _NonBlank(lambda value: value or _check_not_blank(value)),
+]
 """The id of an existing review or return: earlier versions accepted blank ones, which can still be deleted."""
 Stores = Annotated[
     Annotated[list[Id], Field(max_length=MAX_ITEMS)] | None,
@@ -266,7 +255,8 @@ ReviewTokenText = Annotated[
     Annotated[str, StringConstraints(max_length=8_192, pattern=NO_NULL)] | None, EMPTY_IS_MISSING
 ]
 Language = Annotated[
-    Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None, AfterValidator(_language_tag)
+    Annotated[str, StringConstraints(max_length=35, pattern=LANGUAGE_PATTERN)] | None,
+    AfterValidator(lambda language: language_tag(language) if language else None),
 ]
 LanguageTag = Annotated[
     Annotated[str, StringConstraints(min_length=1, max_length=35, pattern=LANGUAGE_PATTERN)],

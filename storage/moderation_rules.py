@@ -58,7 +58,10 @@ class TextRepository:
             noted = await self._note(missing)
             held_by_others = {key: holder for key, holder in noted.items() if holder != missing[key]}
             free = await self._freed_keys(held_by_others)
-            await self._take_over({key: (held_by_others[key], missing[key]) for key in free})
+            taken = [
+                ReplaceOne({"_id": key, "reviewId": held_by_others[key]}, {"reviewId": missing[key]}) for key in free
+            ]
+            await write_all(self._texts, taken)
             holders |= {key: holder for key, holder in noted.items() if key not in free} | await self.noted(free)
         return holders
 
@@ -90,7 +93,3 @@ class TextRepository:
             async for document in found
         }
         return {key for key, holder in holders.items() if key not in known.get(holder, (key,))}
-
-    async def _take_over(self, changes: Mapping[str, tuple[str, str]]) -> None:
-        writes = [ReplaceOne({"_id": key, "reviewId": old}, {"reviewId": new}) for key, (old, new) in changes.items()]
-        await write_all(self._texts, writes)

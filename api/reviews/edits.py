@@ -11,7 +11,6 @@ from api.stores.bounds import stores_of
 from api.web.problems import ItemError, ProblemError, ProblemKind, invalid, nothing_accepted, unavailable
 from domain.objects import ObjectKey
 from domain.permissions import Caller, Permission
-from domain.reviews import ReviewIdentity
 from domain.reviews_edits import EditRight, is_same_review, merged, right_to_edit
 from domain.reviews_refusals import Refusal
 from messaging.json_values import present
@@ -111,7 +110,8 @@ def _wanted(caller: Caller, id: str, review: SubmittedReview, holder: IdHolder |
         right = right_to_edit(caller, review.user_id, review.user_id)
         return Wanted(id, review, _editor(caller, right), right)
     right = right_to_edit(caller, review.user_id, stored.user_id)
-    completed = _with_store_and_author(review, stored)
+    names = {"store_id": review.store_id or stored.store_id, "user_id": review.user_id or stored.user_id}
+    completed = review.model_copy(update=names)
     if not is_same_review(completed.identity, stored, right):
         return None
     return Wanted(id, completed, _editor(caller, right), right, is_edit=True)
@@ -141,11 +141,6 @@ async def _is_free(services: Services, item: Wanted, holder: IdHolder | None, ea
     if stored is None or item.review.omitted:
         return False
     return merged(stored.content, item.review.content) == stored.content
-
-
-def _with_store_and_author(review: SubmittedReview, stored: ReviewIdentity) -> SubmittedReview:
-    names = {"store_id": review.store_id or stored.store_id, "user_id": review.user_id or stored.user_id}
-    return review.model_copy(update=names)
 
 
 def _editor(caller: Caller, right: EditRight | None) -> Mapping[str, Any]:

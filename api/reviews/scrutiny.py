@@ -11,7 +11,7 @@ from api.stores.bounds import visible_to
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import routes
-from domain.moderation_rules import ModerationRule, RuleKind, rule_input, text_keys
+from domain.moderation_rules import RuleKind, rule_input, text_keys
 from domain.moderation_rules_compiled import rule_set
 from domain.ratings import RatingMethod, RatingTally, rating_value
 from domain.reviews import Review, ReviewStatus
@@ -67,7 +67,7 @@ async def read_flags(caller: ReviewReader, id: str, services: Injected) -> JsonR
         noted = await services.texts.noted(text_keys(review.identity, review.text))
         first = next((holder for holder in noted.values() if holder != review.id), None)
     # In a thread: long word lists and hostile texts take a while.
-    found = await asyncio.to_thread(_evidence, rules, review)
+    found = await asyncio.to_thread(lambda: rule_set(rules).evidence(rule_input(review)))
     reasons = [
         FlagReason(
             flag=flag,
@@ -78,10 +78,6 @@ async def read_flags(caller: ReviewReader, id: str, services: Injected) -> JsonR
         for flag in review.flags
     ]
     return JsonResponse({"results": reasons})
-
-
-def _evidence(rules: tuple[ModerationRule, ...], review: Review) -> dict[str, tuple[str, ...]]:
-    return rule_set(rules).evidence(rule_input(review))
 
 
 @router.get("/impact", response_model=Impact)

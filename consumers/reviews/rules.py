@@ -173,7 +173,7 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
             stores.get(store_id),
             user_id=user_id,
             has_purchased=key in purchased,
-            has_reviewed=_is_another(key.id, written.get(key.identity, ())),
+            has_reviewed=any(id != key.id for id in written.get(key.identity, ())),
             is_import=submission.is_import,
         )
         if reason:
@@ -189,7 +189,3 @@ def _asks_for_purchase(store: Store) -> bool:
 
 def _is_only_review(submission: Submission, store: Store) -> bool:
     return store.settings.one_review_per_customer and submission.key.identity.user_id is not None
-
-
-def _is_another(id: str, ids: Collection[str]) -> bool:
-    return any(each != id for each in ids)

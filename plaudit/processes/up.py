@@ -252,7 +252,8 @@ async def _wait_until_ready(address: str, processes: Sequence[ServiceProcess]) -
             while True:
                 for process in processes:
                     if process.exit_code is not None:
-                        raise CommandError(_obituary(process))
+                        why = f"The {process.name} process ended with code {process.exit_code}:"
+                        raise CommandError("\n".join([why, *last_lines(process.log)]))
                 try:
                     response = await client.get(f"{address}/health/ready")
                     if _says_ready(response) and all(process.exit_code is None for process in processes):
@@ -282,7 +283,3 @@ async def _wait_for_a_store(database: Database) -> None:
             await until(has_store)
     except TimeoutError:
         raise CommandError("The worker doesn't consume. See its log.") from None
-
-
-def _obituary(process: ServiceProcess) -> str:
-    return "\n".join([f"The {process.name} process ended with code {process.exit_code}:", *last_lines(process.log)])

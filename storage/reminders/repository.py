@@ -180,12 +180,10 @@ class ReminderRepository:
 
     async def add_sent(self, customers: Iterable[str], now: datetime, session: Session) -> None:
         """Count a reminder to each of these customers; one named twice got two."""
-        writes = [
-            UpdateOne(
-                {"_id": id}, {"$inc": {"sent": count}, "$push": {"times": _push_latest([now] * count)}}, upsert=True
-            )
-            for id, count in Counter(customers).items()
-        ]
+        writes = []
+        for id, count in Counter(customers).items():
+            times = {"$each": [microseconds(now)] * count, "$sort": 1, "$slice": -MOST_TIMES}
+            writes.append(UpdateOne({"_id": id}, {"$inc": {"sent": count}, "$push": {"times": times}}, upsert=True))
         await write_all(self._customers, writes, session)
 
 
@@ -193,10 +191,6 @@ def _sent_from(document: Document) -> SentReminders:
     """The reminders in a customer's document."""
     check_whole(REMINDED, document)
     return SentReminders(document["sent"], tuple(map(moment, document.get("times", ()))))
-
-
-def _push_latest(times: Iterable[datetime]) -> Document:
-    return {"$each": [*map(microseconds, times)], "$sort": 1, "$slice": -MOST_TIMES}
 
 
 def _due_filters(settings: ReminderSettings, stores: Collection[str | None], now: datetime) -> list[Document]:

@@ -3,7 +3,7 @@
 Stores with the same template share its series, as in 0.1.0, so that its workers can run beside ours.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Final
 
 from pymongo import ReturnDocument
@@ -35,7 +35,8 @@ class ReturnNumbers:
         while len(free) < count:
             last = await self._advance(series, step)
             wanted = [number(sequence) for sequence in range(last - step + 1, last + 1)]
-            taken = await self._taken_numbers(store_id, wanted)
+            of_store = {"storeId": store_id, "number": {"$in": wanted}}
+            taken = {each["number"] async for each in self._returns.find(of_store, {"_id": 0, "number": 1})}
             free += [each for each in wanted if each not in taken]
             # If all were taken, many more may be.
             step = min(2 * step, _MOST_AT_ONCE) if len(taken) == step else count - len(free)
@@ -49,10 +50,6 @@ class ReturnNumbers:
             return_document=ReturnDocument.AFTER,
         )
         return int((counter or {})["last"])
-
-    async def _taken_numbers(self, store_id: str | None, numbers: Collection[str]) -> set[str]:
-        found = self._returns.find({"storeId": store_id, "number": {"$in": list(numbers)}}, {"_id": 0, "number": 1})
-        return {document["number"] async for document in found}
 
 
 def is_number_taken(error: BulkWriteError) -> bool:
