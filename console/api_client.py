@@ -75,6 +75,16 @@ async def if_in_time(answer: Awaitable[T], otherwise: T) -> T:
         return otherwise
 
 
+async def settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+    """The answer to a command about several things, also if it took effect on none. Raises Refused."""
+    try:
+        return await answer
+    except Refused as refused:
+        if not refused.results:
+            raise
+        return dict(refused.problem)
+
+
 def segment(text: str) -> str:
     """A text as one segment of a path."""
     return quote(text, safe="")
@@ -112,6 +122,15 @@ class ApiClient:
     async def ask(self, method: str, path: str, body: Json = None, query: Mapping[str, Any] | None = None) -> Json:
         """Send a query and return its JSON answer, None if it has no body. Raises Refused."""
         return _read(await self._send(method, path, body, query, {}))
+
+    async def find(self, path: str, query: Mapping[str, Any] | None = None) -> Json | None:
+        """The JSON answer to a GET; None if there is no such thing, or the visitor may not see it. Raises Refused."""
+        try:
+            return await self.ask("GET", path, query=query)
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+            return None
 
     async def content(self, path: str, query: Mapping[str, Any] | None = None) -> tuple[bytes, str]:
         """Body and media type of an answer that isn't JSON. Raises Refused."""

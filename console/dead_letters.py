@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from starlette.responses import RedirectResponse, Response
 
-from console.api_client import LONG_WAIT_S, Refused
+from console.api_client import LONG_WAIT_S, Refused, settled
 from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
@@ -130,14 +130,8 @@ async def _try(visit: Visit, body: Mapping[str, Any]) -> Sequence[Mapping[str, A
 
 async def _replay(visit: Visit, body: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]] | None:
     """Replay letters and return the outcome of each; None if these aren't known in time. Raises Refused."""
-    try:
-        answer: Mapping[str, Any] = await visit.facade.command("POST", _REPLAY, body, key=key, wait=LONG_WAIT_S)
-    except Refused as refused:
-        if not refused.results:
-            raise
-        return refused.results
-    results: Sequence[Mapping[str, Any]] | None = answer.get("results")
-    return results
+    answer = await settled(visit.facade.command("POST", _REPLAY, body, key=key, wait=LONG_WAIT_S))
+    return answer.get("results")
 
 
 def _page(visit: Visit, letter: Mapping[str, Any], *, status: int = 200, **shown: Any) -> Response:

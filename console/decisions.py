@@ -5,12 +5,12 @@ and `expectedStatus`.
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from console.api_client import LONG_WAIT_S, WAIT_S, Refused, segment
+from console.api_client import LONG_WAIT_S, WAIT_S, Refused, segment, settled
 from console.content_hashes import CHANGED, KEPT, staleness, texts_seen
 from console.fields import Form
 from console.reviews import reviews_of
@@ -68,7 +68,7 @@ async def decide_together(visit: Visit) -> Response:
     results = [*other.values()]
     if not other or len(other) < len(given):
         ids = [id for id in given if id not in other]
-        answer = await _settled(_command(visit, form, ids, expected, texts_seen(seen)))
+        answer = await settled(_command(visit, form, ids, expected, texts_seen(seen)))
         results += answer.get("results", [])
     return JSONResponse({"results": results})
 
@@ -128,7 +128,7 @@ async def decide_by_status(
     for expected in sorted(set(statuses.values())):
         ids = [id for id, status in statuses.items() if status == expected]
         key = f"{key_of(form)}-{expected}"
-        answer = await _settled(_command(visit, form, ids, expected, texts, wait=LONG_WAIT_S, key=key))
+        answer = await settled(_command(visit, form, ids, expected, texts, wait=LONG_WAIT_S, key=key))
         results += answer.get("results") or [{"id": id, "outcome": answer["outcome"]} for id in ids]
     return results
 
@@ -163,16 +163,6 @@ async def _command(
 def _body(ids: Sequence[str], texts: Mapping[str, str]) -> dict[str, Any]:
     """The request body of a decision about these reviews."""
     return {"ids": ids, "textHashes": {id: texts[id] for id in ids if id in texts}}
-
-
-async def _settled(answer: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-    """The answer to a decision about several reviews, also if none took effect. Raises Refused."""
-    try:
-        return await answer
-    except Refused as refused:
-        if not refused.results:
-            raise
-        return dict(refused.problem)
 
 
 def _undone_status(form: Form) -> str:

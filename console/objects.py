@@ -5,7 +5,6 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
-from console.api_client import Refused
 from console.screens import ROWS, Screens
 from console.templating import address
 from console.visits import Visit, key_of
@@ -53,13 +52,9 @@ async def one_object(visit: Visit) -> Response:
     """One object with a page of its ratings. Without approved reviews it has none yet, but a link to its reviews."""
     type, id, query = visit.path["type"], visit.path["id"], visit.query
     path = f"/api/rating/objects/{visit.segment('type')}/{visit.segment('id')}"
-    try:
-        wanted = {"storeId": query.get("store"), "take": ROWS, "after": query.get("after")}
-        found = await visit.facade.ask("GET", path, query=wanted)
-    except Refused as refused:
-        if refused.status != 404:
-            raise
-        found = {"entityType": type, "entityId": id, "entityName": None, "ratings": [], "trend": None}
+    wanted = {"storeId": query.get("store"), "take": ROWS, "after": query.get("after")}
+    unrated: dict[str, Any] = {"entityType": type, "entityId": id, "entityName": None, "ratings": [], "trend": None}
+    found = await visit.facade.find(path, wanted) or unrated
     weeks = found["trend"]["weeks"] if found["trend"] else []
     return visit.page(
         "object.html",

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from console.api_client import Refused, segment
 from console.screens import ROWS, Screens
 from console.visits import Visit
 from domain.permissions import Permission
@@ -53,15 +52,4 @@ async def returns_of(visit: Visit, id: str) -> dict[str, Any]:
     """The newest returns of an order, with `next` if there are more. Raises Refused."""
     search = {"orderId": id, "sort": "createdDate:desc", "responseGroup": "None", "withTotal": False}
     found: dict[str, Any] = await visit.facade.ask("POST", "/api/return/search", search)
-    return found
-
-
-async def order_or_none(visit: Visit, id: str) -> dict[str, Any] | None:
-    """An order; None if it is unknown, or the visitor may not see it. Raises Refused."""
-    try:
-        found: dict[str, Any] = await visit.facade.ask("GET", f"/api/orders/{segment(id)}")
-    except Refused as refused:
-        if refused.status == 404:
-            return None
-        raise
     return found

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from console.api_client import Refused, if_in_time, segment
+from console.api_client import if_in_time, segment
 from console.content_hashes import staleness
 from console.queue import REPORTED, criteria
 from console.reviews import reviews_of
@@ -55,13 +55,8 @@ async def _changed(visit: Visit, search: Mapping[str, Any], since: str, known: C
 
 async def last_reported(visit: Visit, id: str) -> str:
     """Timestamp of the newest report about a review; empty if there is no report or review. Raises Refused."""
-    try:
-        found = await visit.facade.ask("GET", f"/api/customerReviews/{segment(id)}/reports", query={"take": 1})
-    except Refused as refused:
-        if refused.kind != "not-found":
-            raise
-        return ""
-    return next((str(report["at"]) for report in found["results"]), "")
+    found = await visit.facade.find(f"/api/customerReviews/{segment(id)}/reports", {"take": 1})
+    return next((str(report["at"]) for report in (found or {"results": ()})["results"]), "")
 
 
 @screens.post("/queue/rows", Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS)

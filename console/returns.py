@@ -12,7 +12,7 @@ from api.returns.routes import MOST_COUNTED
 from console.api_client import Refused, if_in_time, segment
 from console.content_hashes import check_seen, hash_of_return
 from console.fields import Form, in_one_line, loaded_in, shown_again
-from console.orders import order_or_none, returns_of
+from console.orders import returns_of
 from console.parameters import choice
 from console.returns_lines import (
     MOST_LINES,
@@ -155,11 +155,8 @@ async def _check_deletion(visit: Visit, form: Form) -> None:
     gone: this form has deleted it before."""
     if "seen" not in form or not visit.may(Permission.READ_RETURNS):
         return
-    try:
-        row = await visit.facade.ask("GET", f"/api/return/{visit.segment('id')}")
-    except Refused as refused:
-        if refused.status != 404:
-            raise
+    row = await visit.facade.find(f"/api/return/{visit.segment('id')}")
+    if row is None:
         return
     is_decided = form.get("expectedStatus") != row["status"]
     check_seen(form, "" if is_decided else hash_of_return(row), "this return")
@@ -195,7 +192,7 @@ def _line_values(lines: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:
 async def _page(visit: Visit, form: Form | None = None, refused: Refused | None = None) -> Response:
     """A return with the forms that change it; a refused one keeps its input. Raises Refused."""
     row = await visit.facade.ask("GET", f"/api/return/{visit.segment('id')}")
-    order = await order_or_none(visit, row["orderId"])
+    order = await visit.facade.find(f"/api/orders/{segment(row['orderId'])}")
     lines = lines_of_return(row, order)
     if form and refused:
         lines = typed(lines, form, refused, is_late=refused.status == 409)

@@ -152,12 +152,7 @@ async def _store_with(visit: Visit, id: str) -> dict[str, Any] | None:
     # As path segments these would lead elsewhere.
     if id in ("", ".", ".."):
         raise Refused(422, {"detail": "A store needs an id that doesn't consist of dots only."})
-    try:
-        found: dict[str, Any] = await visit.facade.ask("GET", store_path(id))
-    except Refused as refused:
-        if refused.status != 404:
-            raise
-        return None
+    found: dict[str, Any] | None = await visit.facade.find(store_path(id))
     return found
 
 
