@@ -13,6 +13,7 @@ from api.stores.bounds import check_author, check_review, stores_of
 from api.web.concurrency import take_room
 from api.web.openapi import OPEN_TO_STRANGERS, problems
 from api.web.problems import ProblemError, ProblemKind
+from api.web.responses import matches_etag
 from api.web.routes import routes
 from api.web.uploads import ACCEPTED_FORMATS, Upload
 from domain.images import ImageState, format_of, upload_digest
@@ -109,7 +110,7 @@ async def read_image(
         "Cache-Control": _PUBLIC if is_public else _PRIVATE,
         "Cross-Origin-Resource-Policy": "cross-origin" if is_public else "same-origin",
     }
-    if headers["ETag"] in _etags(request):
+    if matches_etag(request.headers.get("if-none-match", ""), headers["ETag"]):
         return Response(status_code=304, headers=headers)
     file = await services.image_files.find(image_id, int(size))
     if file is None:
@@ -118,11 +119,6 @@ async def read_image(
         raise ProblemError(ProblemKind.NOT_FOUND, _NOT_FOUND)
     await take_room(request.scope, file.size)
     return Response(await file.read(), media_type="image/jpeg", headers=headers)
-
-
-def _etags(request: Request) -> list[str]:
-    """The ETags of If-None-Match; weak ones match, too."""
-    return [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]
 
 
 @router.post("/api/customerReviews/{id}/images/{imageId}/hide", operation_id="hideImage", **command_answers())

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from api.web.responses import matches_etag
 from storefront.answers import Answer, Answers, Load
 
 _CACHE: Final = b"public, max-age=60, stale-while-revalidate=600"
@@ -73,12 +74,6 @@ def request_target(scope: Scope) -> bytes:
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     query: bytes = scope["query_string"]
     return path + b"?" + query if query else path
-
-
-def matches_etag(if_none_match: str, tag: str) -> bool:
-    """True if `If-None-Match` has this tag, also weak, with a suffix or among others, or is `*`: RFC 9110, section
-    13.1.2."""
-    return tag in if_none_match or if_none_match.strip() == "*"
 
 
 def accepts_gzip(accept_encoding: str) -> bool:

@@ -16,9 +16,10 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.web.responses import matches_etag
 from api.web.routes import PageRoute
 from storefront.middleware import PREFIX
-from storefront.responses import accepts_gzip, matches_etag
+from storefront.responses import accepts_gzip
 
 FOLDER: Final = Path(__file__).parent / "static"
 _CACHE: Final = "public, max-age=300, stale-while-revalidate=86400"

@@ -1,4 +1,5 @@
-"""JSON responses, rendered without another validation: their content comes from our own code."""
+"""JSON responses, rendered without another validation, as their content comes from our own code; and the conditions of
+requests."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -39,3 +40,9 @@ class Row(BaseModel):
     def of(cls, shown: object) -> dict[str, Any]:
         """The object as the API shows it."""
         return cls.model_validate(shown).model_dump(mode="json", by_alias=True)
+
+
+def matches_etag(if_none_match: str, tag: str) -> bool:
+    """True if `If-None-Match` has this tag, also weak, with a suffix or among others, or is `*`: RFC 9110, section
+    13.1.2."""
+    return tag in if_none_match or if_none_match.strip() == "*"

@@ -61,8 +61,9 @@ async def test_image_is_rebuilt_and_shown_with_its_review(
     assert large.headers["cache-control"] == "public, no-cache"
     assert large.headers["etag"] != small.headers["etag"]
     assert b"from home" not in large.content
-    known = await http.get(f"{IMAGES}/{id}", headers={"If-None-Match": f'"x", W/{large.headers["etag"]}'})
-    assert (known.status_code, known.content) == (304, b"")
+    for tags in (f'"x", W/{large.headers["etag"]}', "*"):
+        known = await http.get(f"{IMAGES}/{id}", headers={"If-None-Match": tags})
+        assert (known.status_code, known.content) == (304, b"")
     assert files_of(service, id) == ["1600", "320"]
     await facade.moderate("delete", review)
     assert await images.status(id) == 404
