@@ -22,13 +22,3 @@ class ConsoleAccess(Protocol):
         """The visitor's credential; None if they have to sign in, or nobody has to. Raises Refused: it can't be
         determined at the moment."""
         ...
-
-
-class OpenAccess(ConsoleAccess):
-    """Admits everybody, for a facade without authentication."""
-
-    is_open = True
-    routes: Sequence[BaseRoute] = ()
-
-    async def credential(self, request: Request) -> None:
-        """None: nobody signs in."""

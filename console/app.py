@@ -40,7 +40,7 @@ from console import (
     store_choice,
     stores,
 )
-from console.access import SIGN_IN, ConsoleAccess, OpenAccess
+from console.access import SIGN_IN, ConsoleAccess
 from console.api_client import ApiClient, Refused, refusal_by
 from console.fields import Form
 from console.navigation import start_page
@@ -90,12 +90,12 @@ _NO_SUCH_PAGE: Final = {"type": "/problems/not-found", "title": "Not found", "de
 
 def add_console(
     app: FastAPI,
-    access: ConsoleAccess | None = None,
+    access: ConsoleAccess,
     options: Options | None = None,
     queue_news: QueueNews | None = None,
 ) -> None:
     """Add the console to the facade's application. Without `queue_news`, open pages receive no news."""
-    console = _Console(access or OpenAccess(), options or Options(), queue_news)
+    console = _Console(access, options or Options(), queue_news)
     app.router.routes.extend(console.routes())
 
 

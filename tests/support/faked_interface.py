@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse
 from console.app import add_console
 from domain.permissions import Permission
 from tests.support.app import client_of
+from tests.support.guarded import OpenDoor
 
 EVERYTHING: Final = [each.value for each in Permission]
 
@@ -57,7 +58,7 @@ def faked(
         status, body = given(question) if callable(given) else given
         return JSONResponse(body, status)
 
-    add_console(app)
+    add_console(app, OpenDoor())
     return app
 
 

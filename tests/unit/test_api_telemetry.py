@@ -22,6 +22,7 @@ from messaging.kafka.tail import Tail
 from messaging.metrics import REGISTRY
 from storefront.app import add_storefront
 from tests.support.app import app_without_servers, client_of
+from tests.support.guarded import OpenDoor
 
 Counts = Mapping[tuple[str, str], float]
 COUNTED, MEASURED = "plaudit_http_requests_total", "plaudit_http_request_seconds_count"
@@ -42,7 +43,7 @@ async def app() -> AsyncIterator[FastAPI]:
     """The facade with the console and the storefront."""
     async with app_without_servers() as app:
         add_storefront(app)
-        add_console(app, queue_news=ShortNews())
+        add_console(app, OpenDoor(), queue_news=ShortNews())
         yield app
 
 

@@ -24,7 +24,7 @@ from console.templating import address, age, legible, moment
 from console.visits import Options
 from domain.permissions import ALL_PERMISSIONS, Caller, Permission
 from tests.support.app import app_without_servers, client_of
-from tests.support.guarded import AUTHENTICATOR, ISSUER_OF_ALL, HeaderDoor
+from tests.support.guarded import AUTHENTICATOR, ISSUER_OF_ALL, HeaderDoor, OpenDoor
 
 STATIC = Path(console.__file__).parent / "static"
 TEMPLATES = Path(console.__file__).parent / "templates"
@@ -114,7 +114,7 @@ def test_navigation_names_the_current_part(path: str, name: str) -> None:
 async def test_health_is_marked_once_the_service_has_looked() -> None:
     """Here neither MongoDB nor Kafka answers."""
     async with app_without_servers() as app:
-        add_console(app)
+        add_console(app, OpenDoor())
         async with client_of(app) as http:
             before = await http.get("/console/nowhere")
             assert (await http.get("/metrics")).status_code == 200
@@ -303,6 +303,6 @@ def test_numbers_as_people_type_them(text: str, value: float | None) -> None:
 
 async def test_very_long_number_in_a_query_is_refused() -> None:
     async with app_without_servers() as application:
-        add_console(application)
+        add_console(application, OpenDoor())
         async with client_of(application) as http:
             assert (await http.get("/console/audit", params={"after": "9" * 5_000})).status_code == 422

@@ -29,7 +29,7 @@ from domain.permissions import STRANGER, Permission
 from tests.support.app import app_without_servers, client_of
 from tests.support.console_pages import forms, text_of
 from tests.support.faked_interface import EVERYTHING, ROW, faked, get_page, post_form
-from tests.support.guarded import HeaderDoor
+from tests.support.guarded import HeaderDoor, OpenDoor
 
 HOSTILE = '"><script>alert(1)</script>\n'
 URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
@@ -55,7 +55,7 @@ async def guarded() -> AsyncIterator[httpx.AsyncClient]:
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     """A console without credentials."""
     async with app_without_servers() as app:
-        add_console(app)
+        add_console(app, OpenDoor())
         async with client_of(app) as http:
             yield http
 
@@ -538,7 +538,7 @@ async def test_form_beyond_the_rate_is_kept_if_it_is_small(size: int, is_kept: b
     """Parsing a large one would be the work that the limit is to prevent."""
     app = FastAPI()
     app.add_api_route("/api/me", lambda: JSONResponse({"detail": "Slow down"}, 429))
-    add_console(app)
+    add_console(app, OpenDoor())
     async with client_of(app) as http:
         page = await http.post("/console/reviews/r/reply", data={"key": "k", "text": "x" * size, "author": ""})
     assert (page.status_code, "x" * size in page.text) == (429, is_kept)
@@ -559,7 +559,7 @@ FILE = b'--b\r\nContent-Disposition: form-data; name="key"; filename="key.txt"\r
 )
 async def test_unreadable_form_is_refused(kind: str, content: bytes, expected: str) -> None:
     async with app_without_servers() as app, client_of(app) as http:
-        add_console(app)
+        add_console(app, OpenDoor())
         answer = await http.post("/console/reviews/1/reply", content=content, headers={"content-type": kind})
     assert answer.status_code == 400
     assert expected in text_of(answer.text)

@@ -7,29 +7,18 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 import httpx
 import pytest
 from fastapi import FastAPI
-from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from console import static_files
-from console.access import ConsoleAccess
 from console.app import add_console
 from storefront.app import add_storefront
 from tests.support.app import app_without_servers, client_of
 from tests.support.facade import problem_of
+from tests.support.guarded import HeaderDoor, OpenDoor
 
 REVIEW = "/api/customerReviews/{id}"
-
-
-class ClosedDoor(ConsoleAccess):
-    """Console access that accepts nobody."""
-
-    is_open = False
-    routes = ()
-
-    async def credential(self, request: Request) -> str | None:
-        return None
 
 
 def echo(route: Route) -> ASGIApp:
@@ -46,7 +35,7 @@ async def whole() -> AsyncIterator[FastAPI]:
     """The facade with the console and the storefront."""
     async with app_without_servers() as app:
         add_storefront(app)
-        add_console(app)
+        add_console(app, OpenDoor())
         yield app
 
 
@@ -199,7 +188,7 @@ async def test_missing_or_different_raw_path(app: FastAPI) -> None:
 
 async def test_sign_in_redirect_keeps_the_encoding() -> None:
     async with app_without_servers() as app, client_of(app) as http:
-        add_console(app, ClosedDoor())
+        add_console(app, HeaderDoor())
         for path in ("/console/reviews/x%2Fy", "/console/stores/a%3Fb%23c%25/rules", "/console/returns/%C3%BC"):
             response = await http.get(path, params={"done": "saved"})
             assert response.status_code == 303
