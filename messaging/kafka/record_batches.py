@@ -14,6 +14,7 @@ from aiokafka.errors import CorruptRecordException
 from messaging.dead_letters_codes import DeadLetterCode
 from messaging.kafka.aiokafka_internals import legacy_batch, record_batch, replace_batch_reader
 from messaging.kafka.expansion import MAX_EXPANDED_BYTES, MalformedError, TooFarError, expanded
+from messaging.kafka.record_parts import Cursor, TruncatedError
 
 _LENGTH: Final = struct.Struct(">8xi")
 _LENGTH_END: Final = _LENGTH.size
@@ -147,8 +148,9 @@ class ReadableBatch:
         read, following = 0, header.base_offset
         try:
             for record in batch:
-                read, following = read + 1, record.offset + 1
-                yield record
+                placed = header.placed(record, read, following)
+                read, following = read + 1, placed.offset + 1
+                yield placed
         except (CorruptRecordException, ValueError, IndexError, OverflowError) as error:
             yield from _decode_separately(records, header, read, following, str(error))
 
@@ -186,6 +188,18 @@ class Header:
         _ATTRIBUTES.pack_into(plain, _ATTRIBUTES_AT, self.attributes & ~_CODEC)
         return bytes(plain)
 
+    def placed(self, record: Any, index: int, following: int) -> Any:
+        """The record with this index, or an unreadable one at `following` if its offset is impossible there.
+
+        Brokers don't check it in uncompressed batches. aiokafka would skip a record whose offset was there before; and
+        an offset behind the batch would be committed, past records that others publish there.
+        """
+        if following <= record.offset <= self.base_offset + self.last_delta - (self.count - 1 - index):
+            return record
+        reason = f"the offset {record.offset} is not that of record {index} of its batch"
+        value = UnreadableValue(record.value or b"", DeadLetterCode.UNDECODABLE, reason)
+        return Record(following, self.last_time, record.key, value, record.headers)
+
     def lost(self, first: int, count: int, code: DeadLetterCode, reason: str) -> "Iterator[Record]":
         """`count` records from an offset on that exist but can't be decoded."""
         last = self.base_offset + self.last_delta
@@ -213,28 +227,28 @@ class Record:
 def _decode_separately(records: memoryview, header: Header, read: int, following: int, reason: str) -> Iterator[Record]:
     """The records after the first `read` ones, from an offset on, decoded one by one: valid ones, and unreadable values
     for the others."""
-    cursor = _Cursor(records)
+    cursor = Cursor(records)
     for index in range(header.count):
         try:
             content = cursor.part(cursor.varint())
-        except _TruncatedError:
+        except TruncatedError:
             yield from header.lost(following, header.count - max(index, read), DeadLetterCode.UNDECODABLE, reason)
             return
         if index < read:
             continue
         try:
-            record = _decode_record(_Cursor(content), header)
-        except _TruncatedError:
+            record = _decode_record(Cursor(content), header)
+        except TruncatedError:
             reason = "the record lacks some of its parts"
             raw = UnreadableValue(bytes(content), DeadLetterCode.UNDECODABLE, reason)
             record = Record(following, header.last_time, None, raw)
-        if record.offset >= following:
-            following = record.offset + 1
-            yield record
+        placed = header.placed(record, index, following)
+        following = placed.offset + 1
+        yield placed
 
 
-def _decode_record(content: "_Cursor", header: Header) -> Record:
-    """Decode one record; its value is unreadable if a header's name is. Raises _TruncatedError if parts are missing."""
+def _decode_record(content: Cursor, header: Header) -> Record:
+    """Decode one record; its value is unreadable if a header's name is. Raises TruncatedError if parts are missing."""
     content.part(1)
     time = header.first_time + content.varint()
     offset = header.base_offset + content.varint()
@@ -243,7 +257,7 @@ def _decode_record(content: "_Cursor", header: Header) -> Record:
     reason = ""
     count = content.varint()
     if count < 0:
-        raise _TruncatedError
+        raise TruncatedError
     for _ in range(count):
         name = bytes(content.part(content.varint()))
         try:
@@ -252,46 +266,7 @@ def _decode_record(content: "_Cursor", header: Header) -> Record:
             headers.append((name.decode(errors="backslashreplace"), content.nullable()))
             reason = f"the name of the header {name[:100]!r} is not UTF-8"
     if not content.is_at_end:
-        raise _TruncatedError
+        raise TruncatedError
     if reason:
         value = UnreadableValue(value or b"", DeadLetterCode.UNDECODABLE, reason)
     return Record(offset, header.last_time if header.is_stamped_by_broker else time, key, value, headers)
-
-
-class _TruncatedError(Exception):
-    """A part is longer than the remaining bytes."""
-
-
-class _Cursor:
-    """Reads the parts of a record one after the other."""
-
-    def __init__(self, content: memoryview) -> None:
-        self._content = content
-        self._position = 0
-
-    @property
-    def is_at_end(self) -> bool:
-        return self._position == len(self._content)
-
-    def part(self, length: int) -> memoryview:
-        """The next `length` bytes."""
-        end = self._position + length
-        if length < 0 or end > len(self._content):
-            raise _TruncatedError
-        start, self._position = self._position, end
-        return self._content[start:end]
-
-    def varint(self) -> int:
-        """A number of up to 64 bits, seven in each byte, zigzag-encoded."""
-        number = 0
-        for shift in range(0, 70, 7):
-            (byte,) = self.part(1)
-            number |= (byte & 0x7F) << shift
-            if not byte & 0x80:
-                return (number >> 1) ^ -(number & 1)
-        raise _TruncatedError
-
-    def nullable(self) -> bytes | None:
-        """Bytes after their length, which is negative for None."""
-        length = self.varint()
-        return None if length < 0 else bytes(self.part(length))

@@ -106,6 +106,8 @@ def _undecodable() -> dict[str, Kind]:
         "more-headers-than-there-are": Kind(lambda v: body(start + varint(-1) + nullable(v) + varint(9))),
         "headers-of-negative-count": Kind(lambda v: body(start + varint(-1) + nullable(v) + varint(-4))),
         "bytes-behind-headers": Kind(lambda v: body(start + varint(-1) + nullable(v) + varint(0) + b"xx")),
+        "offset-before-batch": Kind(lambda v: plain(record(v, delta=-5))),
+        "offset-behind-batch": Kind(lambda v: plain(record(v, delta=1_000))),
         "unknown-codec": Kind(lambda v: batch(record(v), codec=5)),
     }
 

@@ -34,13 +34,17 @@ def record(
     return varint(len(content)) + content
 
 
-def batch(payload: bytes, *, count: int = 1, codec: int = PLAIN, time: int | None = None) -> bytes:
+def batch(
+    payload: bytes, *, count: int = 1, codec: int = PLAIN, time: int | None = None, last_delta: int | None = None
+) -> bytes:
     """A batch of `count` records with the bytes `payload`, already compressed (or not, in spite of its codec).
 
-    `time` is in milliseconds since 1970; by default now, because Kafka removes records older than the retention.
+    `last_delta` is the last offset in it, by default that without gaps. `time` is in milliseconds since 1970; by
+    default now, because Kafka removes records older than the retention.
     """
     time = int(clock() * 1000) if time is None else time
-    checked = struct.pack(">hiqqqhii", codec, count - 1, time, time, -1, -1, -1, count) + payload
+    last = count - 1 if last_delta is None else last_delta
+    checked = struct.pack(">hiqqqhii", codec, last, time, time, -1, -1, -1, count) + payload
     return struct.pack(">qiibI", 0, len(checked) + 9, -1, 2, calc_crc32c(checked)) + checked
 
 

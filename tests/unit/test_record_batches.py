@@ -121,6 +121,29 @@ def test_records_that_only_aiokafka_reads_are_read_once() -> None:
     assert unreadable(records) == [(3, "undecodable")]
 
 
+@pytest.mark.parametrize(
+    ("deltas", "misplaced"),
+    [((0, 0, 2), [1]), ((2, 1, 0), [0, 2]), ((-5, 1, 2), [0]), ((0, 1, 9), [2]), ((9, 9, 9), [0, 1, 2])],
+)
+@pytest.mark.parametrize("name", [b"h", b"\xff"], ids=["decodable", "undecodable"])
+def test_record_with_impossible_offset_takes_only_its_own_place(
+    deltas: tuple[int, ...], misplaced: list[int], name: bytes
+) -> None:
+    names = (b"h", name, b"h")
+    payload = b"".join(record(b"v%d" % n, delta=delta, headers=[(names[n], b"")]) for n, delta in enumerate(deltas))
+    records = read(batch(payload, count=3), batch(record(b"next")))
+    assert [bytes(r.value) for r in records] == [b"v0", b"v1", b"v2", b"next"]
+    assert [r.offset for r in records[:3]] == [0, 1, 2]
+    reasons = [r.value.reason if isinstance(r.value, UnreadableValue) else "" for r in records]
+    assert [n for n, reason in enumerate(reasons) if "offset" in reason] == misplaced
+
+
+@pytest.mark.parametrize("name", [b"h", b"\xff"], ids=["decodable", "undecodable"])
+def test_gaps_of_compaction_are_kept(name: bytes) -> None:
+    payload = b"".join(record(b"v", delta=delta, headers=[(name, b"")]) for delta in (2, 3, 8))
+    assert [r.offset for r in read(batch(payload, count=3, last_delta=9))] == [2, 3, 8]
+
+
 def test_control_batch_without_records_is_corrupt() -> None:
     """aiokafka reads its first record, and would raise a plain error."""
     with pytest.raises(CorruptRecordException, match="no records"):
