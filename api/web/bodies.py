@@ -21,7 +21,6 @@ from messaging.reading_errors import InvalidContentError
 
 T = TypeVar("T")
 
-_PLAIN: Final = "identity"
 _CHARSETS: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 _ANNOUNCEMENTS: Final = frozenset({b"content-length", b"transfer-encoding"})
 _UNEXPECTED: Final = (
@@ -77,9 +76,6 @@ async def raw_body(request: Request) -> bytes:
     Sets `request.state.body_digest`, by which a command recognises other content under its key.
     """
     check_media_type(request.headers.get("content-type"))
-    if request.headers.get("content-encoding", _PLAIN).strip().lower() not in ("", _PLAIN):
-        plain = {"Accept-Encoding": _PLAIN}
-        raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, "Send the body uncompressed.", headers=plain)
     body = await _content(request)
     request.state.body_digest = sha256(body).digest()
     return body

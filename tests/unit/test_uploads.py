@@ -42,15 +42,22 @@ async def test_form_ends_with_its_boundary(end: bytes) -> None:
     assert await _digest(f"{FORM}; boundary=b", b"--b\r\n\r\na file\r\n" + end) == await _digest("image/png", b"a file")
 
 
-async def _digest(content_type: str, body: bytes) -> bytes:
+@pytest.mark.parametrize("content_type", ["image/png", f"{FORM}; boundary=b"])
+async def test_compressed_upload_is_refused(content_type: str) -> None:
+    with pytest.raises(ProblemError, match="uncompressed") as refused:
+        await _digest(content_type, b"--b\r\n\r\na file\r\n--b--", (b"content-encoding", b"gzip"))
+    assert refused.value.kind is ProblemKind.UNSUPPORTED_MEDIA_TYPE
+
+
+async def _digest(content_type: str, body: bytes, *headers: tuple[bytes, bytes]) -> bytes:
     """The digest that distinguishes uploads with the same idempotency key."""
     parts = [body[:100], body[100:]]
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
 
-    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-type", content_type.encode())]}
-    request = Request(scope, receive)
+    named = [(b"content-type", content_type.encode()), *headers]
+    request = Request({"type": "http", "method": "POST", "path": "/", "headers": named}, receive)
     await Upload()(request)
     digest: bytes = request.state.body_digest
     return digest
