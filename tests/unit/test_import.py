@@ -210,6 +210,14 @@ def test_row_is_identified_by_id_or_content() -> None:
         assert identity({**ROW, name: "another"}) != identity(ROW)
 
 
+def test_row_that_is_no_object_is_reported() -> None:
+    array, whole = "Not a JSON object: write each object of an array on a line of its own", "Not a JSON object"
+    lines = {b"[": array, b' [{"rating": 1}]': array, b"[" * 2_000: array, b"1": whole, b"null": whole}
+    deep = b'{"a": ' * 1_010 + b"1" + b"}" * 1_010
+    faults = [row.fault for row in json_rows(io.BytesIO(b"\n".join([*lines, deep])), offset=0, line=0)]
+    assert faults == [*lines.values(), "Nested too deeply"]
+
+
 def test_duplicate_field_is_refused() -> None:
     lines = b'{"rating": 1, "rating": 5}\n{"a": [{"b": 1, "b": 1}]}\n{"a": {"b": 1}, "b": [1, 1]}\n'
     assert [row.fault for row in json_rows(io.BytesIO(lines), offset=0, line=0)] == [

@@ -34,6 +34,7 @@ csv.field_size_limit(_LONGEST_FIELD)
 
 _BOM: Final = b"\xef\xbb\xbf"
 _NOT_UTF_8: Final = "Not UTF-8"
+_ARRAY: Final = "Not a JSON object: write each object of an array on a line of its own"
 _TOO_LONG: Final = f"The line has more than {MAX_LINE_BYTES} bytes"
 _TOO_LARGE: Final = f"The row has more than {_MOST_LINES} lines, or {MAX_LINE_BYTES} bytes"
 
@@ -121,13 +122,17 @@ def _json_object(data: bytes | None) -> tuple[dict[str, Any] | None, str | None]
         return None, _TOO_LONG
     if _decoded(data) is None:
         return None, _NOT_UTF_8
+    if data.lstrip().startswith(b"["):
+        return None, _ARRAY
     try:
         value = orjson.loads(data)
         json.loads(data, object_pairs_hook=_reject_duplicates)
     except orjson.JSONDecodeError as error:
         return None, f"Not JSON: {error.msg} at column {error.colno}"
-    except (_LineFaultError, RecursionError) as error:
+    except _LineFaultError as error:
         return None, str(error)
+    except RecursionError:
+        return None, "Nested too deeply"
     return (value, None) if isinstance(value, dict) else (None, "Not a JSON object")
 
 
