@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 import httpx
 import pytest
 from pymongo.errors import AutoReconnect
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.types import Message
 
 from api.web import limits
@@ -65,6 +67,28 @@ async def test_paths_with_invalid_utf8_are_refused(http: httpx.AsyncClient, id: 
 
 async def test_non_ascii_paths_are_accepted(http: httpx.AsyncClient) -> None:
     problem_of(await http.get("/caf%C3%A9%00%EF%BF%BD"), 404)
+
+
+@pytest.mark.parametrize(
+    ("sent", "received"),
+    [
+        ('a=1; costly="' + "\\\\" * 7_000 + '"; b=2', {"a": "1", "b": "2"}),
+        ('costly="' + '\\"' * 7_000 + '"', {}),
+        ('"\\012', {}),
+        ('a=1; quoted="b c"', {"a": "1", "quoted": "b c"}),
+        ("__Host-plaudit=-_; plaudit-undo=%7B%22id%22%3A%221%22%7D", None),
+    ],
+    ids=["between others", "alone", "without a name", "quoted", "ours"],
+)
+async def test_cookies_with_escapes_are_dropped(sent: str, received: dict[str, str] | None) -> None:
+    async def show(request: Request) -> JSONResponse:
+        return JSONResponse(request.cookies)
+
+    async with app_without_servers() as app:
+        app.add_api_route("/cookies", show)
+        async with client_of(app) as http:
+            response = await http.get("/cookies", headers={"cookie": sent})
+    assert response.json() == (dict(each.split("=") for each in sent.split("; ")) if received is None else received)
 
 
 @pytest.mark.parametrize(
