@@ -14,7 +14,7 @@ Form = ImmutableMultiDict[str, str]
 """A submitted form, with the line breaks of its texts as `\n`."""
 
 _LINE_BREAK: Final = re.compile(r"[\r\n]")
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """Of ASCII: Python itself also reads digits of other scripts, and `4_8` as 48."""
 
 _NEW_WORD: Final = re.compile("(?<=[a-z])(?=[A-Z])")

@@ -38,7 +38,7 @@ MOST_PARTITION: Final = 2**31 - 1
 MOST_OFFSET: Final = 2**63 - 1
 
 _NOT_A_MOMENT: Final = re.compile(
-    r"\s*([+-]?([0-9_]+\.?[0-9_]*|\.[0-9_]+)([eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2})\s*"
+    r"\s*([+-]?([0-9_]+(\.[0-9_]*)?|\.[0-9_]+)([eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2})\s*"
 )
 """Matches days without a time, and numbers, which Pydantic reads as seconds or milliseconds since 1970, by length."""
 

@@ -285,7 +285,11 @@ def test_non_finite_numbers_stay_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["4_8", "1_0.5", "\u0663", "\uff14", "\u0663.5", "1.\u0665", "0x10", "1 0", "1,5", ".", "+", "1e", "--1"]
+    "text",
+    [
+        *("4_8", "1_0.5", "\u0663", "\uff14", "\u0663.5", "1.\u0665", "0x10", "1 0", "1,5", ".", "+", "1e", "--1"),
+        pytest.param(f"{'1' * 500_000}x", id="endless to read in quadratic time"),
+    ],
 )
 def test_only_plain_ascii_numbers_are_numbers(text: str) -> None:
     """Others stay text, which the API refuses: Python itself reads `4_8` as 48."""

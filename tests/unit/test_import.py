@@ -166,6 +166,7 @@ def test_mapping_must_fit_the_file() -> None:
         ({"rating": "6"}, "/rating"),
         ({"rating": "good"}, "/rating"),
         ({"rating": "nan"}, "/rating"),
+        pytest.param({"rating": f"{'1' * 500_000}x"}, "/rating", id="endless to read in quadratic time"),
         ({"review": " "}, "/review"),
         ({"entityId": ""}, "/entityId"),
         ({"title": "secret\0"}, "/title"),

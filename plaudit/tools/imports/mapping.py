@@ -191,4 +191,4 @@ def _moment(text: str) -> datetime | str:
 
 
 def _number(text: str) -> float | str:
-    return float(text) if re.fullmatch(r"\s*[+-]?(\d+\.?\d*|\.\d+)\s*", text, re.ASCII) else text
+    return float(text) if re.fullmatch(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)\s*", text, re.ASCII) else text
