@@ -32,6 +32,7 @@ _IN_OTHER_WORDS: Final = {
     "validation": "This was not accepted. Correct it, and try again.",
 }
 """Sentences that replace those of the API, which are about its requests."""
+_TOO_LONG: Final = {"title": "Too long", "detail": "A value in this form is too long. Shorten it, and try again."}
 _OVERLOADED: Final = frozenset({"query-timeout", "too-many-requests", "unavailable"})
 _DOTS: Final = re.compile(r"(?<=/)\.{1,2}(?=/|$)")
 
@@ -160,7 +161,10 @@ class ApiClient:
         parameters = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         # An id of dots is escaped, or it would be resolved as a relative path.
         path = _DOTS.sub(lambda dots: dots[0].replace(".", "%2E"), path)
-        return await self._http.request(method, path, json=body, params=parameters, headers=headers)
+        try:
+            return await self._http.request(method, path, json=body, params=parameters, headers=headers)
+        except httpx.InvalidURL as error:  # it has more than 65,536 characters
+            raise Refused(422, _TOO_LONG) from error
 
 
 def _read(response: httpx.Response) -> Json:

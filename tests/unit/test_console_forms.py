@@ -198,6 +198,20 @@ async def test_invalid_form_keys_do_not_break_a_page(http: httpx.AsyncClient, ke
     assert (await http.post("/console/reviews/1/decide", data=form)).status_code == 503
 
 
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/console/queue/claims", {"id": "\u00e9" * 20_000}),
+        ("/console/reviews/1/decide", {"action": "reject", "reasonCode": "spam", "reason": "a" * 70_000}),
+    ],
+    ids=["in a path", "in a query"],
+)
+async def test_too_long_values_are_refused(http: httpx.AsyncClient, path: str, fields: dict[str, str]) -> None:
+    page = await http.post(path, data=fields)
+    assert page.status_code == 422
+    assert "too long" in text_of(page.text)
+
+
 @pytest.mark.parametrize("path", ["/console/queue", "/console/queue/all"])
 async def test_unknown_filter_is_refused(http: httpx.AsyncClient, path: str) -> None:
     page = await http.get(path, params={"only": "flaged"})
