@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from http import HTTPStatus
 from time import perf_counter
 from typing import Final
 
@@ -67,11 +68,13 @@ class RequestTelemetry:
             finally:
                 seconds = perf_counter() - started
                 method = scope["method"] if scope["method"] in _METHODS else "other"
+                # Otherwise anybody could add series to each route.
+                counted = "other" if status == HTTPStatus.METHOD_NOT_ALLOWED else method
                 route = getattr(scope.get("route"), "path", "none")
                 if _OUTER not in scope:
-                    _request_counter(method, route, status // 100).inc()
+                    _request_counter(counted, route, status // 100).inc()
                     if not is_stream:
-                        _duration_histogram(method, route).observe(seconds)
+                        _duration_histogram(counted, route).observe(seconds)
                     if status < 500 and answered and route not in _QUIET and _WAITED not in scope:
                         HTTP_RESPONSE_SECONDS.observe(answered - started - upload_s)
                 log_request = log.debug if route in _QUIET else log.info

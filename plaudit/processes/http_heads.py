@@ -23,6 +23,9 @@ _PATH: Final = re.compile(rb"/[^?#]*")
 _ONCE: Final = (b"content-type", b"content-encoding", b"authorization", b"x-api-key")
 """Headers with one value, of which two servers could take different ones."""
 
+MOST_CONTENT_TYPE_BYTES: Final = 1_024
+"""Its parser takes microseconds for each parameter, also without a body. A boundary has at most 70 characters."""
+
 
 def answer_of(status: HTTPStatus, detail: str, instance: str) -> bytes:
     """A complete response with a problem (RFC 9457); the connection closes after it."""
@@ -89,4 +92,7 @@ def _framing_refusal_of(version: str, headers: Sequence[tuple[bytes, bytes]]) ->
     for name in _ONCE:
         if sum(sent == name for sent, _ in headers) > 1:
             return HTTPStatus.BAD_REQUEST, f"Send the header {name.decode().title()} once."
+    if any(name == b"content-type" and len(value) > MOST_CONTENT_TYPE_BYTES for name, value in headers):
+        detail = f"The header Content-Type may have at most {MOST_CONTENT_TYPE_BYTES:,} bytes."
+        return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail
     return None

@@ -101,6 +101,13 @@ async def test_requests_are_counted_by_route(http: httpx.AsyncClient, path: str,
     assert increases(samples(COUNTED), before) == {("GET", route): 1}
 
 
+@pytest.mark.parametrize("method", ["DELETE", "PURGE"])
+async def test_refused_methods_are_counted_together(http: httpx.AsyncClient, method: str) -> None:
+    before = samples(COUNTED)
+    assert (await http.request(method, "/api/stores")).status_code == 405
+    assert increases(samples(COUNTED), before) == {("other", "/api/stores"): 1}
+
+
 def test_all_routes_have_names(app: FastAPI) -> None:
     def has_route_name(route: BaseRoute) -> bool:
         return isinstance(route, APIRoute | PageRoute | FolderRoute | EncodedSlashes)

@@ -8,6 +8,7 @@ from http import HTTPStatus
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from plaudit.processes.http_heads import MOST_CONTENT_TYPE_BYTES
 from plaudit.processes.http_protocol import MAX_HEADERS, BoundedProtocol
 from tests.support.sockets import DEADLINE_S, Connection
 from tests.support.waiting import eventually
@@ -106,6 +107,16 @@ async def test_number_of_headers_is_limited() -> None:
         status, body = await client.ask(head + b"a:\r\n\r\n")
         assert status == 431
         assert str(MAX_HEADERS) in json.loads(body)["detail"]
+
+
+async def test_length_of_a_content_type_is_limited() -> None:
+    async with running(limits()) as server, server.client() as client:
+        head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\ncontent-type: a/b"
+        parameters = b";" * (MOST_CONTENT_TYPE_BYTES - 3)
+        assert (await client.ask(head + parameters + b"\r\n\r\n"))[0] == 200
+        status, body = await client.ask(head + parameters + b";\r\n\r\n")
+        assert status == 431
+        assert "Content-Type may have at most 1,024 bytes" in json.loads(body)["detail"]
 
 
 @pytest.mark.parametrize("body", [b"", b"a" * 1_000, b"a" * 200_000])
