@@ -1,21 +1,23 @@
 """Endpoints of callers: the API keys, which only the command line creates and revokes, and the caller itself."""
 
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
+from fastapi import Query
 from typing_extensions import TypedDict
 
 from api.auth.permissions import AnyCaller, KeyReader
 from api.services import Injected
 from api.stores.bounds import check_unbound
 from api.web.openapi import problems
+from api.web.paging import MAX_TAKE
 from api.web.problems import ProblemKind
 from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.permissions import Permission
 from domain.timestamps import timestamp
-from messaging.schemas import ShownMoment
-from storage.keys import ApiKey
+from messaging.schemas import OptionalId, Phrase, ShownMoment
+from storage.keys import ApiKey, KeySearch
 
 
 class ShownKey(TypedDict):
@@ -45,12 +47,24 @@ router: Final = routes("/api", "Callers")
 
 
 @router.get("/keys", response_model=list[ShownKey])
-async def list_keys(caller: KeyReader, services: Injected) -> JsonResponse:
-    """All API keys, including revoked and expired ones. Not for callers bound to stores."""
+async def list_keys(
+    caller: KeyReader,
+    services: Injected,
+    search_phrase: Annotated[
+        Phrase | None,
+        Query(
+            alias="searchPhrase", description="A part of the id, of the subject or of a store's id, in any letter case"
+        ),
+    ] = None,
+    take: Annotated[int | None, Query(ge=1, le=MAX_TAKE, description="Maximum number of keys; missing: all")] = None,
+    after: Annotated[OptionalId, Query(description="Id of the last key of the previous page")] = None,
+) -> JsonResponse:
+    """All API keys, including revoked and expired ones, by subject and age, or a page of them. Not for callers bound to
+    stores."""
     check_unbound(caller)
-    now = datetime.now(UTC)
-    with await services.pages.piece(await services.keys.size()):
-        return JsonResponse([shown_key(key, now) for key in await services.keys.all()])
+    now, search = datetime.now(UTC), KeySearch(search_phrase, after, take)
+    with await services.pages.piece(await services.keys.size(search)):
+        return JsonResponse([shown_key(key, now) for key in await services.keys.page(search)])
 
 
 def shown_key(key: ApiKey, now: datetime) -> ShownKey:

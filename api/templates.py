@@ -15,6 +15,7 @@ from api.services import Injected, Services
 from api.stores.bounds import by, check_store
 from api.web.bodies import JsonBody, parse_json
 from api.web.openapi import problems
+from api.web.paging import MAX_TAKE, After
 from api.web.problems import ProblemError, ProblemKind, invalid_at
 from api.web.responses import JsonResponse
 from api.web.routes import routes
@@ -28,11 +29,14 @@ from messaging.templates.messages import TEMPLATE_FIELDS, Language, TemplateFiel
 from messaging.templates.order_review_request import SAMPLE_CONTEXT, store_context
 from messaging.templates.rendering import BUILT_IN, TemplateError, in_template_thread, render
 from messaging.topics import Topic
+from storage.templates import TemplateSearch
 
 
 class ShownTemplate(TypedDict):
-    """A template and its source. Null means all stores, or all languages."""
+    """A template and its source. `storeId` and `languageCode` are null for all stores and languages, `id` for the
+    built-in one."""
 
+    id: str | None
     name: str
     source: Literal["built-in", "all-stores", "store"]
     storeId: str | None
@@ -104,14 +108,20 @@ router: Final = routes("/api/notificationTemplates", "Notification templates")
 
 
 @router.get("", response_model=list[ShownTemplate])
-async def list_templates(caller: TemplateReader, services: Injected) -> JsonResponse:
-    """The built-in templates, and all saved ones."""
-    built_in = [_row(name, None, template) for name, template in BUILT_IN.items()]
-    with await services.pages.piece(await services.templates.size()):
-        saved = [_row(each.name, each.scope, each.template) for each in await services.templates.all()]
-        return JsonResponse(
-            [*built_in, *(each for each in saved if each["storeId"] is None or caller.may_touch(each["storeId"]))]
-        )
+async def list_templates(
+    caller: TemplateReader,
+    services: Injected,
+    take: Annotated[
+        int | None, Query(ge=1, le=MAX_TAKE, description="Maximum number of saved templates; missing: all")
+    ] = None,
+    after: Annotated[After, Query(description="Id of the last template of the previous page")] = None,
+) -> JsonResponse:
+    """The built-in templates, and all saved ones by id, or a page of these: the built-in ones are on the first."""
+    built_in = [] if after else [_row(name, None, template) for name, template in BUILT_IN.items()]
+    search = TemplateSearch(caller.stores, after, take)
+    with await services.pages.piece(await services.templates.size(search)):
+        saved = await services.templates.page(search)
+        return JsonResponse([*built_in, *(_row(each.name, each.scope, each.template) for each in saved)])
 
 
 @router.get("/{name}", response_model=ShownTemplate, responses=problems(ProblemKind.NOT_FOUND))
@@ -212,6 +222,7 @@ def _message(
 def _row(name: str, scope: TemplateScope | None, template: MailTemplate) -> ShownTemplate:
     store_id, language = scope or (None, None)
     return {
+        "id": None if scope is None else template_id(name, *scope),
         "name": name,
         "source": "built-in" if scope is None else "store" if store_id else "all-stores",
         "storeId": store_id,

@@ -9,10 +9,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from console.api_client import Refused
 from console.content_hashes import check_seen, content_hash
 from console.fields import Form
-from console.screens import Screens
+from console.screens import ROWS, Screens
 from console.templating import address
 from console.visits import FRAME_POLICY, Visit, key_of
 from domain.permissions import Permission
+from messaging.templates.rendering import BUILT_IN
 
 PATH: Final = "/console/templates"
 PARTS: Final = ("subject", "text", "html")
@@ -28,9 +29,17 @@ screens = Screens()
 
 @screens.get("/templates", Permission.READ_TEMPLATES)
 async def templates(visit: Visit) -> Response:
-    """The built-in templates, and those saved for stores and languages."""
-    found = await visit.facade.ask("GET", "/api/notificationTemplates")
-    return visit.page("mail_templates.html", templates=found)
+    """The built-in templates, and those saved for stores and languages, by id."""
+    query = {"after": visit.query.get("after"), "take": ROWS + 1}
+    found = await visit.facade.ask("GET", "/api/notificationTemplates", query=query)
+    saved = [each["id"] for each in found if each["id"] is not None]
+    has_more = len(saved) > ROWS
+    return visit.page(
+        "mail_templates.html",
+        templates=found[:-1] if has_more else found,
+        names=list(BUILT_IN),
+        next=saved[ROWS - 1] if has_more else None,
+    )
 
 
 @screens.get("/templates/{name}", Permission.READ_TEMPLATES)

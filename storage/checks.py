@@ -10,7 +10,6 @@ from typing import Any, Final
 from domain.findings import Finding, failed, ok, warn
 from domain.quantities import listed, quantity
 from domain.schema import NEWEST, Compatibility, compatibility, refusal
-from domain.templates import template_id
 from messaging.templates.rendering import TemplateError, check, in_template_thread
 from storage import outbox, parking
 from storage.backlog import PARKED
@@ -24,7 +23,7 @@ from storage.reviews.changes import RelayProgress
 from storage.schema import SchemaMarks
 from storage.shapes import READ_ERRORS
 from storage.stores import StoreRepository
-from storage.templates import SavedTemplate, TemplateRepository
+from storage.templates import SavedTemplate, TemplateRepository, TemplateSearch
 from storage.topics_growth import GrowthRepository
 
 _CLOCK_WARN_S: Final = 2.0
@@ -258,7 +257,7 @@ async def _overdue_outbox(database: Database) -> Finding:
 
 
 async def _templates(database: Database) -> Finding:
-    saved = await TemplateRepository(database).all()
+    saved = await TemplateRepository(database).page(TemplateSearch())
     errors = [found for each in saved if (found := await in_template_thread(_template_error, each))]
     if errors:
         more = f"; and {len(errors) - _MOST_SHOWN} more" if len(errors) > _MOST_SHOWN else ""
@@ -272,5 +271,5 @@ def _template_error(saved: SavedTemplate) -> str:
     try:
         check(saved.template)
     except TemplateError as error:
-        return f"{template_id(saved.name, *saved.scope)} ({error})"
+        return f"{saved.id} ({error})"
     return ""

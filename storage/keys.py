@@ -2,13 +2,19 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
+from pymongo import ASCENDING
+
+from domain.letter_case import pattern_in_any_case
 from domain.permissions import Caller, known_permissions
 from storage.database import Database, Document
+from storage.keyset import after_row, position_of
 from storage.queries import stored_bytes
 
 COLLECTION: Final = "apiKeys"
+
+_ORDER: Final = [("client", ASCENDING), ("created", ASCENDING), ("_id", ASCENDING)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,17 @@ class ApiKey:
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
+class KeySearch(NamedTuple):
+    """Search criteria: a key must meet all that are set."""
+
+    phrase: str | None = None
+    """A part of the id, of the client or of a store, in any letter case."""
+    after: str | None = None
+    """The id of the key after which the page begins; after an unknown one there is none."""
+    take: int | None = None
+    """The maximum number of keys; None: all."""
+
+
 class ApiKeyRepository:
     """Reads and writes keys. The facade only reads them."""
 
@@ -42,11 +59,21 @@ class ApiKeyRepository:
 
     async def all(self) -> list[ApiKey]:
         """All keys, including revoked and expired ones, by client and age."""
-        return [_key(document) async for document in self._keys.find().sort([("client", 1), ("created", 1)])]
+        return await self.page(KeySearch())
 
-    async def size(self) -> int:
-        """The stored size of all keys in bytes."""
-        return await stored_bytes(self._keys)
+    async def page(self, search: KeySearch) -> list[ApiKey]:
+        """The matching keys, by client and age."""
+        conditions = _criteria(search)
+        if search.after is not None:
+            last = await self._keys.find_one({"_id": search.after})
+            if last is None:
+                return []
+            conditions["$and"] = after_row(_ORDER, position_of(last, _ORDER))
+        return [_key(document) async for document in self._keys.find(conditions).sort(_ORDER).limit(search.take or 0)]
+
+    async def size(self, search: KeySearch) -> int:
+        """The stored size in bytes of the matching keys, or about that of a page of them."""
+        return await stored_bytes(self._keys, _criteria(search), search.take)
 
     async def add(self, key: ApiKey) -> None:
         """Store a new key."""
@@ -74,6 +101,14 @@ class ApiKeyRepository:
             {"_id": id}, [{"$set": {"revoked": {"$ifNull": ["$revoked", at]}}}], upsert=False
         )
         return result.matched_count > 0
+
+
+def _criteria(search: KeySearch) -> Document:
+    """The MongoDB filter for a search on any page."""
+    if not search.phrase:
+        return {}
+    pattern = {"$regex": pattern_in_any_case(search.phrase), "$options": "i"}
+    return {"$or": [{"_id": pattern}, {"client": pattern}, {"stores": pattern}]}
 
 
 def _key(document: Document) -> ApiKey:

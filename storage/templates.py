@@ -1,10 +1,10 @@
 """Saved mail templates, each for one store or all, in one language or all."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs
 
 from pymongo import ASCENDING, IndexModel
@@ -73,6 +73,22 @@ class SavedTemplate:
         """Its store and language."""
         return self.store_id, self.language
 
+    @property
+    def id(self) -> str:
+        """The id under which it is saved."""
+        return template_id(self.name, *self.scope)
+
+
+class TemplateSearch(NamedTuple):
+    """A page of the saved templates."""
+
+    stores: Collection[str] | None = None
+    """Only those of these stores, and of all stores; None: any."""
+    after: str | None = None
+    """The id after which the page begins."""
+    take: int | None = None
+    """The maximum number of templates; None: all."""
+
 
 class TemplateRepository:
     """Reads and writes templates."""
@@ -80,14 +96,22 @@ class TemplateRepository:
     def __init__(self, database: Database) -> None:
         self._templates = database[COLLECTION]
 
-    async def all(self) -> list[SavedTemplate]:
-        """All saved templates, by name, store and language."""
-        found = self._templates.find(_SAVED).sort([("name", 1), ("storeId", 1), ("languageCode", 1)])
-        return [read_for_display(TEMPLATE, _saved, document) async for document in found]
+    async def page(self, search: TemplateSearch) -> list[SavedTemplate]:
+        """The matching templates, by id: those of all stores before those of single ones."""
+        templates: list[SavedTemplate] = []
+        async with self._templates.find(_criteria(search), batch_size=search.take or 0).sort("_id") as documents:
+            async for document in documents:
+                saved = read_for_display(TEMPLATE, _saved, document)
+                # The store of a damaged one is known only now.
+                if search.stores is None or saved.store_id is None or saved.store_id in search.stores:
+                    templates.append(saved)
+                if len(templates) == search.take:
+                    break
+        return templates
 
-    async def size(self) -> int:
-        """The stored size of all saved templates in bytes."""
-        return await stored_bytes(self._templates, _SAVED)
+    async def size(self, search: TemplateSearch) -> int:
+        """The stored size of the matching templates in bytes."""
+        return await stored_bytes(self._templates, _criteria(search), search.take)
 
     async def usable(
         self, name: str, store_id: str | None, language: str | None, session: Session | None = None
@@ -148,6 +172,14 @@ class TemplateRepository:
     async def mark(self, id: str, seen: Seen, session: Session) -> None:
         """Save the marks of messages that changed nothing; nothing is stored for a template that never existed."""
         await self._templates.update_one({"_id": id}, {"$set": {"seen": seen_document(seen)}}, session=session)
+
+
+def _criteria(search: TemplateSearch) -> Document:
+    """The MongoDB filter for a search; damaged templates match whatever their store is."""
+    conditions: Document = {**_SAVED} if search.after is None else {**_SAVED, "_id": {"$gt": search.after}}
+    if search.stores is not None:
+        conditions["$or"] = [{"storeId": {"$in": list(search.stores)}}, {"storeId": {"$not": {"$type": "string"}}}]
+    return conditions
 
 
 def _usable(document: Document) -> SavedTemplate:

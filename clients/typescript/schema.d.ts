@@ -797,7 +797,7 @@ export interface paths {
         };
         /**
          * List Templates
-         * @description The built-in templates, and all saved ones.
+         * @description The built-in templates, and all saved ones by id, or a page of these: the built-in ones are on the first.
          */
         get: operations["listTemplates"];
         put?: never;
@@ -993,7 +993,8 @@ export interface paths {
         };
         /**
          * List Keys
-         * @description All API keys, including revoked and expired ones. Not for callers bound to stores.
+         * @description All API keys, including revoked and expired ones, by subject and age, or a page of them. Not for callers bound to
+         *     stores.
          */
         get: operations["listKeys"];
         put?: never;
@@ -2565,8 +2566,12 @@ export interface components {
             moderationRules: components["schemas"]["ShownRule"][];
             storefrontOrigins: string[];
         };
-        /** @description A template and its source. Null means all stores, or all languages. */
+        /**
+         * @description A template and its source. `storeId` and `languageCode` are null for all stores and languages, `id` for the
+         *     built-in one.
+         */
         ShownTemplate: {
+            id: string | null;
             name: string;
             /** @enum {string} */
             source: "built-in" | "all-stores" | "store";
@@ -5103,7 +5108,12 @@ export interface operations {
     };
     listTemplates: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Maximum number of saved templates; missing: all */
+                take?: number | null;
+                /** @description Id of the last template of the previous page */
+                after?: string | null;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -5528,7 +5538,14 @@ export interface operations {
     };
     listKeys: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description A part of the id, of the subject or of a store's id, in any letter case */
+                searchPhrase?: string | null;
+                /** @description Maximum number of keys; missing: all */
+                take?: number | null;
+                /** @description Id of the last key of the previous page */
+                after?: string | null;
+            };
             header?: never;
             path?: never;
             cookie?: never;

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from html import unescape
 from itertools import chain
@@ -303,19 +304,25 @@ async def test_audit_log_pages_repeat_no_entry(console: Console, facade: Facade)
 
 
 async def test_lists_of_many_stores_have_pages(console: Console, service: Service) -> None:
-    """Each store is on one page, with a link to the next, and a search finds it."""
-    name = new_id("many")
+    """Each store is on one page, with a link to the next, and a search finds it; the same of keys and templates."""
+    name, now = new_id("many"), datetime.now(UTC)
     ids = [f"{name}-{number:02}" for number in range(60)]
     rating: Json = {"entityType": "Product", "entityId": name, "count": 1, "sumHundredths": 400, "revision": 1}
+    key: Json = {"client": "many", "permissions": [], "digest": b"", "created": now, "expires": None, "revoked": None}
+    template: Json = {"name": "Mail", "languageCode": None, "subject": "x", "text": "x", "html": "x"}
     kept = f"q={name}&status=New"
     lists = {
         f"/console/stores?q={name}": f'/console/stores/({name}[^/"]*)"',
         f"/console/choose-store/reviews?{kept}&named={name}": f'/console/reviews\\?{kept}&store=({name}[^&"]*)"',
         f"/console/objects/Product/{name}": f"<h2>({name}.*)</h2>",
+        f"/console/keys?q={name.upper()}": f"<code>({name}.*)</code>",
     }
     async with service.mongo() as database:
         await database["stores"].insert_many([{"_id": id} for id in ids])
         await database["ratings"].insert_many([{**rating, "storeId": id} for id in ids])
+        await database["apiKeys"].insert_many([{**key, "_id": id, "stores": [id]} for id in reversed(ids)])
+        templates = database["notificationTemplates"]
+        await templates.insert_many([{**template, "_id": f"Mail?storeId={id}", "storeId": id} for id in ids])
         try:
             for first, pattern in lists.items():
                 pages = [page async for page in _pages(console, first)]
@@ -324,6 +331,14 @@ async def test_lists_of_many_stores_have_pages(console: Console, service: Servic
                 assert all("First page" in page for page in pages[1:])
                 assert not any("First page" in page for page in pages[:1])
                 assert all(' type="search"' in page for page in pages)
+            pages = [page async for page in _pages(console, "/console/templates")]
+            assert [id for page in pages for id in re.findall(f"<td>({name}.*)</td>", page)] == ids
+            assert ["OrderReviewRequest</a>" in page for page in pages] == [True, *(False for _ in pages[1:])]
+            assert max(page.count("<tr>") for page in pages) <= 50 + 2, "a built-in one, and the heading"
+            assert all("Open OrderReviewRequest" in page for page in pages)
+            assert "There are no more templates." in await console.open("/console/templates?after=X")
+            assert text_of(await console.open(f"/console/keys?q={ids[-1]}")).count(ids[-1]) > 1
+            assert "No key matches" in await console.open(f"/console/keys?q={name}&after={ids[-1]}")
             one = await console.open(f"/console/objects/Product/{name}?store={ids[-1]}")
             assert re.findall(lists[f"/console/objects/Product/{name}"], one) == ids[-1:]
             assert "Remove the filter" in one
@@ -331,6 +346,8 @@ async def test_lists_of_many_stores_have_pages(console: Console, service: Servic
             assert "no approved reviews in this store" in text_of(gone)
             assert "No store matches" in await console.open(f"/console/stores?q={name}&after={ids[-1]}")
         finally:
+            await templates.delete_many({"name": "Mail"})
+            await database["apiKeys"].delete_many({"client": "many"})
             await database["ratings"].delete_many({"entityId": name})
             await database["stores"].delete_many({"_id": {"$in": ids}})
 

@@ -13,7 +13,7 @@ from domain.templates import template_id
 from messaging.events import reminder_requested
 from storage.mending import Mender
 from storage.reminders.decisions import ReminderDecisions
-from storage.templates import TemplateRepository
+from storage.templates import TemplateRepository, TemplateSearch
 from tests.support.facade import new_id
 from tests.support.reminders import DAY, NOON, Shop
 
@@ -122,14 +122,14 @@ async def test_damaged_template_is_logged_and_can_be_saved_again(shop: Shop) -> 
         (logged,) = [entry for entry in logs if entry["event"] == "reminder failed; its order waits for the next run"]
         assert (logged["order"], logged["document"], logged["collection"]) == (order, id, "notificationTemplates")
         assert "html" in logged["reason"]
-        (shown,) = [each for each in await repository.all() if each.store_id == shop.id]
+        (shown,) = [each for each in await repository.page(TemplateSearch()) if each.store_id == shop.id]
         assert (shown.template.subject, shown.template.html) == ("x", "")
         assert await repository.whole("OrderReviewRequest", shop.id, None) == {}
         assert await Mender(shop.database, "notificationTemplates").count(most=10, patience_ms=60_000) == 1
     # Its other lost fields are contained in its id.
     lost = {"$unset": dict.fromkeys(("name", "storeId", "languageCode"), ""), "$set": {"html": "<p>x</p>"}}
     await shop.database["notificationTemplates"].update_one({"_id": id}, lost)
-    assert [each.store_id for each in await repository.all()] == [shop.id]
+    assert [each.store_id for each in await repository.page(TemplateSearch())] == [shop.id]
     assert await shop.run(10) == 1
 
 

@@ -140,7 +140,8 @@ async def test_ratings_of_other_stores_are_hidden(shops: Shops, product: str) ->
     seen = [each async for each in _pages_of_ratings(shops.all, product)]
     assert [rating["storeId"] for rating in chain(*seen)] == [None, *sorted((shops.mine, shops.other))]
     assert [len(ratings) for ratings in seen] == [1, 1, 1]
-    assert [each async for each in _pages_of_ratings(shops.bound, product)] == [details["ratings"]]
+    seen = [each async for each in _pages_of_ratings(shops.bound, product)]
+    assert [[rating["storeId"] for rating in ratings] for ratings in seen] == [[shops.mine]]
     await shops.refused("GET", f"/api/rating/objects/Product/{product}?storeId={shops.other}")
     of_other = await shops.all.get(f"/api/rating/objects/Product/{product}", storeId=shops.other)
     assert [rating["storeId"] for rating in of_other["ratings"]] == [shops.other]
@@ -438,12 +439,32 @@ async def test_templates_of_other_stores_are_protected(shops: Shops) -> None:
         await shops.all.command("PUT", f"{path}?storeId={store}", {"subject": store})
     listed = await shops.bound.get("/api/notificationTemplates")
     assert {template["storeId"] for template in listed} == {None, shops.mine}
+    async with shops.secured.service.mongo() as database:
+        id, damage = f"OrderReviewRequest?storeId={shops.other}", {"storeId": 5}
+        await database["notificationTemplates"].update_one({"_id": id}, {"$set": damage})
+        try:
+            assert await shops.bound.get("/api/notificationTemplates") == listed
+            assert await _pages_of_templates(shops.bound) == listed
+        finally:
+            await database["notificationTemplates"].update_one({"_id": id}, {"$set": {"storeId": shops.other}})
+    everyones = await shops.all.get("/api/notificationTemplates")
+    assert await _pages_of_templates(shops.all) == everyones
+    assert listed == [template for template in everyones if template["storeId"] in (None, shops.mine)]
     for method, at in (("GET", path), ("PUT", path), ("DELETE", path), ("POST", f"{path}/preview")):
         body = {"subject": "Ours"} if method in ("PUT", "POST") else None
         await shops.refused(method, f"{at}?storeId={shops.other}", body)
     for method in ("PUT", "DELETE"):
         await shops.refused(method, path, {"subject": "Everybody's"} if method == "PUT" else None)
     await shops.bound.command("PUT", f"{path}?storeId={shops.mine}", {"subject": "Ours"})
+
+
+async def _pages_of_templates(facade: Facade) -> list[Json]:
+    """All templates, by pages of one saved template."""
+    found: list[Json]
+    found = page = await facade.get("/api/notificationTemplates", take="1")
+    while page := await facade.get("/api/notificationTemplates", take="1", after=page[-1]["id"]):
+        found = [*found, *page]
+    return found
 
 
 async def test_idempotency_keys_are_scoped_to_callers(shops: Shops) -> None:
