@@ -8,7 +8,7 @@ from api.ratings.rows import RatingRow, rating_rows
 from api.web.problems import unavailable
 from api.web.shared_queries import CachedQueries, SharedQueries
 from domain.objects import ObjectKey, is_closed
-from domain.ratings import Entity, RatingTally, ids_by_type
+from domain.ratings import Entity, RatingTally, TallyKey, ids_by_type
 from domain.stores import GeneralSettings, Store
 from storage.database import result_or_default, short_time_limit
 from storage.objects import ObjectRepository
@@ -19,6 +19,12 @@ from storage.shapes import StoredDocumentError
 from storage.stores import StoreRepository
 
 _AGE_S: Final = 1.0
+
+_FEW: Final = 1_000
+"""Maximum number of ratings for which no memory is reserved."""
+
+_RATING_BYTES: Final = 1_024
+"""Bytes in memory for a rating: from MongoDB, as a row, in the response."""
 
 
 class Lookups:
@@ -36,11 +42,12 @@ class Lookups:
         self._objects, self._reviews = objects, reviews
         self._ratings = SharedQueries(partial(self._rows_of, with_histogram=False))
         self._histograms = SharedQueries(partial(self._rows_of, with_histogram=True))
-        self._tallies = SharedQueries(partial(self._tallies_of, with_histogram=True))
+        self._tallies = SharedQueries(self._tallies_in_stores)
         self._holders = SharedQueries(self._holders_soon)
         self._is_any_closed = CachedQueries(self._any_closed, _AGE_S)
         self._stores = CachedQueries(stores.of_ids_or_errors, _AGE_S)
         self._general = CachedQueries(self._settings, _AGE_S)
+        self._number_of_stores = CachedQueries(self._count_stores, _AGE_S)
 
     async def ratings(
         self, entity_type: str, entity_ids: Sequence[str], *, with_histogram: bool
@@ -49,12 +56,20 @@ class Lookups:
         wanted = self._histograms if with_histogram else self._ratings
         return await wanted.of([(entity_type, id) for id in entity_ids])
 
-    async def tallies(
-        self, entity_type: str, entity_ids: Collection[str]
-    ) -> dict[str, Mapping[str | None, RatingTally]]:
-        """The tallies of these objects by id and store, including histograms."""
-        found = await self._tallies.of([(entity_type, id) for id in entity_ids])
-        return {id: tallies for (_, id), tallies in found.items()}
+    async def bytes_of_ratings(self, entity_type: str, entity_ids: Collection[str]) -> int:
+        """About the bytes in memory of the ratings of these objects, 0 for few. They are counted only if there are so
+        many stores that the ratings can be many: an object has one in each of them, and one without a store."""
+        stores = (await self._number_of_stores.of([None]))[None]
+        if len(entity_ids) * (stores + 1) <= _FEW:
+            return 0
+        count = await self._rating_repository.count_of_entities(entity_type, entity_ids)
+        return count * _RATING_BYTES if count > _FEW else 0
+
+    async def tallies(self, store_id: str, entity_type: str, entity_ids: Collection[str]) -> dict[str, RatingTally]:
+        """The tallies of these objects in a store by id, including histograms; objects without approved reviews are
+        left out."""
+        found = await self._tallies.of([TallyKey(Entity(entity_type, id), store_id) for id in entity_ids])
+        return {key.entity.id: tally for key, tally in found.items()}
 
     async def stores(self, ids: Iterable[str | None]) -> dict[str, Store]:
         """The registered ones of these stores, by id, to be shown; damaged ones are left out. None stands for no
@@ -111,14 +126,20 @@ class Lookups:
             return await self._reviews.holders(ids)
 
     async def _tallies_of(
-        self, entities: Collection[tuple[str, str]], *, with_histogram: bool
-    ) -> Mapping[tuple[str, str], Mapping[str | None, RatingTally]]:
-        of_entities = partial(self._rating_repository.of_entities, with_histogram=with_histogram)
+        self, entities: Iterable[tuple[str, str]], stores: Collection[str] | None = None, *, with_histogram: bool
+    ) -> Mapping[Entity, Mapping[str | None, RatingTally]]:
+        of_entities = partial(self._rating_repository.of_entities, stores=stores, with_histogram=with_histogram)
         return {
             Entity(type, id): tallies
             for type, ids in ids_by_type(entities).items()
             for id, tallies in (await of_entities(type, ids)).items()
         }
+
+    async def _tallies_in_stores(self, keys: Collection[TallyKey]) -> Mapping[TallyKey, RatingTally]:
+        """The tallies of these objects in any of these stores."""
+        stores = {key.store_id for key in keys if key.store_id is not None}
+        found = await self._tallies_of({key.entity for key in keys}, stores, with_histogram=True)
+        return {TallyKey(entity, id): tally for entity, tallies in found.items() for id, tally in tallies.items()}
 
     async def _rows_of(
         self, entities: Collection[tuple[str, str]], *, with_histogram: bool
@@ -133,6 +154,9 @@ class Lookups:
 
     async def _settings(self, _: Collection[None]) -> Mapping[None, GeneralSettings]:
         return {None: await self._store_repository.general()}
+
+    async def _count_stores(self, _: Collection[None]) -> Mapping[None, int]:
+        return {None: await self._store_repository.count()}
 
     async def _any_closed(self, _: Collection[None]) -> Mapping[None, bool]:
         return {None: await self._objects.is_any_closed()}

@@ -141,6 +141,10 @@ class StoreRepository:
         """The stored size of the matching stores in bytes."""
         return await stored_bytes(self._stores, _criteria(search), search.take)
 
+    async def count(self) -> int:
+        """About the number of registered stores."""
+        return await self._stores.estimated_document_count()
+
     async def get(self, id: str) -> Store | None:
         """One store, or None if it isn't registered."""
         document = await self._stores.find_one({"_id": id})

@@ -17,7 +17,7 @@ from api.services import Services, services_of
 from api.web.middleware import problem_of
 from api.web.problems import ProblemError, not_found, retry_after
 from api.web.routes import FolderRoute, PageRoute
-from domain.ratings import Entity, RatingTally
+from domain.ratings import Entity
 from storage.database import result_or_default
 from storefront.answers import Answers
 from storefront.demo_products import ENTITY_TYPE, PRODUCTS, STORE_ID, STORE_NAME
@@ -119,10 +119,9 @@ async def _structured(request: Request, product_id: str) -> Markup:
 async def _is_filled(request: Request) -> bool | None:
     """True if a product has reviews; None while MongoDB is unavailable."""
     services = await services_of(request)
-    tallies = await result_or_default(services.lookups.tallies(ENTITY_TYPE, [each.id for each in PRODUCTS]), None)
-    if tallies is None:
-        return None
-    return any(stores.get(STORE_ID, RatingTally()).count for stores in tallies.values())
+    ids = [each.id for each in PRODUCTS]
+    tallies = await result_or_default(services.lookups.tallies(STORE_ID, ENTITY_TYPE, ids), None)
+    return None if tallies is None else bool(tallies)
 
 
 def _status(is_filled: bool | None) -> int:

@@ -47,7 +47,7 @@ async def structured_answer(services: Services, store_id: str, entity: Entity) -
     object_key = ObjectKey(entity, store_id)
     # A request that waits for room reads afterwards, so that its data is current.
     with await services.pages.rows(MOST_REVIEWS):
-        tallies = (await services.lookups.tallies(entity.type, [entity.id])).get(entity.id, {})
+        tallies = await services.lookups.tallies(store_id, entity.type, [entity.id])
         about = description(await services.objects.undamaged([object_key]), object_key)
         search = ReviewSearch(
             statuses=[ReviewStatus.APPROVED],
@@ -59,6 +59,6 @@ async def structured_answer(services: Services, store_id: str, entity: Entity) -
         page = await services.reviews.search(search)
         async with services.pages.long_texts(page.long_texts.values()):
             reviews = await whole(services, page)
-            found = structured_data(entity, about, tallies.get(store_id, RatingTally()), reviews)
+            found = structured_data(entity, about, tallies.get(entity.id, RatingTally()), reviews)
             body = inside_script(orjson.dumps(found))
     return Answer(body, MEDIA_TYPE, frozenset(store.settings.storefront_origins))

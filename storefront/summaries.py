@@ -77,9 +77,9 @@ async def _load(
     """The summaries of these objects by id; if `only` is one of the ids, the summary of that."""
     store = await store_of(services, store_id)
     general = await services.lookups.general()
-    found = await services.lookups.tallies(entity_type, ids)
+    found = await services.lookups.tallies(store_id, entity_type, ids)
     method = rating_method(general, store)
-    summaries = {id: summary(found.get(id, {}).get(store_id, RatingTally()), method) for id in ids}
+    summaries = {id: summary(found.get(id, RatingTally()), method) for id in ids}
     content = summaries if only is None else summaries[only]
     return Answer(orjson.dumps(content), origins=frozenset(store.settings.storefront_origins))
 

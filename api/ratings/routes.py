@@ -38,9 +38,10 @@ async def list_entity_ratings(
 ) -> JsonResponse:
     """The ratings of objects: one for each store in which an object has approved reviews, and one for those without a
     store."""
-    ids = list(dict.fromkeys(request.entity_ids))
-    found = await services.lookups.ratings(request.entity_type, ids, with_histogram=request.histogram)
-    return JsonResponse([row.content for rows in found.values() for row in rows if caller.may_touch(row.store_id)])
+    ids, lookups = list(dict.fromkeys(request.entity_ids)), services.lookups
+    with await services.pages.take(await lookups.bytes_of_ratings(request.entity_type, ids)):
+        found = await lookups.ratings(request.entity_type, ids, with_histogram=request.histogram)
+        return JsonResponse([row.content for rows in found.values() for row in rows if caller.may_touch(row.store_id)])
 
 
 @router.post("/calculateStore", **command_answers())

@@ -119,12 +119,15 @@ class RatingRepository:
         entity_type: str,
         entity_ids: Collection[str],
         *,
+        stores: Collection[str] | None = None,
         with_histogram: bool = False,
         session: Session | None = None,
     ) -> dict[str, dict[str | None, RatingTally]]:
-        """The tallies of these objects by id and store; an object without approved reviews has none."""
+        """The tallies of these objects by id and store, in these stores, or in all and without one; an object without
+        approved reviews has none."""
+        objects = {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}}
         found = self._ratings.find(
-            {"entityType": entity_type, "entityId": {"$in": list(entity_ids)}, "count": {"$gt": 0}},
+            {**objects, **in_stores(stores), "count": {"$gt": 0}},
             {**_KEYED, "histogram": 1} if with_histogram else _KEYED,
             batch_size=ONE_ANSWER,
             session=session,
@@ -133,6 +136,10 @@ class RatingRepository:
         async for document in found:
             tallies.setdefault(document["entityId"], {})[document.get("storeId")] = tally_from(document)
         return tallies
+
+    async def count_of_entities(self, entity_type: str, entity_ids: Collection[str]) -> int:
+        """The number of tallies of these objects, including those without approved reviews: read from the index."""
+        return await self._ratings.count_documents({"entityType": entity_type, "entityId": {"$in": list(entity_ids)}})
 
     async def count_reviews(self, search: ReviewSearch) -> int | None:
         """The number of matching reviews by the tallies; None if they don't show it. The cost grows with the number of

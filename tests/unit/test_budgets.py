@@ -1,6 +1,7 @@
 """Byte budgets: shares that are granted, waited for and reclaimed."""
 
 import asyncio
+from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from unittest.mock import AsyncMock
@@ -15,10 +16,12 @@ from api.web.budgets import Budget, NoRoomError, Share, StalledError
 from api.web.concurrency import SMALL, ConcurrencyLimit, limit_body, take_room
 from api.web.process_limits import Limits
 from domain.images import ImageState, StoredImage
+from domain.ratings import RatingTally
+from domain.stores import GeneralSettings
 from storage.images.files import FoundFile, files_in_memory
 from storage.images.repository import ImageRepository
 from storage.images.reviews import ReviewImageRepository
-from tests.support.app import client_without_servers
+from tests.support.app import app_without_servers, client_of, client_without_servers
 from tests.support.waiting import eventually
 
 
@@ -201,6 +204,26 @@ async def test_command_responses_need_no_share(path: str, status: int, monkeypat
 
 async def receive_nothing() -> Message:
     raise NotImplementedError
+
+
+@pytest.mark.parametrize(("in_stores", "reserved"), [(9_000, 9_001 * 1_024), (100, 0)], ids=["many", "few"])
+async def test_ratings_in_many_stores_are_read_within_the_budget(in_stores: int, reserved: int) -> None:
+    async with app_without_servers() as app:
+        services, held = app.state.services, list[int]()
+
+        async def tallies(type: str, ids: Collection[str], **_: object) -> dict[str, dict[str | None, RatingTally]]:
+            held.append(services.pages.held)
+            return {id: dict.fromkeys((None, *map(str, range(in_stores))), RatingTally(1, 400)) for id in ids}
+
+        services.ratings.of_entities = tallies
+        services.ratings.count_of_entities = AsyncMock(return_value=in_stores + 1)
+        services.stores.count = AsyncMock(return_value=9_000)
+        services.stores.general = AsyncMock(return_value=GeneralSettings())
+        services.lookups.stores = AsyncMock(return_value={})
+        async with client_of(app) as http:
+            asked = {"entityType": "Product", "entityIds": ["camera"]}
+            response = await http.post("/api/rating/entityRating", json=asked)
+    assert (len(response.json()), held, services.pages.held) == (in_stores + 1, [reserved], 0)
 
 
 @pytest.mark.parametrize(("own", "expected"), [(500_000, 500_000), (None, 100_000)])
