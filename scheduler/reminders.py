@@ -1,6 +1,6 @@
 """The reminder job: asks for reviews of due orders."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -52,6 +52,10 @@ _MOST_UNCHANGED: Final = 10_000
 """Maximum number of orders that a run leaves as they were before it ends as failed: its query, which excludes them,
 would become too large. They are damaged, or fail, or another process is faster, which may do the rest."""
 
+_MOST_UNWRITTEN: Final = 1_000
+"""Maximum number of orders of a store whose mails can't be written, as with a damaged template, before a run leaves the
+store's other orders to a later one."""
+
 _DAMAGED: Final = {
     CUSTOMERS: "customer of an order",
     STORES: "store of an order",
@@ -70,7 +74,7 @@ class RunReport:
     skipped: Counter[Skip] = field(default_factory=Counter)
     """Number of orders without a reminder, by reason."""
     failed: int = 0
-    """Number of orders that met an error of ours."""
+    """Number of orders that met an error of ours; without further orders of a store that had too many."""
     damaged: int = 0
     """Number of orders that can't be read, or that need another document that can't; without further orders of a store
     that was found damaged."""
@@ -96,9 +100,10 @@ class RunReport:
             else:
                 self.reminders += 1
                 REMINDERS.labels("requested").inc()
-        self.failed += len(batch.unwritten)
+        failed = sum(map(len, batch.unwritten.values()))
+        self.failed += failed
         self.damaged += len(batch.damaged)
-        REMINDERS.labels("failed").inc(len(batch.unwritten))
+        REMINDERS.labels("failed").inc(failed)
         REMINDERS.labels("damaged").inc(len(batch.damaged))
 
 
@@ -109,15 +114,15 @@ class _Batch:
     decided: list[Decided] = field(default_factory=list)
     damaged: Mapping[str, StoredDocumentError] = field(default_factory=dict)
     """The errors of orders that are damaged, or that need another document that is, by order id."""
-    unwritten: set[str] = field(default_factory=set)
-    """The ids of orders whose mails couldn't be written because of an error of ours."""
+    unwritten: defaultdict[str | None, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """The ids of orders whose mails couldn't be written because of an error of ours, by store."""
     messages: list[OutgoingMessage] = field(default_factory=list)
     """The messages of the reminders."""
 
     def aside(self) -> set[str]:
         """The ids of orders left as they were, which this run would find due again."""
         unchanged = {each.order.id for each in self.decided if not each.is_changed}
-        return unchanged | self.unwritten | self.damaged.keys()
+        return unchanged.union(*self.unwritten.values(), self.damaged)
 
 
 class ReminderJob:
@@ -153,15 +158,16 @@ class ReminderJob:
 
     async def run(self, now: datetime, may_go_on: Callable[[], bool] = lambda: True) -> RunReport:
         """Send the reminders due at that moment, in batches, until none is left or `may_go_on` returns False."""
-        report, logged, aside, damaged_stores = RunReport(), 0, set[str](), set[object]()
+        report, logged, aside = RunReport(), 0, set[str]()
+        # Each may have very many due orders, which would use up _MOST_UNCHANGED.
+        unusable_stores, unwritten = set[object](), defaultdict[str | None, set[str]](set)
         writer = MailWriter(self._sender, await self._tokens.signing_key(), now)
         while not report.is_cut and may_go_on():
             # Read for each batch, so that reminders can be switched off at any time.
             settings = (await self._decisions.stores.general()).reminder
             if not settings.enabled:
                 break
-            # One of them may have very many due orders, which would use up _MOST_UNCHANGED.
-            stores = [id for id in await self._decisions.open_stores() if id not in damaged_stores]
+            stores = [id for id in await self._decisions.open_stores() if id not in unusable_stores]
             ids = await self._decisions.reminders.due(settings, stores, now, BATCH, without=aside)
             if not ids:
                 break
@@ -172,8 +178,14 @@ class ReminderJob:
                 about = {"order": id, "document": error.id, "collection": error.collection, "reason": error.reason}
                 log.error(f"damaged {what}; no reminder until it is repaired", **about)
                 if error.collection == STORES:
-                    damaged_stores.add(error.id)
+                    unusable_stores.add(error.id)
             aside |= batch.aside()
+            for store, failed in batch.unwritten.items():
+                unwritten[store] |= failed
+                if len(unwritten[store]) > _MOST_UNWRITTEN:
+                    log.error("too many reminders of a store failed; its other orders wait", store=store)
+                    unusable_stores.add(store)
+                    aside -= unwritten[store]
             report.is_cut = len(aside) > _MOST_UNCHANGED
             if report.orders - logged >= _PROGRESS:
                 logged = report.orders
@@ -243,7 +255,7 @@ class ReminderJob:
                 if is_unavailable(error):
                     raise
                 _log_failure(each.order.id, error)
-                batch.unwritten.add(each.order.id)
+                batch.unwritten[each.order.store_id].add(each.order.id)
                 failed.add(customer)
             else:
                 batch.decided.append(each)

@@ -182,6 +182,30 @@ async def test_run_cut_short_by_damaged_orders_fails(shop: Shop, monkeypatch: py
     assert await shop.mails(whole) == []
 
 
+async def test_damaged_template_of_a_store_cuts_no_run_short(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of its orders are due."""
+    monkeypatch.setattr(scheduler.reminders, "BATCH", 1)
+    monkeypatch.setattr(scheduler.reminders, "_MOST_UNCHANGED", 2)
+    monkeypatch.setattr(scheduler.reminders, "_MOST_UNWRITTEN", 1)
+    stores = [new_id("shop") for _ in range(2)]
+    settings = {"settings": {"reviewsEnabled": True}}
+    await shop.database["stores"].insert_many([{"_id": store, **settings} for store in stores])
+    templates = [{"storeId": store, "languageCode": None, "subject": "x", "html": 5} for store in stores]
+    await shop.templates(*templates)
+    for number, days in enumerate((1, 2, 3)):
+        for store in stores:
+            await shop.bought(f"hal-{number}", "camera", at=NOON - days * DAY, storeId=store)
+    whole = await shop.bought("gina", "camera")
+    with capture_logs() as logs:
+        report = await shop.report(10)
+    await shop.database["stores"].delete_many({"_id": {"$in": stores}})
+    await shop.database["notificationTemplates"].delete_many({"storeId": {"$in": stores}})
+    assert (report.reminders, report.failed, report.is_failure) == (1, 4, False)
+    assert len(await shop.mails(whole)) == 1
+    left = [entry["store"] for entry in logs if entry["event"].startswith("too many reminders of a store failed")]
+    assert sorted(left) == sorted(stores)
+
+
 async def test_orders_of_a_damaged_store_cut_no_run_short(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many of them are due."""
     monkeypatch.setattr(scheduler.reminders, "BATCH", 1)
