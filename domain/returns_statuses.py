@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
+from domain.invisible import is_blank
+
 
 class ReturnStatus(StrEnum):
     """The statuses of returns, unless the settings list others. Any status may follow any other."""
@@ -23,7 +25,7 @@ FIXED_STATUSES: Final = (ReturnStatus.NEW, ReturnStatus.CANCELED)
 def usable_statuses(names: Sequence[str]) -> tuple[str, ...]:
     """The statuses for returns, those of `ReturnStatus` spelled as there. Raises ValueError."""
     statuses = tuple(status_named(name, DEFAULT_STATUSES) or name.strip() for name in names)
-    if not all(statuses):
+    if any(map(is_blank, statuses)):
         raise ValueError("A status must not be empty")
     if len({status.casefold() for status in statuses}) < len(statuses):
         raise ValueError("A status is given twice; letter case is ignored")

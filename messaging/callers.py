@@ -1,12 +1,13 @@
 """Names of callers, the subjects of tokens and clients of API keys, and ids of stores that tools get."""
 
+from domain.invisible import is_blank
 from domain.reviews_facts import BY_RULE, BY_VERDICT
 from messaging.schemas import ID_LENGTH
 
 
 def is_printable_name(text: str) -> bool:
     """True if a text has 1 to ID_LENGTH printable characters, not all of them blank."""
-    return bool(text.strip()) and len(text) <= ID_LENGTH and text.isprintable()
+    return not is_blank(text) and len(text) <= ID_LENGTH and text.isprintable()
 
 
 def fault_of_name(name: str) -> str | None:

@@ -16,6 +16,7 @@ from messaging.chosen_ids import NewStoreId
 from messaging.cron import check_cron
 from messaging.moderation_rules import ModerationRules
 from messaging.schemas import (
+    EMPTY_IS_MISSING,
     HIDDEN_INPUT,
     AtMost,
     ClosedMessage,
@@ -24,6 +25,7 @@ from messaging.schemas import (
     NotBlank,
     OptionalId,
     PartialMessage,
+    Readable,
     ReturnStatusName,
     usable,
 )
@@ -79,7 +81,7 @@ class StoreFields(PartialMessage):
     id: Annotated[
         OptionalId, Field(description="If given, must be the id in the path, as in the response of a GET")
     ] = None
-    name: Name | None = None
+    name: Annotated[Annotated[Name, Readable] | None, EMPTY_IS_MISSING] = None
     email: (
         Annotated[
             str,

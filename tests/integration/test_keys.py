@@ -200,6 +200,7 @@ async def test_wrong_usage(command_line: Service) -> None:
         ("create", "shop"),
         ("create", "shop", "--permission", "everything"),
         ("create", " ", "--permission", "return:read"),
+        ("create", "\u3164", "--permission", "return:read"),
         ("create", "a\nb", "--permission", "return:read"),
         ("create", "shop", "--permission", "return:read", "--days", "0"),
         ("create", "shop", "--permission", "return:read", "--days", "1", "--forever"),

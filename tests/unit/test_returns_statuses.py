@@ -24,6 +24,7 @@ def test_usable_statuses(names: list[str], statuses: tuple[str, ...]) -> None:
         (["New", "Canceled", "lost", "LOST "], "A status is given twice; letter case is ignored"),
         (["New", "new", "Canceled"], "A status is given twice; letter case is ignored"),
         (["New", "Canceled", " "], "A status must not be empty"),
+        (["New", "Canceled", "\u200b"], "A status must not be empty"),
     ],
 )
 def test_unusable_statuses_are_refused(names: list[str], reason: str) -> None:

@@ -357,6 +357,8 @@ def test_errors_contain_neither_patterns_nor_input() -> None:
     [
         (STORE_UPDATE, {"id": "s", "settings": {"reviewsEnabled": "true"}}, {"/settings/reviewsEnabled": "bool-type"}),
         (STORE_UPDATE, {"id": ".."}, {"/id": "unaddressable"}),
+        (STORE_UPDATE, {"id": "s", "name": " "}, {"/name": "blank"}),
+        (STORE_UPDATE, {"id": "s", "name": "\u200b\u3164"}, {"/name": "blank"}),
         (STORE_UPDATE, {"id": "s", "generalSettings": {}}, {"/generalSettings": "unknown-field"}),
         (
             FEEDBACK_COMMAND,
