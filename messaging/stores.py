@@ -39,6 +39,10 @@ def _check_statuses(names: tuple[str, ...]) -> tuple[str, ...]:
         raise PydanticCustomError("invalid_statuses", "{reason}", {"reason": str(error)}) from error
 
 
+def _distinct(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(values))
+
+
 NumberTemplate = Annotated[Name, usable(check_template, "invalid_template")]
 Origin = Annotated[str, Field(max_length=ORIGIN_LENGTH), usable(check_origin, "invalid_origin")]
 ReturnStatuses = Annotated[tuple[ReturnStatusName, ...], AtMost(100), AfterValidator(_check_statuses)]
@@ -90,7 +94,8 @@ class StoreFields(PartialMessage):
         ]
         | None
     ) = None
-    languages: Annotated[tuple[LanguageTag, ...], AtMost(100)] = ()
+    # A language can be given in two spellings.
+    languages: Annotated[tuple[LanguageTag, ...], AtMost(100), AfterValidator(_distinct)] = ()
     settings: StoreSettingsUpdate = StoreSettingsUpdate()
 
 

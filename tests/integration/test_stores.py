@@ -61,7 +61,7 @@ async def test_partial_body_merges_into_store(facade: Facade, http: httpx.AsyncC
     store: Json = {"id": id, "name": None, "email": None, "languages": [], "settings": DEFAULTS}
     assert await put({}) == store
     store |= {"name": "Photo", "email": "shop@example.com", "languages": ["en-US", "de-DE"]}
-    assert await put({"name": "Photo", "email": "shop@example.com", "languages": ["EN_us", "de-DE"]}) == store
+    assert await put({"name": "Photo", "email": "shop@example.com", "languages": ["EN_us", "de-DE", "en-US"]}) == store
     store["settings"] = {**DEFAULTS, "reviewsEnabled": True}
     assert await put({"settings": {"reviewsEnabled": True}}) == store
     store["settings"] = {**DEFAULTS, "reviewsEnabled": True, "ratingCalculationMethod": "wilson"}

@@ -158,7 +158,9 @@ async def test_invalid_template_is_refused(
 async def test_invalid_requests_are_refused(http: httpx.AsyncClient) -> None:
     for method, path in [("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/preview")]:
         response = await http.request(method, f"{TEMPLATES}/Nothing{path}", json={})
-        assert problem_of(response, 404)["type"] == "/problems/not-found"
+        problem = problem_of(response, 404)
+        assert problem["type"] == "/problems/not-found"
+        assert problem["detail"] == "There is no such template. Available: OrderReviewRequest."
     for query in ({"languageCode": "not a language"}, {"storeId": "x" * 129}):
         problem_of(await http.get(PATH, params=query), 422)
 
