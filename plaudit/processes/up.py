@@ -132,9 +132,10 @@ async def _start_service(
     report(f"Users and passwords are in {settings.endpoints_file}, which only you can read.")
     broker = _embedded_broker(servers)
     if broker and broker.password is None:
+        instead = "PLAUDIT_BROKER=kafka and " if isinstance(broker, TansuProcess) else ""
         report(
-            "Every user of this machine can read and write Kafka. Set PLAUDIT_EMBEDDED__KAFKA_AUTH=true to "
-            "require a password."
+            "Every user of this machine can read and write Kafka. "
+            f"Set {instead}PLAUDIT_EMBEDDED__KAFKA_AUTH=true to require a password."
         )
     report(f"Logs are in {settings.data / 'logs'}. Ctrl-C stops everything.")
     return processes

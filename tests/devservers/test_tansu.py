@@ -16,6 +16,7 @@ from tests.support.waiting import eventually
 async def test_demo_and_doctor_on_tansu(tmp_path: Path, marked: Marked) -> None:
     up = Up(tmp_path, marked, "tansu")
     async with up.started() as process:
+        await up.says(process, "Set PLAUDIT_BROKER=kafka and PLAUDIT_EMBEDDED__KAFKA_AUTH=true to require a password.")
         await up.says(process, "Ctrl-C stops everything")
         demo = await asyncio.to_thread(up.run, "demo")
         assert (demo.returncode, demo.stderr) == (0, ""), demo.stdout
