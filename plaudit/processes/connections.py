@@ -94,6 +94,15 @@ def connected_database(
         raise ConfigurationError(f"PLAUDIT_MONGO__URI: {error}") from error
 
 
+async def check_addresses(settings: Settings) -> None:
+    """Raise ConfigurationError or UnusableConnectionError for a configured server that can't even be tried."""
+    if settings.mongo.uri:
+        client, _ = connected_database(settings, timeout=1.0)
+        await client.close()
+    if settings.kafka.bootstrap_servers:
+        settings.kafka_connection().client_options()
+
+
 def opened_images(settings: Settings) -> ImageFiles:
     """The configured image store. Raises ConfigurationError if it can't be opened."""
     try:

@@ -29,7 +29,7 @@ from plaudit.effective_configuration import unknown_variables
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.errors import CommandError, naming
 from plaudit.processes.authentication import check_authentication
-from plaudit.processes.connections import connected, run_init, run_unless_stopped, watch_stop_signals
+from plaudit.processes.connections import check_addresses, connected, run_init, run_unless_stopped, watch_stop_signals
 from plaudit.processes.listening import check_metrics_ports, port_to_listen_at
 from plaudit.processes.mailer import mail_server, missing_sender
 from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running, run_with
@@ -96,6 +96,7 @@ async def _start(
     settings.endpoints_file.unlink(missing_ok=True)  # of a killed run: commands wait for that of this one
     settings.http.port = stack.enter_context(port_to_listen_at(settings.http))
     check_metrics_ports(settings.metrics, settings.http, _names_with_metrics(settings))
+    await check_addresses(settings)
     servers = await _start_servers(settings, stack, report)
     return servers, await run_with(servers, _start_service(settings, lock, stack, servers, report))
 

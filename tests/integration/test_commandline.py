@@ -256,6 +256,18 @@ def test_unusable_setting_is_named_by_its_variable(tmp_path: Path, command: str,
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("KAFKA__BOOTSTRAP_SERVERS", "127.0.0.1:port"), ("MONGO__URI", "http://mongo"), ("MONGO__URI", "mongodb://a:0")],
+)
+def test_unusable_address_is_reported_before_a_server_is_started(tmp_path: Path, variable: str, value: str) -> None:
+    """The other server would be an embedded one."""
+    result = plaudit(tmp_path, "up", code=2, **{f"PLAUDIT_{variable}": value, "PLAUDIT_HTTP__PORT": "0"})
+    assert f"PLAUDIT_{variable}" in result.stderr
+    assert "Starting" not in result.stdout + result.stderr
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("password", ["pass-of/mongo-db", "12345/pass-of", "12345?pass-of", "pass-of@mongo-db"])
 def test_password_that_is_not_escaped_is_not_printed(tmp_path: Path, password: str) -> None:
     environment = {
