@@ -7,6 +7,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.web.problems import ProblemError, ProblemKind, problem_response, unavailable
+from api.web.telemetry import outer_of
 from messaging.kafka.connection import is_broker_away, is_too_large
 from storage.database import is_database_away, is_too_slow
 from storage.images.files import is_image_store_away
@@ -21,6 +22,9 @@ _ANSWER_S: Final = 35.0
 
 _WAIT_S: Final = 35.0
 """Additional seconds for a request with `Prefer`, which may wait for up to 30 s."""
+
+
+_DEADLINE: Final = "plaudit.deadline"
 
 
 class LastResort:
@@ -38,7 +42,7 @@ class LastResort:
         started = False
         waits = any(name == b"prefer" for name, _ in scope["headers"])
         timeout_s = _ANSWER_S + (_WAIT_S if waits else 0)
-        deadline = asyncio.timeout(timeout_s)
+        scope[_DEADLINE] = deadline = asyncio.timeout(timeout_s)
 
         async def receive_in_time() -> Message:
             message = await receive()
@@ -61,14 +65,22 @@ class LastResort:
         except asyncio.CancelledError:
             if started:
                 raise
-            # A stopping process cancels its requests after a while. Its server expects no more than a response.
+            # A stopping process cancels its requests after a while, a request its parts when its own time is over. The
+            # server, and the other request, expect no more than a response.
             stopping = ProblemError(ProblemKind.UNAVAILABLE, "This process is stopping. Send the request again.")
-            await problem_response(scope, stopping)(scope, receive, send)
+            problem = unavailable("MongoDB or Kafka") if _is_outer_too_late(scope) else stopping
+            await problem_response(scope, problem)(scope, receive, send)
         except Exception as error:
             if started:
                 raise
             problem = unavailable("MongoDB or Kafka") if deadline.expired() else problem_of(scope, error)
             await problem_response(scope, problem)(scope, receive, send)
+
+
+def _is_outer_too_late(scope: Scope) -> bool:
+    """True if this request is a part of another one whose time is over."""
+    deadline: asyncio.Timeout | None = (outer_of(scope) or {}).get(_DEADLINE)
+    return deadline is not None and deadline.expired()
 
 
 def problem_of(scope: Scope, error: Exception) -> ProblemError:

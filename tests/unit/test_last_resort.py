@@ -11,10 +11,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.web import middleware
 from api.web.middleware import LastResort
+from api.web.telemetry import within
 
 
-async def get(app: ASGIApp, headers: dict[str, str] | None = None) -> httpx.Response:
-    transport = httpx.ASGITransport(LastResort(app))
+async def get(app: ASGIApp, headers: dict[str, str] | None = None, *, outer: Scope | None = None) -> httpx.Response:
+    limited = LastResort(app)
+    transport = httpx.ASGITransport(within(limited, outer) if outer else limited)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
         return await http.get("/", headers=headers)
 
@@ -57,14 +59,15 @@ async def test_answer_to_the_cancellation_is_passed_on() -> None:
     """The API answers a request that is a part of one of the console, and the console shows that on its page."""
 
     async def page(scope: Scope, receive: Receive, send: Send) -> None:
-        part = await get(hang_until_cancelled)
-        await PlainTextResponse("The page", part.status_code)(scope, receive, send)
+        part = await get(hang_until_cancelled, {"Prefer": "wait=30"}, outer=scope)
+        await PlainTextResponse(part.json()["detail"], part.status_code)(scope, receive, send)
 
     async def hang_until_cancelled(scope: Scope, receive: Receive, send: Send) -> None:
         await asyncio.Event().wait()
 
     answer = await get(page)
-    assert (answer.status_code, answer.text) == (503, "The page")
+    assert answer.status_code == 503
+    assert answer.text.startswith("MongoDB or Kafka can't be reached"), "the process isn't stopping"
 
 
 async def test_preferred_wait_extends_the_limit() -> None:
