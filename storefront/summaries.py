@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from api.services import Injected, Services
 from api.web.openapi import OPEN_TO_ALL
 from api.web.problems import ProblemKind, invalid_at
+from api.web.queries import BetweenCommas
 from api.web.routes import routes
 from domain.ratings import NO_RATINGS, RatingMethod, RatingTally, histogram_by_stars, rating_value
 from domain.stores import rating_method
@@ -47,7 +48,9 @@ async def read_summaries(
     store: Visited,
     services: Injected,
     entity_type: Annotated[Id, Query(alias="entityType")],
-    ids: Annotated[str, Query(max_length=_MOST_CHARACTERS, description="Ids of objects, separated by commas")],
+    ids: Annotated[
+        str, Query(max_length=_MOST_CHARACTERS, description="Ids of objects, separated by commas"), BetweenCommas
+    ],
 ) -> Response:
     """The ratings of several objects by id, for lists. Ids that contain a comma can't be requested."""
     return await cached(request, partial(_load, services, store.id, entity_type, _ids(ids)))

@@ -16,8 +16,10 @@ from api.web.body_parts import body_parts
 from api.web.ignored import note_ignored
 from api.web.large_bodies import JSON_THREAD, LARGE
 from api.web.problems import MAX_ERRORS, ProblemError, ProblemKind, invalid, invalid_at, item_error
+from api.web.queries import query_parameters
 from messaging.reading import Read, Reader, has_too_many_parts, reader_of
-from messaging.reading_errors import InvalidContentError
+from messaging.reading_errors import UNKNOWN_FIELD, InvalidContentError
+from messaging.reading_shapes import folded_name
 
 T = TypeVar("T")
 
@@ -59,7 +61,11 @@ class JsonBody(Generic[T]):
         body = await raw_body(request)
         if not self._required and body.strip() in (b"", b"null"):
             return None
-        content, ignored = await self.read(body)
+        try:
+            content, ignored = await self.read(body)
+        except ProblemError as problem:
+            _name_parameters(problem, request.scope)
+            raise
         if ignored:
             note_ignored(request.scope, ignored)
         return content
@@ -67,6 +73,15 @@ class JsonBody(Generic[T]):
     async def read(self, body: bytes) -> Read[T]:
         """The content of these bytes, and the fields in it that are ignored. Raises ProblemError."""
         return await read_json(self.reader, body)
+
+
+def _name_parameters(problem: ProblemError, scope: Scope) -> None:
+    """Say of each unknown field that it is a parameter of the query, if it is."""
+    for error in problem.errors:
+        if error["code"] == UNKNOWN_FIELD:
+            known = query_parameters(scope["route"].dependant).get(folded_name(error["pointer"].removeprefix("/")))
+            if known:
+                error["message"] = f"Send it in the query, not in the body: ?{known.name}="
 
 
 async def raw_body(request: Request) -> bytes:

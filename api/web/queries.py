@@ -20,12 +20,17 @@ _INTEGER: Final = re.compile(r"-?[0-9]+")
 """Pydantic also reads `1_0`, `+5`, ` 5`, `5.0` and the digits of other scripts. It refuses negative ones by range."""
 
 
+class BetweenCommas:
+    """An annotation of a parameter that has several values, separated by commas."""
+
+
 class Parameter(NamedTuple):
     """A query parameter; `is_several`: it may occur more than once."""
 
     name: str
     is_several: bool
     is_integer: bool
+    has_commas: bool = False
 
 
 def query_parameters(endpoint: Dependant) -> dict[str, Parameter]:
@@ -52,7 +57,9 @@ def understand_query(scope: Scope, known: Mapping[str, Parameter]) -> None:
             errors.append(_error(name, "unknown-parameter", f"There is no parameter with this name. {hint}".strip()))
             continue
         if parameter.name in seen and not parameter.is_several:
-            errors.append(_error(name, "duplicate-parameter", "The parameter is given twice; letter case is ignored"))
+            hint = f". Send one with commas: {parameter.name}=a,b" if parameter.has_commas else ""
+            message = f"The parameter is given twice; letter case is ignored{hint}"
+            errors.append(_error(name, "duplicate-parameter", message))
         if parameter.is_integer and not _INTEGER.fullmatch(value):
             errors.append(_error(parameter.name, "int-parsing", "Must be an integer, in the digits 0 to 9"))
         seen.add(parameter.name)
@@ -82,7 +89,8 @@ def any_case(words: type[StrEnum]) -> BeforeValidator:
 def _parameters(endpoint: Dependant) -> Iterator[Parameter]:
     for field in endpoint.query_params:
         type_ = field.field_info.annotation
-        yield Parameter(field.alias, get_origin(type_) is list, type_ is int or int in get_args(type_))
+        is_integer, has_commas = type_ is int or int in get_args(type_), BetweenCommas in field.field_info.metadata
+        yield Parameter(field.alias, get_origin(type_) is list, is_integer, has_commas)
     for needed in endpoint.dependencies:
         yield from _parameters(needed)
 

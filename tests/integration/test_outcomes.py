@@ -219,6 +219,14 @@ async def test_invalid_query_of_moderation(http: httpx.AsyncClient, query: str, 
     assert (pointer, found_code) == (f"/{query.partition('=')[0]}", code)
 
 
+async def test_expected_status_in_the_body_is_pointed_to_the_query(http: httpx.AsyncClient) -> None:
+    body = {"ids": [new_id("review")], "ExpectedStatus": "New", "other": 1}
+    errors = problem_of(await http.post(f"{REVIEWS}/approve", json=body), 422)["errors"]
+    messages = {each["pointer"]: each["message"] for each in errors}
+    assert messages.pop("/ExpectedStatus") == "Send it in the query, not in the body: ?expectedStatus="
+    assert messages["/other"].startswith("There is no field with this name.")
+
+
 async def test_expected_status_by_kafka(service: Service, facade: Facade, product: str) -> None:
     early = new_id("review")
     # Parked: a review that is New on arrival doesn't match the expected status.

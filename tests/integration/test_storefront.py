@@ -221,5 +221,9 @@ async def test_preflights_and_errors(facade: Facade, store: str, product: str) -
         assert errors_of(many) == [("/ids", code)]
     commas = await facade.http.get(f"/storefront/v1/{store}/summaries?entityType=Product&ids=a{',' * 12_899}")
     assert errors_of(commas) == [("/ids", "string-too-long")]
+    twice = problem_of(await facade.http.get(f"/storefront/v1/{store}/summaries?entityType=Product&ids=a&ids=b"), 422)
+    assert [each["message"] for each in twice["errors"]] == [
+        "The parameter is given twice; letter case is ignored. Send one with commas: ids=a,b"
+    ]
     refused = await facade.http.get(path, params={"take": 1000}, headers={"origin": ORIGIN})
     assert refused.headers["access-control-allow-origin"] == ORIGIN  # lets the page read the error
