@@ -11,7 +11,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.requests import Request
 
 from api.web.body_parts import body_parts
-from api.web.problems import ProblemError, ProblemKind
+from api.web.problems import ProblemError, ProblemKind, invalid_at
 from domain.images import MAX_UPLOAD_BYTES, ImageFormat
 
 FORM: Final = "multipart/form-data"
@@ -66,6 +66,8 @@ class Upload:
                 ProblemKind.UNSUPPORTED_MEDIA_TYPE,
                 f"Send the image as {', '.join(ACCEPTED_FORMATS)}, or in a form as {FORM}.",
             )
+        if not content:
+            raise invalid_at("", "image-unreadable", "The file is empty: it has 0 bytes")
         if len(content) > MAX_UPLOAD_BYTES:
             raise _too_large()
         request.state.body_digest = digest.digest()

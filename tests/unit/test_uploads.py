@@ -37,6 +37,18 @@ async def test_form_without_end_or_file_is_malformed(body: bytes, reason: str) -
     assert refused.value.kind is ProblemKind.MALFORMED_BODY
 
 
+@pytest.mark.parametrize(
+    ("content_type", "body"), [("image/png", b""), (f"{FORM}; boundary=b", b"--b\r\n\r\n\r\n--b--")]
+)
+async def test_empty_file_is_refused_as_unreadable(content_type: str, body: bytes) -> None:
+    with pytest.raises(ProblemError) as refused:
+        await _digest(content_type, body)
+    assert [(each["code"], each["message"]) for each in refused.value.errors] == [
+        ("image-unreadable", "The file is empty: it has 0 bytes")
+    ]
+    assert refused.value.kind.status == 422
+
+
 @pytest.mark.parametrize("end", [b"--b--", b"--b--\r\n", b"--b--\r\nepilogue"])
 async def test_form_ends_with_its_boundary(end: bytes) -> None:
     assert await _digest(f"{FORM}; boundary=b", b"--b\r\n\r\na file\r\n" + end) == await _digest("image/png", b"a file")
