@@ -192,6 +192,22 @@ async def test_order_without_body_proves_purchase_by_its_lines(service: Service)
         assert [order["order"] for order in shown] == [None, None]
 
 
+async def test_only_orders_with_the_product_are_read(service: Service) -> None:
+    """A customer can have thousands of others. Any order counts for a type without a field of items."""
+    async with own_database(service.servers) as database:
+        orders = [order_of([OrderLine("1", f"camera-{number}", None, 1)], id=f"o{number}") for number in range(4)]
+        await database["orders"].insert_many([document_of(order) for order in orders])
+        purchases = PurchaseRepository(database, {"Product": "productId"})
+        wanted = [Purchase("shop", "anna", Entity("Product", f"camera-{number}")) for number in (2, 7)]
+        await database.command("profile", 2)
+        assert await purchases.existing(wanted) == {wanted[0]}
+        await database.command("profile", 0)
+        read = await database["system.profile"].find({"command.find": "orders"}).to_list()
+        assert [each["nreturned"] for each in read] == [1]
+        seller = Purchase("shop", "anna", Entity("Vendor", "v"))
+        assert await purchases.existing([*wanted, seller]) == {wanted[0], seller}
+
+
 @pytest.mark.parametrize("none", [0, "0", " -0.00 "])
 async def test_line_with_quantity_0_is_no_purchase(service: Service, none: object) -> None:
     lines = [OrderLine("1", "camera", None, 0), OrderLine("2", "lens", None, 1)]

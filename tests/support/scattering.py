@@ -35,7 +35,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "moderation_rules.TextRepository.forget",
     ),
     "One query for a batch of submissions or orders: a customer's purchases and reviews are sharded by own ids.": (
-        "purchases.PurchaseRepository.existing",
+        "purchases.PurchaseRepository._made",
         "purchases.PurchaseRepository.reviews_of",
         "review_tokens.ReviewTokenRepository.reviewed",
         "reviews.repository.ReviewRepository.reviewed",
