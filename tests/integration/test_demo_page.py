@@ -1,5 +1,6 @@
 """The demo shop at `/demo`: access to it, its content, its security policy and accessibility."""
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -8,6 +9,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from playwright.async_api import Route
 
 from storefront.demo import LANGUAGES
 from storefront.demo_products import PRODUCTS, STORE_ID
@@ -24,6 +26,15 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "frame-ancestors 'none'; form-action 'none'; require-trusted-types-for 'script'"
 )
+
+
+SHIFTS = """async () => {
+    const found = [];
+    const observer = new PerformanceObserver((list) => found.push(...list.getEntries()));
+    observer.observe({ type: 'layout-shift', buffered: true });
+    await new Promise((done) => setTimeout(done, 300));
+    return found.map((each) => each.value);
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +96,22 @@ async def test_hasty_visitor_is_told_to_wait(servers: Servers, tmp_path: Path) -
         assert (page.status_code, page.headers["content-type"]) == (429, "text/html; charset=utf-8")
         assert "Please wait a minute" in page.text
         assert int(page.headers["retry-after"]) > 0
+
+
+@pytest.mark.slow
+async def test_nothing_moves_on_a_phone_when_reviews_load(shop: Service) -> None:
+    async def slow(route: Route) -> None:
+        await asyncio.sleep(0.5)
+        await route.continue_()
+
+    async with facade_of(shop) as facade:
+        await facade.open_store(STORE_ID)
+    phone = {"width": 390, "height": 844}
+    async with chromium() as browser, opened(browser, shop.address, Watch(), viewport=phone) as page:
+        await page.route("**/storefront/v1/**", slow)
+        await page.goto(f"/demo/{PRODUCTS[1].id}#reviews")
+        await page.locator("plaudit-reviews button").first.wait_for(timeout=90_000)
+        assert await page.evaluate(SHIFTS) == []
 
 
 @pytest.mark.slow
