@@ -112,25 +112,30 @@ $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
 	  || { $(PYTHON) -m venv --clear $(VENV) && $(BIN)/pip install --quiet --require-hashes -r requirements/bootstrap.lock; }
 	@echo "$(CURDIR)" > $@
 
+# An installation that is cut short can leave half a package, which the installer can't read any more. Without the stamp
+# the next run makes a new environment.
+install = @trap 'exit 130' INT TERM HUP; \
+  trap 'rm -f $(VENV)/bootstrap.stamp; echo "The virtual environment is incomplete: repeat the command to make it anew." >&2' EXIT; \
+  $(BIN)/uv pip install --quiet --require-hashes -r $(1) $(if $(2),&& $(2)) && trap - EXIT
+
 $(VENV)/run.stamp: $(VENV)/bootstrap.stamp requirements/run.lock pyproject.toml
 	@echo "Installing the locked packages"
-	@$(BIN)/uv pip install --quiet --require-hashes -r requirements/run.lock
-	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	$(call install,requirements/run.lock,$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .)
 	@touch $@
 
 # The stream library to compare with has its own environment.
 $(VENV)/bench.stamp: $(VENV)/dev.stamp requirements/bench.lock requirements/peer.lock
-	@$(BIN)/uv pip install --quiet --require-hashes -r requirements/bench.lock
+	$(call install,requirements/bench.lock)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)-peer
 	@$(BIN)/uv pip install --quiet --python $(VENV)-peer/bin/python --require-hashes -r requirements/peer.lock
 	@touch $@
 
 $(VENV)/mutants.stamp: $(VENV)/dev.stamp requirements/mutants.lock
-	@$(BIN)/uv pip install --quiet --require-hashes -r requirements/mutants.lock
+	$(call install,requirements/mutants.lock)
 	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/run.stamp requirements/dev.lock
-	@$(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.lock
+	$(call install,requirements/dev.lock)
 	@touch $@
 
 # A separate environment: the service must not rely on the packages of these tools.

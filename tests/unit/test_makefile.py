@@ -1,4 +1,4 @@
-"""`make up` and `make demo`: options on the command line, defaults left to the environment, and an old Python."""
+"""`make up` and `make demo`: options, defaults left to the environment, and an old, moved or incomplete Python."""
 
 import os
 import shutil
@@ -82,3 +82,18 @@ def test_moved_or_copied_environment_is_recreated(tmp_path: Path) -> None:
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         assert calls.read_text().split().count("venv") == made
         assert stamp.read_text() == f"{ROOT}\n"
+
+
+@pytest.mark.parametrize("end", ["exit 2", "kill -INT $PPID; exit 130"], ids=["failed", "interrupted"])
+def test_environment_with_an_unfinished_installation_is_recreated(tmp_path: Path, end: str) -> None:
+    (tmp_path / "bin").mkdir()
+    installer = tmp_path / "bin/uv"
+    installer.write_text(f"#!/bin/sh\n{end}\n")
+    installer.chmod(0o700)
+    (tmp_path / "bootstrap.stamp").write_text(f"{ROOT}\n")
+    command = ["make", f"VENV={tmp_path}", str(tmp_path / "run.stamp")]
+    ended = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    assert "repeat the command to make it anew" in ended.stderr
+    assert ended.returncode != 0
+    assert not (tmp_path / "run.stamp").exists()
+    assert not (tmp_path / "bootstrap.stamp").exists()
