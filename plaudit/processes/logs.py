@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings
 
 from plaudit.config import LogSettings, Settings
 from plaudit.credentials import without_credentials
-from plaudit.terminal import shown_lines
+from plaudit.terminal import Terminal, shown_lines
 
 _REMEMBERED_LINES: Final = 1_000
 
@@ -56,11 +56,13 @@ def configure_logs(settings: LogSettings) -> None:
     else:
         # Tracebacks without local variables, which hold the texts of customers.
         plain = structlog.dev.plain_traceback
+        terminal = Terminal(stderr=True)
+        has_colours = sys.stderr.isatty() and not terminal.no_color and not terminal.is_dumb_terminal
         final += [
             structlog.processors.format_exc_info,
             _mask_credentials,
             _replace_control_characters,
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain),
+            structlog.dev.ConsoleRenderer(colors=has_colours, exception_formatter=plain),
         ]
     handler = _Handler()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=final))

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -98,21 +99,55 @@ def test_exported_json_lines_are_harmless(text: str) -> None:
     assert json.loads(file.getvalue()) == review
 
 
-def test_log_on_a_terminal_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def unconfigured_logs() -> Iterator[None]:
+    """Logs that a test may configure."""
     root = logging.getLogger()
     handlers, level, before = root.handlers, root.level, structlog.get_config()
+    yield
+    structlog.reset_defaults()
+    root.handlers = handlers
+    root.setLevel(level)
+    structlog.configure(**before)
+
+
+@pytest.mark.usefixtures("unconfigured_logs")
+def test_log_on_a_terminal_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logs(LogSettings())
     try:
-        configure_logs(LogSettings())
-        try:
-            raise ValueError("\x1b[2J")
-        except ValueError:
-            logging.getLogger("library").exception("said\x9b31m")
-    finally:
-        structlog.reset_defaults()
-        root.handlers = handlers
-        root.setLevel(level)
-        structlog.configure(**before)
+        raise ValueError("\x1b[2J")
+    except ValueError:
+        logging.getLogger("library").exception("said\x9b31m")
     log_output = capsys.readouterr().err
     assert "said\ufffd31m" in log_output
     assert "ValueError: \ufffd[2J" in log_output
     assert is_harmless(log_output)
+
+
+@pytest.mark.usefixtures("unconfigured_logs")
+@pytest.mark.parametrize(
+    ("is_terminal", "variables", "has_colours"),
+    [
+        (True, {"TERM": "xterm"}, True),
+        (True, {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+        (False, {"TERM": "xterm", "FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_log_has_colours_where_they_are_wanted(
+    is_terminal: bool,
+    variables: dict[str, str],
+    has_colours: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    configure_logs(LogSettings())
+    logging.getLogger("library").warning("said")
+    log_output = capsys.readouterr().err
+    assert "said" in log_output
+    assert ("\x1b[" in log_output) is has_colours
