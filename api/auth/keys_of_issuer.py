@@ -26,6 +26,7 @@ GRACE_S: Final = 3_600.0
 _TIMEOUT_S: Final = 5.0
 _MOST_BYTES: Final = 256 * 1024
 _MOST_KEYS: Final = 100
+_FAILURES: Final = (httpx.HTTPError, TimeoutError, ValueError)
 
 log = structlog.get_logger()
 
@@ -97,18 +98,28 @@ class FetchedKeys:
             raise KeysAwayError("The keys of the token's issuer can't be fetched at the moment. Try again.")
         return found
 
+    async def check(self) -> None:
+        """Fetch the keys. Raises KeysAwayError with the reason if that fails or none of them can be used."""
+        try:
+            await self._read()
+        except _FAILURES as error:
+            raise KeysAwayError(f"{type(error).__name__}: {error}") from error
+
     async def _fetch(self) -> None:
         """Fetch the issuer's current keys; a failure is logged, and the last keys stay."""
         try:
-            async with asyncio.timeout(_TIMEOUT_S):
-                self._keys = _usable(await self._body(), self._algorithms)
+            self._keys = await self._read()
             self._fetched = monotonic()
             self._is_away = False
-        except (httpx.HTTPError, TimeoutError, ValueError) as error:
+        except _FAILURES as error:
             self._is_away = True
             log.warning("the issuer's keys can't be fetched", url=self._url, error=f"{type(error).__name__}: {error}")
         finally:
             self._fetching = None
+
+    async def _read(self) -> KeySet:
+        async with asyncio.timeout(_TIMEOUT_S):
+            return _usable(await self._body(), self._algorithms)
 
     async def _body(self) -> Any:
         headers = {"accept": "application/json", "accept-encoding": "identity"}

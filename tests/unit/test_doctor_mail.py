@@ -54,7 +54,9 @@ async def test_refused_greeting_fails() -> None:
 
 
 async def test_unreachable_server_fails() -> None:
-    assert (await run_check(free_port())).level is Level.FAIL
+    unreachable = await run_check(free_port())
+    assert unreachable.level is Level.FAIL
+    assert "Connect call failed" in unreachable.text or "refused" in unreachable.text
 
 
 async def test_settings_without_effect_fail(tmp_path: Path) -> None:

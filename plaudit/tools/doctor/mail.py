@@ -7,6 +7,7 @@ from typing import Final
 from consumers.mails.smtp import ServerAwayError, SmtpConnection
 from domain.findings import Finding, failed, ok, warn
 from plaudit.config import ConfigurationError, Settings
+from plaudit.errors import short
 from plaudit.processes.mailer import mail_server, missing_sender
 from plaudit.tools.servers import ANSWER_S, answer_of
 from storage.stores import StoreRepository
@@ -33,7 +34,9 @@ async def check_mail(settings: Settings) -> AsyncIterator[Finding]:
     except ServerAwayError as error:
         login, name = "535: user or password", "501, 504, 550: PLAUDIT_SMTP__HELO_NAME"
         advice = f"Start the server, or correct PLAUDIT_SMTP__* ({login}; {name}). Mails wait until then."
-        yield failed(_CHECK, f"the mailer can't use {settings.smtp.host}: {error.code}", advice)
+        # The text of a reply may contain the user; that of another error says what is wrong with the address.
+        why = error.code if error.code.isdigit() else short(error.__cause__ or error)
+        yield failed(_CHECK, f"the mailer can't use {settings.smtp.host}: {why}", advice)
     else:
         yield ok(_CHECK, f"{settings.smtp.host} accepts the mailer")
     finally:

@@ -1,0 +1,53 @@
+"""`plaudit doctor` on the token issuer: its keys can be fetched, can't be, or aren't."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import AnyHttpUrl
+
+from domain.findings import Finding, Level
+from plaudit.auth_settings import AuthSettings, JwtSettings
+from plaudit.config import Settings
+from plaudit.tools.doctor.issuer import check_issuer
+from tests.support.issuer import AUDIENCE, ISSUER, Mood, pem, rsa_key, running_issuer
+from tests.support.waiting import free_port
+
+
+async def findings(url: str) -> list[Finding]:
+    jwt = JwtSettings(issuer=ISSUER, audience=AUDIENCE, jwks_url=AnyHttpUrl(url))
+    return [each async for each in check_issuer(Settings(auth=AuthSettings(mode="jwt", jwt=jwt)))]
+
+
+async def test_usable_keys() -> None:
+    async with running_issuer() as issuer:
+        (finding,) = await findings(issuer.jwks_url)
+    assert (finding.check, finding.level) == ("token issuer", Level.OK)
+
+
+@pytest.mark.parametrize(("mood", "why"), [("fails", "500"), ("redirects", "302")])
+async def test_issuer_without_usable_keys_fails(mood: Mood, why: str) -> None:
+    async with running_issuer() as issuer:
+        issuer.mood = mood
+        (finding,) = await findings(issuer.jwks_url)
+    assert (finding.level, why in finding.text) == (Level.FAIL, True)
+
+
+async def test_issuer_that_publishes_no_keys_fails() -> None:
+    async with running_issuer() as issuer:
+        issuer.published = []
+        (finding,) = await findings(issuer.jwks_url)
+    assert finding.level is Level.FAIL
+
+
+async def test_unreachable_issuer_fails() -> None:
+    (finding,) = await findings(f"http://127.0.0.1:{free_port()}/jwks")
+    assert finding.level is Level.FAIL
+    assert "PLAUDIT_AUTH__JWT__JWKS_URL" in finding.advice
+
+
+async def test_no_finding_where_no_keys_are_fetched(tmp_path: Path) -> None:
+    key = tmp_path / "key.pem"
+    key.write_bytes(pem(rsa_key()))
+    jwt = JwtSettings(issuer=ISSUER, audience=AUDIENCE, public_key_file=key)
+    for auth in (AuthSettings(mode="jwt", jwt=jwt), AuthSettings(mode="none")):
+        assert [each async for each in check_issuer(Settings(auth=auth))] == []
