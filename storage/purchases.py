@@ -18,6 +18,10 @@ from storage.reviews.shape import IS_REVIEW
 from storage.shapes import READ_ERRORS
 
 _PRODUCT_FIELD: Final = "productId"
+_MOST_PRODUCTS: Final = 10_000
+"""Maximum number of products in a query: a customer who stands for all of a shop's visitors can have reviewed any
+number, whose ids would make the query larger than MongoDB accepts."""
+
 _ITEM_LIST_NAMES: Final = ("items", "line_items", "lineitems")
 """The case-folded names of the list of lines, in the formats of orders."""
 _ZERO_QUANTITY: Final = re.compile(r"\s*[+-]?0+(\.0*)?\s*")
@@ -40,7 +44,8 @@ class PurchaseRepository:
         """Those of these purchases that were made, by an order that was not cancelled."""
         # Of a customer with thousands of orders, only those with the product are read.
         of_products = {each for each in wanted if self._item_fields.get(each.entity.type) == _PRODUCT_FIELD}
-        has_product = {"lines.productId": {"$in": sorted({each.entity.id for each in of_products})}}
+        ids = sorted({each.entity.id for each in of_products})
+        has_product: Document = {"lines.productId": {"$in": ids}} if len(ids) <= _MOST_PRODUCTS else {}
         return await self._made(of_products, has_product) | await self._made({*wanted} - of_products, {})
 
     async def _made(self, wanted: Collection[Purchase], condition: Document) -> set[Purchase]:

@@ -208,6 +208,15 @@ async def test_only_orders_with_the_product_are_read(service: Service) -> None:
         assert await purchases.existing([*wanted, seller]) == {wanted[0], seller}
 
 
+async def test_customer_can_have_reviewed_any_number_of_products(service: Service) -> None:
+    """Like one who stands for all guests of a shop: their ids together are larger than a query can be."""
+    async with own_database(service.servers) as database:
+        long = "\U0001f4f7" * 120
+        await database["orders"].insert_one(document_of(order_of([OrderLine("1", f"{long}7", None, 1)], id="o")))
+        wanted = [Purchase("shop", "anna", Entity("Product", f"{long}{number}")) for number in range(40_000)]
+        assert await PurchaseRepository(database, {"Product": "productId"}).existing(wanted) == {wanted[7]}
+
+
 @pytest.mark.parametrize("none", [0, "0", " -0.00 "])
 async def test_line_with_quantity_0_is_no_purchase(service: Service, none: object) -> None:
     lines = [OrderLine("1", "camera", None, 0), OrderLine("2", "lens", None, 1)]
