@@ -45,6 +45,15 @@ async def test_unreachable_issuer_fails() -> None:
     assert "PLAUDIT_AUTH__JWT__JWKS_URL" in finding.advice
 
 
+@pytest.mark.parametrize("mood", ["answers", "fails"])
+async def test_credentials_in_the_address_are_not_shown(mood: Mood) -> None:
+    async with running_issuer() as issuer:
+        issuer.mood = mood
+        (finding,) = await findings(issuer.jwks_url.replace("//", "//user:pass-of@") + "?key=pass-of")
+    assert "pass-of" not in finding.text
+    assert f"127.0.0.1:{issuer.port}/keys" in finding.text
+
+
 async def test_no_finding_where_no_keys_are_fetched(tmp_path: Path) -> None:
     key = tmp_path / "key.pem"
     key.write_bytes(pem(rsa_key()))

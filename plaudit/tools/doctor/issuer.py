@@ -7,6 +7,7 @@ from api.auth.authentication import KeysAwayError
 from api.auth.keys_of_issuer import FetchedKeys
 from domain.findings import Finding, failed, ok
 from plaudit.config import Settings
+from plaudit.credentials import without_credentials
 from plaudit.errors import short
 from plaudit.processes.authentication import issuer_keys
 
@@ -21,7 +22,7 @@ async def check_issuer(settings: Settings) -> AsyncIterator[Finding]:
     keys = issuer_keys(settings.auth.jwt)
     if not isinstance(keys, FetchedKeys):
         return
-    url = settings.auth.jwt.jwks_url
+    url = without_credentials(str(settings.auth.jwt.jwks_url))
     try:
         await keys.check()
     except KeysAwayError as error:
