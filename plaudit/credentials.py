@@ -6,12 +6,10 @@ from typing import Any, Final
 HIDDEN: Final = "**********"
 """The mask that Pydantic shows for a secret."""
 
+_WORD: Final = re.compile(r"\S+")
 # Up to the last @, so that a password with an @ that isn't percent-encoded is masked completely.
-_USER_OF_ADDRESS: Final = re.compile(r"(?<=://)\S*(?=@)")
-_USER_AND_PASSWORD: Final = re.compile(r"(?<!\S)[^\s/:@]+:(?!//)\S*(?=@)")
-# The @ may belong to a query, or to a password with a ? in it, so the host can't be located.
-_AMBIGUOUS: Final = re.compile(r"(?<=://)[^\s?#]*[?#]\S*@\S*")
-_QUERY: Final = re.compile(r"(://[^\s?#]*[?#])\S+")
+_USER_AND_PASSWORD: Final = re.compile(r"[^/:@]+:(?!//).*(?=@)")
+_QUERY: Final = re.compile("[?#]")
 _SCHEME: Final = re.compile(r"\s*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _END_OF_HOSTS: Final = re.compile(r"[/?]")
 _SPACE: Final = re.compile(r"\s")
@@ -22,9 +20,23 @@ def without_credentials(text: str) -> str:
 
     The whole query, because any of its parameters can be a key, and no list of names is complete.
     """
-    text = _AMBIGUOUS.sub(HIDDEN, _USER_AND_PASSWORD.sub(HIDDEN, text))
-    text = _USER_OF_ADDRESS.sub(HIDDEN, text)
-    return _QUERY.sub(rf"\1{HIDDEN}", text)
+    return _WORD.sub(lambda word: _masked(word[0]), text)
+
+
+def _masked(word: str) -> str:
+    # Split only once, as log lines contain texts by strangers: each part of one could look like an address.
+    if match := _USER_AND_PASSWORD.match(word):
+        word = HIDDEN + word[match.end() :]
+    scheme, is_address, rest = word.partition("://")
+    if not is_address:
+        return word
+    start = _QUERY.search(rest)
+    end = start.end() if start else len(rest)
+    if "@" in rest[end:]:
+        # It may belong to a query, or to a password with a ? in it, so the host can't be located.
+        return f"{scheme}://{HIDDEN}"
+    _, at, host = rest[:end].rpartition("@")
+    return f"{scheme}://{HIDDEN if at else ''}{at}{host}{HIDDEN if rest[end:] else ''}"
 
 
 def mongo_hosts(uri: str) -> str | None:
