@@ -172,6 +172,7 @@ def test_mapping_must_fit_the_file() -> None:
         ({"title": "secret\0"}, "/title"),
         ({"writtenDate": "1612050112345"}, "/writtenDate"),
         ({"writtenDate": "9999-12-31T23:59:59Z"}, "/writtenDate"),
+        pytest.param({"writtenDate": f"{' ' * 500_000}x"}, "/writtenDate", id="endless spaces"),
     ],
 )
 def test_invalid_row_is_refused(change: dict[str, str], place: str) -> None:

@@ -182,10 +182,11 @@ def _parsed(name: str, value: Any, *, is_text: bool) -> Any:
 
 
 def _moment(text: str) -> datetime | str:
-    if re.fullmatch(r"\s*([0-9]{,7}|[0-9]{9,})\s*", text):
+    stripped = text.strip()
+    if re.fullmatch("[0-9]{,7}|[0-9]{9,}", stripped):
         return text  # Unix time: some values would parse as a date in 1612
     try:
-        return moment_in(text.strip())
+        return moment_in(stripped)
     except (ValueError, OverflowError):
         return text
 
