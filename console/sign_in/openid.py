@@ -28,6 +28,10 @@ PAUSE_S: Final = 5.0
 
 _TIMEOUT_S: Final = 10.0
 _PROVIDER: Final = "The sign-in page of your organisation"
+_UNREADABLE: Final = (ValueError, RecursionError, TypeError, OverflowError)
+"""The errors of JSON that is invalid or nested too deeply, and of times of expiry that authlib can't read."""
+
+_FAILURES: Final = (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, *_UNREADABLE)
 
 log = structlog.get_logger()
 
@@ -143,7 +147,7 @@ class OpenIdProvider(Provider):
         try:
             async with asyncio.timeout(_TIMEOUT_S), client:
                 yield client
-        except (httpx2.HTTPError, TimeoutError, ValueError) as error:
+        except _FAILURES as error:
             _log_failure(error)
             raise unavailable(_PROVIDER) from error
 
@@ -168,7 +172,7 @@ class OpenIdProvider(Provider):
                 response.raise_for_status()
                 self._found, self._found_at = _endpoints_in(response.json(), issuer), monotonic()
             return self._found
-        except (httpx2.HTTPError, TimeoutError, ValueError) as error:
+        except _FAILURES as error:
             self._failed_at = monotonic()
             _log_failure(error)
             return None

@@ -19,7 +19,7 @@ ISSUER = "https://issuer.test"
 AUDIENCE = "plaudit"
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
-Mood = Literal["answers", "hangs", "fails", "floods", "redirects"]
+Mood = Literal["answers", "hangs", "fails", "floods", "nests", "redirects"]
 
 
 def rsa_key() -> rsa.RSAPrivateKey:
@@ -108,6 +108,8 @@ class Issuer:
                 head, body = "500 -", b""
             elif self.mood == "floods":
                 body = b" " * 1_000_000
+            elif self.mood == "nests":
+                body = b"[" * 100_000
             elif self.mood == "redirects":
                 head = f"302 -\r\nlocation: {self.jwks_url}"
             writer.write(f"HTTP/1.1 {head}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)

@@ -14,7 +14,7 @@ from console.sign_in import openid
 from console.sign_in.attempts import Attempt
 from console.sign_in.openid import OpenIdClient, OpenIdProvider
 from tests.support.clock import Clock
-from tests.support.issuer import Issuer
+from tests.support.issuer import Issuer, Mood
 from tests.support.sockets import listening
 
 VISITORS = 10
@@ -72,10 +72,11 @@ async def test_one_request_serves_all_visitors(publisher: Publisher, provider: O
     assert publisher.asked == 2
 
 
+@pytest.mark.parametrize("mood", ["fails", "nests"])
 async def test_unavailable_provider_is_not_requested_for_a_while(
-    publisher: Publisher, provider: OpenIdProvider, clock: Clock
+    publisher: Publisher, provider: OpenIdProvider, clock: Clock, mood: Mood
 ) -> None:
-    publisher.mood = "fails"
+    publisher.mood = mood
     for _ in range(2):
         refused = await addresses(provider)
         assert [isinstance(each, ProblemError) and each.kind.status for each in refused] == [503] * VISITORS
@@ -84,3 +85,25 @@ async def test_unavailable_provider_is_not_requested_for_a_while(
     clock.now += openid.PAUSE_S
     assert all(isinstance(each, str) for each in await addresses(provider))
     assert publisher.asked == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"[" * 100_000, b'{"expires_in": 1e999}', b'{"expires_at": []}'],
+    ids=["nested too deeply", "endless", "expiry that is no number"],
+)
+async def test_unreadable_answer_to_a_code_is_a_provider_that_is_away(answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer)
+        writer.write(head + answer)
+        await writer.drain()
+        writer.close()
+
+    async with listening(serve) as port:
+        address = f"http://127.0.0.1:{port}"
+        provider = OpenIdProvider(OpenIdClient("console", None, "", "openid", {}, address, address), cast(Tokens, None))
+        attempt = Attempt.begin("/console", datetime.now(UTC))
+        with pytest.raises(ProblemError) as refused:
+            await provider.access_token(attempt, "code", "https://plaudit.test/callback")
+        assert refused.value.kind.status == 503
