@@ -22,6 +22,7 @@ from messaging.mails import MailCommand, mailbox
 _MESSAGE_IDS: Final = UUID("b8f0a0de-7c43-5f0e-9a53-6a1f64a0d6f3")
 _POLICY: Final = compat32.clone(linesep="\r\n", cte_type="7bit")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9 '&+_-]{1,60}")
+_LONGEST_WORD: Final = 60
 _UTF8: Final = Charset("utf-8")
 _UTF8.body_encoding = QP
 
@@ -86,8 +87,9 @@ def _mailbox_header(header: str, address: Address) -> str:
 
 
 def _encoded(header: str, text: str) -> str:
-    """Text for a header: as encoded words (RFC 2047), unless it is ASCII that can't be mistaken for one."""
-    if text.isascii() and "=?" not in text:
+    """Text for a header: as encoded words (RFC 2047), unless it is ASCII that can't be mistaken for one and whose words
+    are short enough for the lines of a header."""
+    if text.isascii() and "=?" not in text and max(map(len, text.split(" "))) <= _LONGEST_WORD:
         return Header(text, "us-ascii", header_name=header).encode(linesep="\r\n")
     return _encoded_words(header, text)
 

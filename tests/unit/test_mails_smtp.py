@@ -281,6 +281,14 @@ def test_no_field_injects_headers_or_a_body(field: str, text: str) -> None:
         assert str(body.get_content()).splitlines() == text.splitlines()
 
 
+@pytest.mark.parametrize("subject", ["x" * 3_000, "See " + "x" * 250, "word " * 600 + "end", "é" * 3_000])
+def test_lines_of_headers_are_short(subject: str) -> None:
+    mail = a_mail(subject=subject)
+    assert max(map(len, mail.content.split(b"\r\n"))) <= 78
+    assert b"Subject: \r\n" not in mail.content
+    assert read(mail)["Subject"] == subject
+
+
 def test_mail_with_unexpected_headers_is_refused() -> None:
     content = a_mail().content
     expected = [part.keys() for part in message_from_bytes(content).walk()]
