@@ -115,6 +115,8 @@ class MailSender:
         connection, pause = SmtpConnection(self._server), _FIRST_PAUSE_S
         try:
             while not self._stopping.is_set():
+                # Before the claim: after a freeze, or a long wait for MongoDB, another mailer may have taken it over.
+                begun = asyncio.get_running_loop().time()
                 try:
                     now = await self._mails.now()
                     is_steady = monotonic() > self._away_at + _STEADY_S
@@ -123,7 +125,7 @@ class MailSender:
                         await connection.close()
                         await _wait_for(self._arrival, _IDLE_PAUSE_S)
                         continue
-                    await self._send(mail, connection)
+                    await self._send(mail, connection, begun)
                     pause = _FIRST_PAUSE_S
                 except Exception as error:
                     if not (isinstance(error, ServerAwayError) or is_unavailable(error)):
@@ -139,14 +141,14 @@ class MailSender:
         finally:
             await connection.close()
 
-    async def _send(self, mail: ClaimedMail, connection: SmtpConnection) -> None:
-        """Send a mail, and record the result.
+    async def _send(self, mail: ClaimedMail, connection: SmtpConnection, begun: float) -> None:
+        """Send a mail, unless too much time has passed since `begun`, and record the result.
 
         Raises ServerAwayError, and errors of an unavailable MongoDB, after the mail has been rescheduled.
         """
         try:
             command = await self._senders.with_sender(mail_command(mail.record.value or b""))
-            await connection.send(mail_message(command, mail.accepted_at))
+            await connection.send(mail_message(command, mail.accepted_at), begun)
         except (MailRefusedError, InvalidMessageError, ValueError) as error:
             code = error.code if isinstance(error, InvalidMessageError) else DeadLetterCode.MAIL_REJECTED
             await self._reject(mail, InvalidMessageError(code, str(error)))

@@ -12,7 +12,7 @@ import aiosmtplib
 from consumers.mails.message import Mail
 
 SEND_LIMIT_S: Final = 300.0
-"""Maximum seconds for sending one mail, including the connection."""
+"""Maximum seconds for sending one mail, including its claim and the connection."""
 
 _DATA_S: Final = 240.0
 """Seconds to wait for the reply to a mail's content, which gateways scan first. A client that gives up sooner sends the
@@ -135,14 +135,18 @@ class SmtpConnection:
         self._client: _Client | None = None
         self._sent = 0
 
-    async def send(self, mail: Mail) -> None:
+    async def send(self, mail: Mail, begun: float | None = None) -> None:
         """Send a mail; returns once the server has accepted it.
+
+        `begun` is the time of the event loop from which SEND_LIMIT_S counts, None for now.
 
         Raises ServerAwayError, MailDelayedError or MailRefusedError. If the server disconnected or was too slow, it may
         have accepted the mail nevertheless.
         """
+        if begun is None:
+            begun = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(SEND_LIMIT_S):
+            async with asyncio.timeout_at(begun + SEND_LIMIT_S):
                 client = await self._open()
                 await self._send(client, mail)
         except TimeoutError:

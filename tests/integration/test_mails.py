@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 
 from consumers.mails import consumer as consumer_module
 from consumers.mails import sender as sender_module
+from consumers.mails import smtp as smtp_module
 from consumers.mails.consumer import MailConsumer
 from consumers.mails.sender import CONNECTIONS, MailSender, Senders
 from consumers.mails.smtp import SmtpServer
@@ -404,6 +405,35 @@ class _NotingClaims(MailRepository):
     async def claim(self, now: datetime, until: datetime, *, again: bool = True) -> ClaimedMail | None:
         self.noted.append(now)
         return await super().claim(now, until, again=again)
+
+
+class _FrozenAfterClaim(MailRepository):
+    """Mails of a mailer that is frozen right after a claim, for longer than that lasts: another one sends the mail."""
+
+    async def claim(self, now: datetime, until: datetime, *, again: bool = True) -> ClaimedMail | None:
+        if mail := await super().claim(now, until, again=again):
+            taken_over = await super().claim(until, until + sender_module.CLAIM)
+            assert taken_over is not None
+            await self.mark_sent(taken_over, until)
+            await asyncio.sleep(0.2)
+        return mail
+
+
+async def test_mailer_frozen_after_its_claim_leaves_the_mail_to_others(
+    service: Service,
+    mail_server: MailServer,
+    own_mails: tuple[Database, MailRepository],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    database, mails = own_mails
+    to, now = address_of(), datetime.now(UTC)
+    await mails.accept({"1": stored(service, mail_command(to, "1"), now)}, now)
+    monkeypatch.setattr(smtp_module, "SEND_LIMIT_S", 0.1)
+    with capture_logs() as lines:
+        async with sending(service, mail_server, database, RetryPlan(), mails=_FrozenAfterClaim(database)):
+            await eventually(lambda: any(line["event"].startswith(("mail sent", "retrying")) for line in lines))
+    assert (await found_mail(database, "1"))["state"] == "sent"
+    assert mail_server.to(to) == []
 
 
 @pytest.mark.parametrize("hours", [1, -1])
