@@ -6,6 +6,7 @@ from datetime import datetime
 from messaging.decoding import RawRecord, Received
 from messaging.envelope import wrapped_at
 from messaging.mails import MailCommand
+from storage.leases import CLOCK_SKEW
 from storage.mails import MailRepository
 from storage.privacy.erasures import Erasures
 
@@ -36,13 +37,14 @@ class MailConsumer:
         self._wake()
 
     async def _erased_ids(self, mails: Sequence[Received[MailCommand]]) -> set[str]:
-        """The ids of mails whose customers were erased after one of the mail's records was written."""
+        """The ids of mails whose customers were erased after one of the mail's records was written, or less than
+        CLOCK_SKEW before, as the scheduler's clock may be ahead."""
         people = [received.message.customer_id or "" for received in mails]
         forgotten = await self._erasures.latest(set(people) - {""})
         return {
             received.message.id
             for received, person in zip(mails, people, strict=True)
-            if person in forgotten and _written_at(received) <= forgotten[person]
+            if person in forgotten and _written_at(received) - CLOCK_SKEW <= forgotten[person]
         }
 
 

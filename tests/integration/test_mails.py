@@ -181,14 +181,24 @@ async def test_mail_older_than_erasure_of_its_person_is_rejected(
 ) -> None:
     anna, before, later = new_id("anna"), datetime.now(UTC), address_of()
     await mailers.run("privacy", "erase", "--customer", anna, "--yes")
-    old, owed, new = (mail_command(to, customerId=anna) for to in (address_of(), address_of(), later))
-    # As if mailers or Kafka had been unavailable: by its record the second one is younger.
-    at = int(before.timestamp() * 1000)
+    old, owed, ahead, new = (mail_command(to, customerId=anna) for to in (*(address_of() for _ in range(3)), later))
+    # As if mailers or Kafka had been unavailable: by its record the second one is younger. The third one is from a
+    # scheduler whose clock is ahead.
     made = (("ce_time", before.isoformat().encode()),)
-    await service.publish("mail-commands", message(old, anna)._replace(timestamp=at), message(owed, anna, made))
-    await request(service, old, new)
+    now = datetime.now(UTC)
+    at, soon, much_later = (
+        int(each.timestamp() * 1000) for each in (before, now + timedelta(seconds=50), now + timedelta(minutes=2))
+    )
+    await service.publish(
+        "mail-commands",
+        message(old, anna)._replace(timestamp=at),
+        message(owed, anna, made),
+        message(ahead, anna)._replace(timestamp=soon),
+        message(new, anna)._replace(timestamp=much_later),
+    )
+    await request(service, old)
     await until_arrived(mail_server, later)
-    for command in (old, owed):
+    for command in (old, owed, ahead):
         assert not mail_server.to(command["to"])
         kept = await eventually(partial(service.find, "mails", command["id"]))
         assert {name: kept[name] for name in set(kept) - {"doneAt"}} == {
