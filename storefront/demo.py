@@ -1,6 +1,6 @@
 """The demo shop at `/demo`: a list of three products, and a page for each. Only without authentication."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from api.services import Services, services_of
 from api.web.middleware import problem_of
 from api.web.problems import ProblemError, not_found, retry_after
 from api.web.routes import FolderRoute, PageRoute
-from domain.ratings import Entity
+from domain.ratings import Entity, RatingTally
 from storage.database import result_or_default
 from storefront.answers import Answers
 from storefront.demo_products import ENTITY_TYPE, PRODUCTS, STORE_ID, STORE_NAME
@@ -82,7 +82,7 @@ async def _serve(show: Callable[[Request], Awaitable[Response]], request: Reques
 
 async def _show_list(request: Request) -> Response:
     """All products, with their stars."""
-    is_filled = await _is_filled(request)
+    is_filled = _is_filled(await _tallies(request))
     return _page("list.html", _status(is_filled), products=PRODUCTS, is_filled=is_filled)
 
 
@@ -93,7 +93,8 @@ async def _show_product(request: Request) -> Response:
     if found is None:
         raise not_found("product")
     language = request.query_params.get("lang", "")
-    is_filled = await _is_filled(request)
+    tallies = await _tallies(request)
+    is_filled = _is_filled(tallies)
     return _page(
         "product.html",
         _status(is_filled),
@@ -103,6 +104,7 @@ async def _show_product(request: Request) -> Response:
         languages=LANGUAGES,
         token=request.query_params.get("token"),
         is_filled=is_filled,
+        has_reviews=found.id in (tallies or {}),
         structured=await _structured(request, found.id) if is_filled else None,
     )
 
@@ -116,11 +118,15 @@ async def _structured(request: Request, product_id: str) -> Markup:
     return Markup((await answers.of(address, load)).body.decode())  # noqa: S704
 
 
-async def _is_filled(request: Request) -> bool | None:
-    """True if a product has reviews; None while MongoDB is unavailable."""
+async def _tallies(request: Request) -> Mapping[str, RatingTally] | None:
+    """The tallies of the products that have reviews, by id; None while MongoDB is unavailable."""
     services = await services_of(request)
     ids = [each.id for each in PRODUCTS]
-    tallies = await result_or_default(services.lookups.tallies(STORE_ID, ENTITY_TYPE, ids), None)
+    return await result_or_default(services.lookups.tallies(STORE_ID, ENTITY_TYPE, ids), None)
+
+
+def _is_filled(tallies: Mapping[str, RatingTally] | None) -> bool | None:
+    """True if a product has reviews; None if that isn't known."""
     return None if tallies is None else bool(tallies)
 
 

@@ -37,6 +37,11 @@ SHIFTS = """async () => {
 }"""
 
 
+def parts_of(page: str) -> list[str]:
+    """The classes of the parts below a product, in their order."""
+    return re.findall(r'<section [^>]*class="(\w+)"', page)
+
+
 @pytest.fixture(scope="module")
 async def shop(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
     async with running_service(servers, tmp_path_factory.mktemp("shop")) as service:
@@ -52,6 +57,7 @@ async def test_empty_shop_explains_how_to_fill_it(shop: Service) -> None:
             page = await http.get(f"/demo/{product.id}", params={"lang": '"><script>'})
             assert (page.status_code, page.headers["content-security-policy"]) == (200, POLICY)
             assert f'entity="{product.id}" lang="en"' in page.text
+            assert parts_of(page.text) == ["more", "reviews"]
             picture = await http.get(f"/demo/static/{product.kind}.svg")
             assert (picture.status_code, picture.headers["content-type"]) == (200, "image/svg+xml")
         for path in ("/demo/nothing", f"/demo/{PRODUCTS[0].id}/"):
@@ -126,6 +132,7 @@ async def test_page_has_reviews_for_search_engines(shop: Service) -> None:
             return (await facade.http.get(f"/demo/{PRODUCTS[0].id}")).text
 
         html = await eventually(page, lambda text: "ld+json" in text and FILL not in text)
+        assert parts_of(html) == ["reviews", "more"]
         (found,) = re.findall(r'<script type="application/ld\+json">(.*?)</script>', html, re.DOTALL)
         assert json.loads(found)["aggregateRating"]["reviewCount"] == 1
         assert json.loads(found)["review"][0]["name"] == hostile
