@@ -4,7 +4,7 @@ import { Deciding } from "./console/deciding.js";
 import { keep, live } from "./console/forms.js";
 import { listenToKeys } from "./console/keys.js";
 import { News } from "./console/news.js";
-import { all, create, one } from "./console/page.js";
+import { all, create, one, reveal } from "./console/page.js";
 import { Queue } from "./console/queue.js";
 
 /** Show times in the visitor's time zone, and in UTC as tooltips. */
@@ -13,9 +13,7 @@ function localize() {
   const place = one("#zone");
   if (!timeZone || timeZone === "UTC" || !place) return;
   place.textContent = `Times are in ${timeZone.replaceAll("_", " ")}.`;
-  const form = new Intl.DateTimeFormat("en-GB", {
-    day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit",
-  });
+  const form = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
   for (const time of all("time.at:not([title])")) {
     time.title = `${time.textContent} UTC`;
     time.textContent = form.format(new Date(time.dateTime)).replace("Sept", "Sep");
@@ -35,8 +33,9 @@ document.addEventListener("htmx:error", ({ target }) => {
 
 // After a refused form: focus the first wrong field, else the message.
 (one("main [aria-invalid=true]") ?? one("main .errors"))?.focus();
-// On phones the navigation scrolls: bring this page's entry into view.
-one("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
+// On phones bars scroll: show this page's entry, and a link in focus.
+reveal(one("nav [aria-current]"));
+document.addEventListener("focusin", () => reveal(one("a:focus-visible")));
 localize();
 
 const list = one("#list");
@@ -54,5 +53,5 @@ for (const form of all(
   "main form[method=post]:not([data-decide], [action='/console/sign-in']):has(textarea, input:not([type=hidden]))",
 )) keep(form);
 
-// At the end: where these scripts can't run, the forms that they replace stay visible.
+// Last: where these scripts can't run, the forms that they replace stay visible.
 document.documentElement.classList.add("scripted");

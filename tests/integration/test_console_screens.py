@@ -191,6 +191,39 @@ async def test_long_words_fit_the_page(service: Service, facade: Facade, width: 
         assert await page.locator("tbody tr").evaluate("row => row.clientHeight") < 100
 
 
+HIDDEN: Final = """() => {
+  const each = document.activeElement;
+  const { left, right, top, bottom } = each.getBoundingClientRect();
+  const isAt = (x, y) => each.contains(document.elementFromPoint(x, y));
+  const y = (top + bottom) / 2;
+  return isAt(left + 4, y) && isAt(right - 4, y) ? [] : [`${each.outerHTML.slice(0, 160)} at ${left}, ${top}`];
+}"""
+"""The element in focus if an end of it is out of sight or behind another."""
+
+
+@pytest.mark.parametrize("width", [1360, 390])
+async def test_focus_is_in_sight(service: Service, facade: Facade, width: int) -> None:
+    """No bar at the window's edges covers what the keyboard reaches, and rows that scroll show it whole."""
+    word = new_id("word")
+    await facade.submit(*(submission(new_id(), title=f"{word} {n}", review="Fine. " * n) for n in range(1, 13)))
+    async with (
+        chromium() as browser,
+        opened(browser, service.address, Watch(), **window("light", width), reduced_motion="reduce") as page,
+    ):
+        await page.goto(f"/console/queue?q={word}")
+        await until_quiet(page)
+        hidden = []
+        # The bar of the buttons for selected rows covers the top.
+        for bar in (False, True):
+            await page.locator("#list [type=checkbox]").last.set_checked(bar)
+            await page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
+            for key in ["Tab"] * 50 + ["Shift+Tab"] * 50:
+                await page.keyboard.press(key)
+                if await page.evaluate("document.activeElement.matches('nav a, .filters a, #list li *')"):
+                    hidden += await page.evaluate(HIDDEN)
+    assert hidden == []
+
+
 async def test_count_of_the_current_page_is_legible_in_forced_colours(filled: Filled) -> None:
     """The page's own grey on the system's highlight was not."""
     async with chromium() as browser, opened(browser, filled.service.address, Watch(), forced_colors="active") as page:

@@ -5,6 +5,7 @@ const PATIENCE_MS = 60_000;
 export const one = (selector, within = document) => within.querySelector(selector);
 export const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 export const create = (name, fields) => Object.assign(document.createElement(name), fields);
+export const reveal = (each) => each?.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
 
 /** A random id. Pages loaded over plain HTTP have no crypto.randomUUID. */
 export const random = () => crypto.getRandomValues(new Uint32Array(4)).join("-");

@@ -1,7 +1,7 @@
 // The list of the queue: the row in focus, the selected rows, and what other moderators do.
 
 import { Decisions } from "./deciding.js";
-import { all, create, fromTheTop, one, random, send } from "./page.js";
+import { all, create, fromTheTop, one, random, reveal, send } from "./page.js";
 import { Row } from "./row.js";
 
 /** The id of this tab, for other moderators. */
@@ -72,7 +72,7 @@ export class Queue {
   /** Bring a row into focus and into view, also for screen readers. */
   goTo(row) {
     this.focus(row);
-    row?.element.scrollIntoView({ block: "nearest", behavior: "instant" });
+    reveal(row?.element);
     row?.element.focus({ preventScroll: true });
   }
 
