@@ -358,7 +358,7 @@ async def test_no_row_moves_under_the_mouse(service: Service, facade: Facade) ->
     async with queue_of(service, facade, 4) as (page, ids, _):
         await page.set_viewport_size({"width": 1360, "height": 400})
         box = page.locator(f"#r-{ids[1]} input[type=checkbox]")
-        await box.evaluate("box => box.scrollIntoView({ block: 'end' })")
+        await box.evaluate("box => box.scrollIntoView({ block: 'end', behavior: 'instant' })")
         place = await box.bounding_box()
         assert place
         await page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
