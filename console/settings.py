@@ -15,55 +15,26 @@ from console.settings_fields import GENERAL, Change, Configured, Field, Kind, ch
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 from domain.ratings import RatingMethod
-from domain.returns_numbers import DEFAULT_NUMBER_TEMPLATE
-from domain.returns_statuses import DEFAULT_STATUSES
-from domain.stores import ReminderSettings
 
 PATH: Final = "/console/settings"
 METHODS: Final = [(RatingMethod.AVERAGE.value, "average"), (RatingMethod.WILSON.value, "lower bound (Wilson)")]
 
-_REMINDER: Final = ReminderSettings()
 _FIELDS: Final = (
-    Field("ratingCalculationMethod", "Ratings", Kind.CHOICE, choices=METHODS, default=RatingMethod.AVERAGE.value),
-    Field(
-        "returnNumberTemplate",
-        "Template of return numbers",
-        hint="Must contain {date:…} and {sequence:…}",
-        default=DEFAULT_NUMBER_TEMPLATE,
-    ),
-    Field(
-        "returnStatuses",
-        "Return statuses",
-        Kind.LINES,
-        hint="One per line, including New and Canceled",
-        default=list(DEFAULT_STATUSES),
-    ),
-    Field("reminder.enabled", "Ask customers for reviews by mail", Kind.CHECK, default=_REMINDER.enabled),
-    Field("reminder.cron", "Schedule of reminders", hint="A cron expression, in UTC", default=_REMINDER.cron),
-    Field("reminder.orderStatus", "Order status in which customers are asked", default=_REMINDER.order_status),
-    Field(
-        "reminder.daysInStatus", "Days in that status before a reminder", Kind.NUMBER, default=_REMINDER.days_in_status
-    ),
+    Field("ratingCalculationMethod", "Ratings", Kind.CHOICE, choices=METHODS),
+    Field("returnNumberTemplate", "Template of return numbers", hint="Must contain {date:…} and {sequence:…}"),
+    Field("returnStatuses", "Return statuses", Kind.LINES, hint="One per line, including New and Canceled"),
+    Field("reminder.enabled", "Ask customers for reviews by mail", Kind.CHECK),
+    Field("reminder.cron", "Schedule of reminders", hint="A cron expression, in UTC"),
+    Field("reminder.orderStatus", "Order status in which customers are asked"),
+    Field("reminder.daysInStatus", "Days in that status before a reminder", Kind.NUMBER),
     Field(
         "reminder.maxAgeDays",
         "Days after which no reminder is sent",
         Kind.NUMBER,
         hint="In addition to the days in the status",
-        default=_REMINDER.max_age_days,
     ),
-    Field(
-        "reminder.maxEmailsPerCustomer",
-        "Maximum number of mails per customer",
-        Kind.NUMBER,
-        default=_REMINDER.max_emails_per_customer,
-    ),
-    Field(
-        "reminder.limitPeriodDays",
-        "Within this many days",
-        Kind.NUMBER,
-        hint="Empty: without end",
-        default=_REMINDER.limit_period_days,
-    ),
+    Field("reminder.maxEmailsPerCustomer", "Maximum number of mails per customer", Kind.NUMBER),
+    Field("reminder.limitPeriodDays", "Within this many days", Kind.NUMBER, hint="Empty: without end"),
 )
 
 screens = Screens()

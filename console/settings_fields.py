@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from api.stores.routes import ShownSettings, ShownStore
 from api.web.bodies import JsonBody
 from console.api_client import Refused
 from console.fields import Form, number
+from domain.stores import GeneralSettings, Store
 
 _DEFAULT: Final = "default"
+_DEFAULTS: Final = {**ShownSettings.of(GeneralSettings()), **ShownStore.of(Store(""))}
+"""The general settings and a store as they are where nothing is set."""
 GENERAL: Final = "general settings"
 _UNKNOWN: Final = "what they say"
 
@@ -33,8 +37,12 @@ class Field(NamedTuple):
     kind: Kind = Kind.TEXT
     hint: str = ""
     choices: Sequence[tuple[str, str]] = ()
-    default: Any = None
     general: str | None = None
+
+    @property
+    def default(self) -> Any:
+        """The value that applies where nothing is set."""
+        return value_at(_DEFAULTS, self.general or self.name)
 
 
 class Shown(NamedTuple):

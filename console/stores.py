@@ -5,63 +5,38 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from api.stores.routes import STORE_FIELDS
+from api.stores.routes import STORE_FIELDS, ShownStore
 from console.api_client import Refused, segment
 from console.fields import Form
 from console.screens import ROWS, Screens
 from console.settings import METHODS, change, form_page
-from console.settings_fields import Configured, Field, Kind, value_at
+from console.settings_fields import Configured, Field, Kind
 from console.visits import Visit, key_of
 from domain.permissions import Permission
-from domain.ratings import RatingMethod
-from domain.returns_numbers import DEFAULT_NUMBER_TEMPLATE
-from domain.stores import StoreSettings
+from domain.stores import Store
 
 PATH: Final = "/console/stores"
 
-_SETTINGS: Final = StoreSettings()
 _FIELDS: Final = (
     Field("name", "Name"),
     Field("email", "E-mail address", hint="With or without a name: Shop <shop@example.org>"),
-    Field("languages", "Languages", Kind.LINES, hint="One per line, like en-US", default=[]),
-    Field("settings.reviewsEnabled", "Accept reviews", Kind.CHECK, default=_SETTINGS.reviews_enabled),
-    Field(
-        "settings.anonymousReviewsAllowed",
-        "Accept reviews from people who are not signed in",
-        Kind.CHECK,
-        default=_SETTINGS.anonymous_reviews_allowed,
-    ),
-    Field(
-        "settings.purchaseRequired",
-        "Only from people who bought the object",
-        Kind.CHECK,
-        default=_SETTINGS.purchase_required,
-    ),
-    Field(
-        "settings.oneReviewPerCustomer",
-        "One review per customer and object",
-        Kind.CHECK,
-        default=_SETTINGS.one_review_per_customer,
-    ),
-    Field(
-        "settings.editsKeepStatus",
-        "Reviews keep their status when their author edits them",
-        Kind.CHECK,
-        default=_SETTINGS.edits_keep_status,
-    ),
+    Field("languages", "Languages", Kind.LINES, hint="One per line, like en-US"),
+    Field("settings.reviewsEnabled", "Accept reviews", Kind.CHECK),
+    Field("settings.anonymousReviewsAllowed", "Accept reviews from people who are not signed in", Kind.CHECK),
+    Field("settings.purchaseRequired", "Only from people who bought the object", Kind.CHECK),
+    Field("settings.oneReviewPerCustomer", "One review per customer and object", Kind.CHECK),
+    Field("settings.editsKeepStatus", "Reviews keep their status when their author edits them", Kind.CHECK),
     Field(
         "settings.ratingCalculationMethod",
         "Ratings",
         Kind.CHOICE,
         choices=[("", "general setting"), *METHODS],
-        default=RatingMethod.AVERAGE.value,
         general="ratingCalculationMethod",
     ),
     Field(
         "settings.returnNumberTemplate",
         "Template of return numbers",
         hint="Empty: the general setting",
-        default=DEFAULT_NUMBER_TEMPLATE,
         general="returnNumberTemplate",
     ),
     Field(
@@ -74,7 +49,6 @@ _FIELDS: Final = (
         "Origins of web pages that show and submit reviews",
         Kind.LINES,
         hint="One per line, like https://shop.example",
-        default=[],
     ),
 )
 
@@ -158,9 +132,7 @@ async def _store_with(visit: Visit, id: str) -> dict[str, Any] | None:
 
 def _is_as_registered(store: Mapping[str, Any], name: str) -> bool:
     """True if a store has this name and nothing else of its own, as after its registration."""
-    defaults = {each.name: None if each.general else each.default for each in _FIELDS}
-    as_registered: dict[str, Any] = {**defaults, "name": name or None, "settings.moderationRules": []}
-    return all(value_at(store, each) == value for each, value in as_registered.items())
+    return store == ShownStore.of(Store(store["id"], name or None))
 
 
 def store_path(store_id: str) -> str:
