@@ -2,23 +2,16 @@
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
+from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
+from pydantic.alias_generators import to_camel
 from pymongo import ReturnDocument
 
 from domain.delivery import Seen
 from domain.letter_case import pattern_in_any_case
 from domain.ratings import RatingMethod
-from domain.returns_numbers import DEFAULT_NUMBER_TEMPLATE
-from domain.returns_statuses import DEFAULT_STATUSES
-from domain.stores import (
-    GENERAL,
-    Changes,
-    GeneralSettings,
-    ReminderSettings,
-    Store,
-    StoreSettings,
-)
+from domain.stores import GENERAL, Changes, GeneralSettings, ReminderSettings, Store, StoreSettings
 from storage.database import Database, Document, Session
 from storage.moderation_rules import rule_from
 from storage.queries import stored_bytes
@@ -53,16 +46,7 @@ _STORE: Final = Shape(
 _STORE_SETTINGS: Final = Shape(
     COLLECTION,
     {
-        **dict.fromkeys(
-            (
-                "reviewsEnabled",
-                "anonymousReviewsAllowed",
-                "purchaseRequired",
-                "oneReviewPerCustomer",
-                "editsKeepStatus",
-            ),
-            default_field(BOOL),
-        ),
+        **{to_camel(each.name): default_field(BOOL) for each in fields(StoreSettings) if each.type is bool},
         **dict.fromkeys(("returnNumberTemplate", "reviewUrl"), default_field(TEXT_OR_NULL)),
         **dict.fromkeys(("moderationRules", "storefrontOrigins"), default_field(ARRAY)),
     },
@@ -230,23 +214,27 @@ def _is_new_value(read: Callable[[Document], object], document: Document, name: 
         return True
 
 
+def _given(kind: type, document: Document) -> dict[str, Any]:
+    """The fields of a dataclass that a document has, under their names in the interface."""
+    names = {to_camel(each.name): each.name for each in fields(kind)}
+    return {names[name]: value for name, value in document.items() if name in names}
+
+
 def _general(document: Document) -> GeneralSettings:
-    reminder = document.get("reminder", {})
-    default = ReminderSettings()
-    return GeneralSettings(
-        rating_calculation_method=RatingMethod(document.get("ratingCalculationMethod", RatingMethod.AVERAGE)),
-        return_number_template=document.get("returnNumberTemplate") or DEFAULT_NUMBER_TEMPLATE,
-        return_statuses=tuple(document.get("returnStatuses") or DEFAULT_STATUSES),
-        reminder=ReminderSettings(
-            enabled=reminder.get("enabled", default.enabled),
-            cron=reminder.get("cron", default.cron),
-            days_in_status=reminder.get("daysInStatus", default.days_in_status),
-            order_status=reminder.get("orderStatus", default.order_status),
-            max_emails_per_customer=reminder.get("maxEmailsPerCustomer", default.max_emails_per_customer),
-            max_age_days=reminder.get("maxAgeDays", default.max_age_days),
-            limit_period_days=reminder.get("limitPeriodDays"),
-        ),
-    )
+    # A field without a value has its default.
+    given = {name: value for name, value in _given(GeneralSettings, document).items() if value}
+    return GeneralSettings(**given | {name: read(given[name]) for name, read in _READ.items() if name in given})
+
+
+def _reminder(document: Document) -> ReminderSettings:
+    return ReminderSettings(**_given(ReminderSettings, document))
+
+
+_READ: Final[Mapping[str, Callable[[Any], object]]] = {
+    "rating_calculation_method": RatingMethod,
+    "return_statuses": tuple,
+    "reminder": _reminder,
+}
 
 
 def _store(document: Document) -> Store:
@@ -257,26 +245,16 @@ def _store_from(document: Document) -> Store:
     settings = document.get("settings", {})
     check_present(_STORE, document)
     check_present(_STORE_SETTINGS, settings)
-    default = StoreSettings()
     method = settings.get("ratingCalculationMethod")
-    return Store(
-        id=document["_id"],
-        name=document.get("name"),
-        email=document.get("email"),
-        languages=_texts(document.get("languages", ())),
-        settings=StoreSettings(
-            reviews_enabled=settings.get("reviewsEnabled", default.reviews_enabled),
-            anonymous_reviews_allowed=settings.get("anonymousReviewsAllowed", default.anonymous_reviews_allowed),
-            purchase_required=settings.get("purchaseRequired", default.purchase_required),
-            one_review_per_customer=settings.get("oneReviewPerCustomer", default.one_review_per_customer),
-            edits_keep_status=settings.get("editsKeepStatus", default.edits_keep_status),
-            rating_calculation_method=RatingMethod(method) if method else None,
-            return_number_template=settings.get("returnNumberTemplate"),
-            review_url=settings.get("reviewUrl") or None,
-            moderation_rules=tuple(map(rule_from, settings.get("moderationRules", ()))),
-            storefront_origins=_texts(settings.get("storefrontOrigins", ())),
-        ),
-    )
+    read = {
+        "rating_calculation_method": RatingMethod(method) if method else None,
+        "review_url": settings.get("reviewUrl") or None,
+        "moderation_rules": tuple(map(rule_from, settings.get("moderationRules", ()))),
+        "storefront_origins": _texts(settings.get("storefrontOrigins", ())),
+    }
+    own = StoreSettings(**_given(StoreSettings, settings) | read)
+    languages = _texts(document.get("languages", ()))
+    return Store(document["_id"], document.get("name"), document.get("email"), languages, own)
 
 
 def _texts(values: Collection[object]) -> tuple[str, ...]:
