@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute
 
-from api.auth.permissions import client_address
+from api.auth.permissions import client_address, identified
 from api.web.forms import MAX_FORM_BYTES
 from api.web.hygiene import SAFE_METHODS
 from api.web.middleware import problem_of
@@ -49,7 +49,7 @@ from console.screens import Screen
 from console.sign_in.guard import HOME, is_own_request
 from console.templating import PAGES
 from console.visits import Options, Visit
-from domain.permissions import STRANGER, Caller, known_permissions
+from domain.permissions import STRANGER, Caller
 
 SCREENS: Final[Sequence[Screen]] = (
     *queue.screens,
@@ -131,7 +131,7 @@ class _Console:
         async with ApiClient(request, credential, client) as facade:
             visit = self._visit(request, facade, STRANGER)
             try:
-                visit = self._visit(request, facade, await _caller(facade))
+                visit = self._visit(request, facade, await _caller(request, credential))
                 self._check(screen, visit)
                 return await screen.handler(visit)
             except Refused as refused:
@@ -180,8 +180,7 @@ class _Console:
             credential = await self._access.credential(request)
             if credential is None:
                 return self._access.is_open
-            async with ApiClient(request, credential, ("", 0)) as facade:
-                return await _caller(facade) == caller
+            return await _caller(request, credential) == caller
         except Refused:
             return False
 
@@ -196,11 +195,14 @@ class _Console:
             raise Refused(403, _FOREIGN)
 
 
-async def _caller(facade: ApiClient) -> Caller:
+async def _caller(request: Request, credential: str | None) -> Caller:
     """The visitor as the API identifies them. Raises Refused."""
-    me = await facade.ask("GET", "/api/me")
-    stores = None if me["stores"] is None else frozenset(me["stores"])
-    return Caller(me["subject"], known_permissions(me["permissions"]), stores)
+    try:
+        return await identified(request, credential)
+    except ProblemError as problem:
+        raise refusal_by(problem) from problem
+    except Exception as error:
+        raise refusal_by(problem_of(request.scope, error)) from error
 
 
 def _forbidden(detail: str) -> Refused:

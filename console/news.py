@@ -10,7 +10,8 @@ from starlette.types import Receive, Scope, Send
 
 from api.auth.permissions import client_name
 from api.web.budgets import NoRoomError
-from console.api_client import Refused, refusal_by, segment
+from api.web.problems import problem_response
+from console.api_client import Refused, segment
 from console.queue_news import News, QueueNews
 from console.screens import Screens
 from console.visits import Visit
@@ -40,13 +41,13 @@ async def claim(visit: Visit) -> Response:
 
 
 class _Stream(StreamingResponse):
-    """The stream of an open page. Its slot is taken when it begins, so that it is given back however it ends."""
+    """The stream of an open page. Its slot is taken when it begins, so that it is given back however it ends; without
+    one the response is a problem, as nobody would see a page."""
 
     def __init__(self, queue_news: QueueNews, visit: Visit) -> None:
         headers = {"X-Accel-Buffering": "no"}
         super().__init__(_events(queue_news, visit), media_type="text/event-stream", headers=headers)
         self._slot = queue_news.slots.take(client_name(visit.request, visit.caller.subject))
-        self._visit = visit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the news, or the refusal if there is no slot."""
@@ -54,8 +55,8 @@ class _Stream(StreamingResponse):
             if has_slot:
                 await super().__call__(scope, receive, send)
             else:
-                refused = refusal_by(NoRoomError("Too many pages receive live updates."))
-                await self._visit.problem(refused)(scope, receive, send)
+                refusal = NoRoomError("Too many pages receive live updates.")
+                await problem_response(scope, refusal)(scope, receive, send)
 
 
 async def _events(queue_news: QueueNews, visit: Visit) -> AsyncIterator[bytes]:

@@ -47,6 +47,8 @@ async def identified(request: Request, credential: str | None) -> Caller:
     if is_guess:
         rate_limit.give_back(address)
     rate_limit.take(client_name(request, caller.subject))
+    if caller.subject is not None:
+        structlog.contextvars.bind_contextvars(subject=caller.subject)
     return caller
 
 
@@ -67,8 +69,6 @@ class _Guard(SecurityBase):
             raise forbidden(f"This needs the permission {' and '.join(missing)}.")
         request.state.caller = caller
         await check_understood(request)
-        if caller.subject is not None:
-            structlog.contextvars.bind_contextvars(subject=caller.subject)
         return caller
 
 

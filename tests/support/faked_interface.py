@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Final
 
 import httpx
@@ -10,8 +11,10 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from api.auth.authentication import Nobody
+from api.web.limits import RateLimit
 from console.app import add_console
-from domain.permissions import Permission
+from domain.permissions import Caller, Permission, known_permissions
 from tests.support.app import client_of
 from tests.support.guarded import OpenDoor
 
@@ -31,6 +34,16 @@ class Asked:
 Answer = tuple[int, Any] | Callable[[Asked], tuple[int, Any]]
 
 
+class _Everyone(Nobody):
+    """Takes everybody for one visitor."""
+
+    def __init__(self, visitor: Caller) -> None:
+        self._visitor = visitor
+
+    async def caller(self, credential: str | None) -> Caller:
+        return self._visitor
+
+
 def faked(
     permissions: Sequence[str],
     answers: dict[str, Any],
@@ -42,11 +55,9 @@ def faked(
     A response is a status and a body, or a function of the request. Requests are appended to `asked`.
     """
     app = FastAPI()
-    me = {"subject": "anna", "permissions": [*permissions], "stores": stores}
-
-    @app.get("/api/me")
-    async def read_me() -> JSONResponse:
-        return JSONResponse(me)
+    visitor = Caller("anna", known_permissions(permissions), None if stores is None else frozenset(stores))
+    app.state.services = SimpleNamespace(authenticator=_Everyone(visitor))
+    app.state.rate_limit = RateLimit()
 
     @app.api_route("/api/{path:path}", methods=["GET", "POST", "PUT", "DELETE"])
     async def answer(path: str, request: Request) -> JSONResponse:

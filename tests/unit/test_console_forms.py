@@ -9,16 +9,15 @@ from urllib.parse import quote, unquote
 
 import httpx
 import pytest
-from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 from python_multipart.multipart import parse_options_header
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 from starlette.types import Message
 
 from api.web.budgets import Budget, NoRoomError, Share
 from api.web.forms import MAX_FORM_BYTES, read_form
+from api.web.limits import RateLimit
 from api.web.problems import ProblemError
 from api.web.uploads import MAX_BODY_BYTES
 from console.api_client import ApiClient, Refused
@@ -550,10 +549,9 @@ async def test_large_form_is_decoded_in_a_thread(
 @pytest.mark.parametrize(("size", "is_kept"), [(200_000, True), (300_000, False)])
 async def test_form_beyond_the_rate_is_kept_if_it_is_small(size: int, is_kept: bool) -> None:
     """Parsing a large one would be the work that the limit is to prevent."""
-    app = FastAPI()
-    app.add_api_route("/api/me", lambda: JSONResponse({"detail": "Slow down"}, 429))
-    add_console(app, OpenDoor())
-    async with client_of(app) as http:
+    async with app_without_servers(app={"rate_limit": RateLimit(0.001, 1)}) as app, client_of(app) as http:
+        add_console(app, OpenDoor())
+        await http.get("/console")
         page = await http.post("/console/reviews/r/reply", data={"key": "k", "text": "x" * size, "author": ""})
     assert (page.status_code, "x" * size in page.text) == (429, is_kept)
 

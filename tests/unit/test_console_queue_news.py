@@ -16,7 +16,7 @@ from console.app import add_console
 from console.queue_news import MOST_CLAIMS, MOST_STREAMS_PER_CLIENT, QueueNews
 from domain.permissions import ANYBODY, STRANGER, Caller
 from messaging.kafka.tail import Tail
-from tests.support.app import app_without_servers, client_of
+from tests.support.app import app_without_servers, client_of, problem_of
 from tests.support.clock import Clock
 from tests.support.guarded import AUTHENTICATOR, ISSUER_OF_ALL, HeaderDoor
 
@@ -134,7 +134,8 @@ async def test_streams_per_visitor_are_limited() -> None:
             assert [(await stream_of("anna")).status_code for _ in range(2)] == [200, 200]
             others.enter_context(news.slots.take("subject anna"))
             refused = await stream_of("anna")
-            assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+            assert problem_of(refused, 503)["detail"].startswith("Too many pages")
+            assert refused.headers["retry-after"] == "5"
             assert (await stream_of("bert")).status_code == 200
     await news.stop()
 
