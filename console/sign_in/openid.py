@@ -27,6 +27,7 @@ PAUSE_S: Final = 5.0
 """Seconds between a discovery that failed and the next one."""
 
 _TIMEOUT_S: Final = 10.0
+_MOST_BYTES: Final = 256 * 1024
 _PROVIDER: Final = "The sign-in page of your organisation"
 _UNREADABLE: Final = (ValueError, RecursionError, TypeError, OverflowError)
 """The errors of JSON that is invalid or nested too deeply, and of times of expiry that authlib can't read."""
@@ -141,8 +142,7 @@ class OpenIdProvider(Provider):
             scope=ours.scopes,
             redirect_uri=redirect_uri,
             code_challenge_method="S256",
-            timeout=_TIMEOUT_S,
-            verify=self._tls,
+            **self._http_options(),
         )
         try:
             async with asyncio.timeout(_TIMEOUT_S), client:
@@ -167,7 +167,7 @@ class OpenIdProvider(Provider):
         """Request the provider's document; None if it can't be had, which is logged."""
         issuer = self._client.issuer
         try:
-            async with asyncio.timeout(_TIMEOUT_S), httpx2.AsyncClient(timeout=_TIMEOUT_S, verify=self._tls) as client:
+            async with asyncio.timeout(_TIMEOUT_S), httpx2.AsyncClient(**self._http_options()) as client:
                 response = await client.get(issuer.rstrip("/") + _DISCOVERY)
                 response.raise_for_status()
                 self._found, self._found_at = _endpoints_in(response.json(), issuer), monotonic()
@@ -178,6 +178,35 @@ class OpenIdProvider(Provider):
             return None
         finally:
             self._discovery = None
+
+    def _http_options(self) -> dict[str, Any]:
+        # Uncompressed, so that the bytes received are the bytes counted.
+        headers, hooks = {"accept-encoding": "identity"}, {"response": [_bound]}
+        return {"timeout": _TIMEOUT_S, "verify": self._tls, "headers": headers, "event_hooks": hooks}
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """The body of an answer. Raises ValueError if it is larger than _MOST_BYTES."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._body:
+            size += len(chunk)
+            if size > _MOST_BYTES:
+                raise ValueError(f"the answer has more than {_MOST_BYTES} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+async def _bound(response: httpx2.Response) -> None:
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise ValueError("the answer is compressed, although it was to be plain")
+    response.stream = _Bounded(response.stream)
 
 
 def _log_failure(error: Exception) -> None:

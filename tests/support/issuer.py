@@ -107,7 +107,7 @@ class Issuer:
             if self.mood == "fails":
                 head, body = "500 -", b""
             elif self.mood == "floods":
-                body = b" " * 1_000_000
+                body += b" " * 1_000_000
             elif self.mood == "nests":
                 body = b"[" * 100_000
             elif self.mood == "redirects":

@@ -1,6 +1,7 @@
 """The endpoints of an OpenID provider: fetched once for all waiting visitors, and rarely while it is unavailable."""
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -72,7 +73,7 @@ async def test_one_request_serves_all_visitors(publisher: Publisher, provider: O
     assert publisher.asked == 2
 
 
-@pytest.mark.parametrize("mood", ["fails", "nests"])
+@pytest.mark.parametrize("mood", ["fails", "floods", "nests"])
 async def test_unavailable_provider_is_not_requested_for_a_while(
     publisher: Publisher, provider: OpenIdProvider, clock: Clock, mood: Mood
 ) -> None:
@@ -88,15 +89,21 @@ async def test_unavailable_provider_is_not_requested_for_a_while(
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [b"[" * 100_000, b'{"expires_in": 1e999}', b'{"expires_at": []}'],
-    ids=["nested too deeply", "endless", "expiry that is no number"],
+    ("answer", "encoding"),
+    [
+        (b"[" * 100_000, b"identity"),
+        (b'{"expires_in": 1e999}', b"identity"),
+        (b'{"expires_at": []}', b"identity"),
+        (b"{}" + b" " * 300_000, b"identity"),
+        (gzip.compress(b"{}"), b"gzip"),
+    ],
+    ids=["nested too deeply", "endless", "expiry that is no number", "too large", "compressed"],
 )
-async def test_unreadable_answer_to_a_code_is_a_provider_that_is_away(answer: bytes) -> None:
+async def test_unreadable_answer_to_a_code_is_a_provider_that_is_away(answer: bytes, encoding: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(answer)
-        writer.write(head + answer)
+        kind = b"content-type: application/json\r\ncontent-encoding: %s\r\n" % encoding
+        writer.write(b"HTTP/1.1 200 OK\r\n%scontent-length: %d\r\n\r\n%s" % (kind, len(answer), answer))
         await writer.drain()
         writer.close()
 
