@@ -107,6 +107,15 @@ async def _update_or_bootstrap(known: client.AIOKafkaClient, cluster: Any, topic
     return bool(await _update_metadata(known, cluster, topics))
 
 
+def look_up_topics(consumer: AIOKafkaConsumer, topics: Iterable[str]) -> None:
+    """Have a consumer without an assignment look up these topics at once: `set_topics` of its `_client`.
+
+    The public `end_offsets` looks up one unknown topic after another, with a pause of 100 ms after each. With `assign`,
+    which would do the same, a fetch task begins, which may ignore that it is cancelled: `stop` then waits for ever.
+    """
+    consumer._client.set_topics(set(topics))
+
+
 def make_no_topics() -> None:
     """Have all clients ask for topics without creating missing ones: replaces `MetadataRequest` of `client` and
     `admin.client`.

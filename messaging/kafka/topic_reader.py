@@ -9,6 +9,7 @@ from typing import Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from messaging.decoding import RawRecord
+from messaging.kafka.aiokafka_internals import look_up_topics
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.record_batches import read_within_bounds
 from messaging.topics import MAX_DEAD_LETTER_BYTES
@@ -64,6 +65,7 @@ class TopicReader:
         """The offsets of the present records of each partition; partitions without records are left out."""
         if not partitions:
             return {}
+        look_up_topics(self._consumer, {partition.topic for partition in partitions})
         begins = await self._consumer.beginning_offsets(list(partitions))
         ends = await self._consumer.end_offsets(list(partitions))
         return {
@@ -87,7 +89,7 @@ class TopicReader:
         self, spans: Mapping[TopicPartition, range], *, only_first: bool = False
     ) -> AsyncIterator[list[RawRecord]]:
         """The records at these offsets of each partition, in order within it; with `only_first`, the first of each
-        alone. Ends if a topic was recreated meanwhile, and no longer has such offsets."""
+        alone. Ends earlier if a topic was recreated meanwhile, and has fewer offsets."""
         left = {partition: span.stop for partition, span in spans.items() if span}
         self._consumer.assign(list(left))
         for partition in left:
@@ -103,8 +105,8 @@ class TopicReader:
                     yield wanted
             ends = {} if found else await self._consumer.end_offsets(list(left))
             for partition in list(left):
-                is_cut = ends.get(partition, left[partition]) < spans[partition].stop
-                if is_cut or await self._consumer.position(partition) >= left[partition]:
+                left[partition] = min(left[partition], ends.get(partition, left[partition]))
+                if await self._consumer.position(partition) >= left[partition]:
                     self._consumer.pause(partition)
                     del left[partition]
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 import uvloop
@@ -19,6 +20,7 @@ from consumers.subscriptions import subscribed_broker
 from domain.delivery import OutgoingMessage
 from domain.timestamps import milliseconds
 from messaging.decoding import Received
+from messaging.kafka import topic_reader
 from messaging.kafka.aiokafka_internals import find_brokers_again, recover_lost_connections
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
@@ -123,6 +125,19 @@ async def test_topic_reader_ends_when_topic_is_recreated(servers: Servers) -> No
         await add_records(1)
         read = [record.offset async for records in reader.between(spans) for record in records]
     assert (spans, read) == ({partition: range(3)}, [0])
+
+
+async def test_topic_reader_looks_up_all_topics_at_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a pause before each, by which a list of dead letters would take seconds."""
+    topics = [await new_topic(servers) for _ in range(3)]
+    async with AIOKafkaProducer(bootstrap_servers=servers.kafka) as producer:
+        for topic in topics:
+            await producer.send_and_wait(topic, b"value")
+    patient = partial(AIOKafkaConsumer, retry_backoff_ms=600_000)
+    monkeypatch.setattr(topic_reader, "AIOKafkaConsumer", patient)
+    partitions = [TopicPartition(topic, 0) for topic in topics]
+    async with TopicReader.open(KafkaConnection(servers.kafka)) as reader, asyncio.timeout(60):
+        assert await reader.spans(partitions) == dict.fromkeys(partitions, range(1))
 
 
 @pytest.mark.long

@@ -240,6 +240,12 @@ async def check_brokers(ours: Any) -> None:
         aiokafka.client.AIOKafkaClient._metadata_update = before
 
 
+async def check_topics(ours: Any) -> None:
+    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1")
+    ours.look_up_topics(consumer, ["topic", "other"])
+    assert consumer._client._topics == {"topic", "other"}
+
+
 async def check_questions(ours: Any) -> None:
     """Metadata requests of clients don't let brokers create topics."""
     modules = aiokafka.client, aiokafka.admin.client
@@ -388,6 +394,8 @@ PARTS: list[tuple[str, str, Check]] = [
     ("aiokafka.conn", "send", check_connection),
     ("aiokafka.client", "_metadata_update", check_brokers),
     ("aiokafka.cluster", "_brokers", check_brokers),
+    ("aiokafka.consumer.consumer", "_client", check_topics),
+    ("aiokafka.client", "set_topics", check_topics),
     ("aiokafka.consumer.consumer", "_fetcher", check_fetches),
     ("aiokafka.consumer.fetcher", "_fetch_max_wait_ms", check_fetches),
     ("aiokafka.consumer.consumer", "_fetcher", check_turns),
