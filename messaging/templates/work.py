@@ -14,7 +14,7 @@ from liquid.ast import BlockNode, Node
 from liquid.builtin.expressions.loop import LoopExpression
 from liquid.builtin.tags.case_tag import MultiExpressionBlockNode
 from liquid.builtin.tags.for_tag import ForNode, ForTag
-from liquid.exceptions import FilterArgumentError, ResourceLimitError
+from liquid.exceptions import FilterArgumentError, LiquidTypeError, ResourceLimitError
 from liquid.expression import Expression
 from liquid.token import Token
 from liquid.undefined import Undefined
@@ -113,6 +113,12 @@ class _WorkForNode(ForNode):
         self, token: Token, expression: LoopExpression, block: BlockNode, default: BlockNode | None = None
     ) -> None:
         super().__init__(token, expression, _LoopBody(block), default)
+
+    def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
+        limit = self.expression.limit and self.expression.limit.evaluate(context)
+        if isinstance(limit, int | float) and limit < 0:
+            raise LiquidTypeError("`limit` must not be negative", token=self.token)
+        return super().render_to_output(context, buffer)
 
 
 class WorkForTag(ForTag):

@@ -175,6 +175,7 @@ def test_usable_sources(source: str) -> None:
         ("{{ 'x' | replace: 'x', 'y', context: customer }}", 1, "context"),
         ("{% for i in (1..1001) %}{% endfor %}", 1, "a range may have at most 1000 numbers"),
         ("{% for i in (1..items.size) %}{% endfor %}", 1, "needs two numbers"),
+        ("\n{% for item in items limit: -1 %}x{% endfor %}", 2, "must not be negative"),
         ("{% if customer.name != blank %}x{% endif %}", 1, "are nil"),
         ("{{ 'x' | times: 99999999999999999 }}", 1, "too large"),
         ("{% include 'x' %}", 1, "unexpected tag"),
