@@ -200,12 +200,12 @@ def decide(
     """
     if status_key(order.status) != status_key(settings.order_status):
         return Skip.NOT_IN_STATUS
+    if order.reminders.is_viewed:
+        return Skip.VIEWED
     if order.counted_from > latest_counted_from(settings, now):
         return Skip.NOT_YET
     if order.status_since < earliest_status_since(settings, now):
         return Skip.TOO_OLD
-    if order.reminders.is_viewed:
-        return Skip.VIEWED
     if order.is_cancelled:
         return Skip.CANCELLED
     customer, address = order.customer, order.customer.address

@@ -375,6 +375,7 @@ def test_viewed_request_ends_reminders_for_good() -> None:
     seen = ReminderState(1, NOON - 20 * DAY).viewed()
     assert seen == ReminderState(1, NOON - 20 * DAY, is_over=True, is_viewed=True)
     assert outcome(replace(ORDER, reminders=seen)) is Skip.VIEWED
+    assert outcome(replace(ORDER, reminders=seen), after=DAY) is Skip.VIEWED, "no day on which it becomes due"
     known = replace(after_event(None, an_event(0), "0"), reminders=seen)
     assert after_event(known, an_event(1), "1").reminders == seen
 
