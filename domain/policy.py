@@ -7,6 +7,7 @@ buyers. US: 16 CFR 465 prohibits suppressing reviews because of their rating.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import exp, lgamma
 from typing import Final
 
 from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome
@@ -82,12 +83,16 @@ LOW_STARS: Final = (1, 2)
 HIGH_STARS: Final = (4, 5)
 _TELLING: Final = 1.96
 """Quantile of the normal distribution, two-sided at 5%: chance exceeds it once in twenty times."""
+_ONE_SIDED: Final = 0.025
+_FEWEST_EXPECTED: Final = 5
+"""Counts from which on the normal distribution stands for the exact one (W. G. Cochran, Biometrics 10, 1954)."""
 
 
 def rejects_low_more(decisions: Decisions) -> bool:
     """True if reviews with few stars are rejected significantly more often than those with many.
 
-    Two-proportion z-test with pooled variance, two-sided at 5%.
+    Two-proportion z-test with pooled variance, two-sided at 5%; Fisher's exact test if a count of less than 5 is to be
+    expected.
     """
     low_rejected = decisions.count(ReviewStatus.REJECTED, LOW_STARS)
     high_rejected = decisions.count(ReviewStatus.REJECTED, HIGH_STARS)
@@ -96,9 +101,26 @@ def rejects_low_more(decisions: Decisions) -> bool:
     if not low or not high:
         return False
     pooled = (low_rejected + high_rejected) / (low + high)
+    if min(low, high) * min(pooled, 1 - pooled) < _FEWEST_EXPECTED:
+        return _chance_of_more(low_rejected, low, high_rejected, high) <= _ONE_SIDED
     variance = pooled * (1 - pooled) * (1 / low + 1 / high)
     difference = low_rejected / low - high_rejected / high
     return difference > 0 and difference**2 > _TELLING**2 * variance
+
+
+def _chance_of_more(first: int, of_first: int, second: int, of_second: int) -> float:
+    """The probability that at least `first` of all hits fall into the first group, if chance alone distributes them:
+    the tail of the hypergeometric distribution."""
+    hits = first + second
+    distributions = _log_combinations(of_first + of_second, hits)
+    return sum(
+        exp(_log_combinations(of_first, each) + _log_combinations(of_second, hits - each) - distributions)
+        for each in range(first, min(of_first, hits) + 1)
+    )
+
+
+def _log_combinations(all: int, chosen: int) -> float:
+    return lgamma(all + 1) - lgamma(chosen + 1) - lgamma(all - chosen + 1)
 
 
 @dataclass(frozen=True, slots=True)

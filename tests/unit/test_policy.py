@@ -205,6 +205,16 @@ def decisions_with(*numbers: tuple[int, int]) -> Decisions:
         ([(81, 19), (0, 0), (0, 0), (90, 10), (0, 0)], False),
         # 14 of 100 against 14 of 200: z = 1.965.
         ([(86, 14), (0, 0), (0, 0), (186, 14), (0, 0)], True),
+        # Fisher's exact test: 2 of 2 against 0 of 2: p = 1/6; 3 of 3 against 0 of 4: 1/35; 4 of 4: 1/70.
+        ([(0, 2), (0, 0), (0, 0), (2, 0), (0, 0)], False),
+        ([(0, 3), (0, 0), (0, 0), (4, 0), (0, 0)], False),
+        ([(0, 4), (0, 0), (0, 0), (4, 0), (0, 0)], True),
+        # One of all: 1 of 1 against 0 of 38: 1/39; against 0 of 40: 1/41.
+        ([(0, 1), (0, 0), (0, 0), (38, 0), (0, 0)], False),
+        ([(0, 1), (0, 0), (0, 0), (40, 0), (0, 0)], True),
+        # 1 approved of 3,000 against 6 of 3,000: p = 0.06; against 8: 0.02.
+        ([(1, 2_999), (0, 0), (0, 0), (6, 2_994), (0, 0)], False),
+        ([(1, 2_999), (0, 0), (0, 0), (8, 2_992), (0, 0)], True),
     ],
 )
 def test_low_stars_rejected_more_often(numbers: list[tuple[int, int]], is_more: bool) -> None:
