@@ -83,6 +83,24 @@ async def test_console_texts_are_not_marked_with_the_review_language(title: str,
         assert f'<h1 dir="auto"{shown}' in (await http.get(f"/console/reviews/{row['id']}")).text
 
 
+async def test_links_of_rows_have_names_that_differ() -> None:
+    """Screen readers list the links of a page without their rows."""
+    rows = [{**ROW, "id": "1", "title": 'Say "cheese"'}, {**ROW, "id": "2", "title": None, "review": "Sharp"}]
+    settings = {"reviewsEnabled": True, "purchaseRequired": True, "moderationRules": []}
+    store: dict[str, Any] = {"name": "Photo", "languages": [], "settings": settings}
+    answers: dict[str, Any] = {
+        "customerReviews/search": (200, {"results": rows}),
+        "stores": (200, [{**store, "id": "photo"}, {**store, "id": "garden", "name": None}]),
+    }
+    lists = {
+        "queue": ["open Say &#34;cheese&#34;", "open Sharp"],
+        "stores": ["none: rules of Photo", "none: rules of garden"],
+    }
+    for path, names in lists.items():
+        page = (await get_page(f"/console/{path}", answers)).text
+        assert re.findall(r'<a [^>]*aria-label="((?:open|none)\b[^"]*)"', page) == names
+
+
 def registered_type(name: str, *, is_resolved: bool) -> dict[str, Any]:
     fields = dict.fromkeys(("description", "fullTypeName", "entityIdFieldName"))
     return {"entityType": name, "knownChildrenTypes": [], "hasEntityResolver": is_resolved, **fields}
