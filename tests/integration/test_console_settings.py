@@ -335,7 +335,7 @@ async def test_lists_of_many_stores_have_pages(console: Console, service: Servic
             assert [id for page in pages for id in re.findall(f"<td>({name}.*)</td>", page)] == ids
             assert ["OrderReviewRequest</a>" in page for page in pages] == [True, *(False for _ in pages[1:])]
             assert max(page.count("<tr>") for page in pages) <= 50 + 2, "a built-in one, and the heading"
-            assert all("Open OrderReviewRequest" in page for page in pages)
+            assert all("Open OrderReviewRequest" in page.partition("<table")[0] for page in pages)
             assert "There are no more templates." in await console.open("/console/templates?after=X")
             assert text_of(await console.open(f"/console/keys?q={ids[-1]}")).count(ids[-1]) > 1
             past = await console.open(f"/console/keys?q={name}&after={ids[-1]}")
