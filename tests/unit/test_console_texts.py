@@ -47,7 +47,9 @@ async def test_text_of_many_lines_is_cut_in_the_queue() -> None:
         ("objects", "There are no rated objects yet."),
         ("objects?store=s", "No rated object matches these filters. All objects"),
         ("objects?store=s&q=camera", "No rated object has a matching name."),
-        ("reviews", "There are no reviews yet."),
+        ("audit", "There are no entries yet. Every decision, change and deletion adds one."),
+        ("audit?store=s", "No entry matches these filters. All entries"),
+        ("reviews", "There are no reviews yet. They arrive by HTTP or Kafka"),
         ("reviews?done=deleted", "There are no reviews yet."),
         ("reviews?q=camera", "No review matches these filters. All reviews"),
         ("reviews", "All reviews, newest first."),
@@ -63,7 +65,7 @@ async def test_text_of_many_lines_is_cut_in_the_queue() -> None:
 async def test_empty_list_names_its_filter(path: str, expected: str) -> None:
     """The queue names its order: without JavaScript, which replaces that by the number of reviews."""
     nothing: Answer = (200, {"results": [], "next": None, "isPartial": False})
-    answers = dict.fromkeys(("deadLetters", "rating/objects", "customerReviews/search"), nothing)
+    answers = dict.fromkeys(("audit", "deadLetters", "rating/objects", "customerReviews/search"), nothing)
     words = text_of((await get_page(f"/console/{path}", answers)).text)
     assert expected in words
     if path.startswith("dead-letters"):
