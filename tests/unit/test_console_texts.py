@@ -164,4 +164,5 @@ async def test_problems_are_described_in_words_of_the_pages(status: int, kind: s
     page = await get_page("/console/reviews", {"customerReviews/search": (status, problem)})
     assert page.status_code == status
     assert words in text_of(page.text)
+    assert "Search : At most 128 characters" in text_of(page.text)
     assert "skip" not in page.text.partition("<main")[2]
