@@ -1,5 +1,6 @@
 """Settings, templates, the audit log and similar pages in Chromium: no violation of axe or of the security policy."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -58,6 +59,15 @@ async def test_mail_preview_is_live_and_runs_no_script(service: Service) -> None
         await page.wait_for_url("**/console/templates")
 
 
+_IS_LEFT_TO_RIGHT = """({ firstChild: text }) => {
+  const at = (place) => {
+    const range = document.createRange();
+    range.setStart(text, place);
+    range.setEnd(text, place + 1);
+    return range.getBoundingClientRect().left;
+  };
+  return at(0) < at(4);
+}"""
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 
@@ -89,6 +99,27 @@ async def test_phone_shows_all_columns_of_orders_and_returns(service: Service, f
             await page.get_by_text("1,234.50 EUR each").wait_for()
         await page.goto(f"/console/orders/{order}")
         await expect(page.get_by_role("cell", name="1,234.50 EUR")).to_be_in_viewport(ratio=1)
+
+
+async def test_long_names_stay_readable(service: Service, facade: Facade) -> None:
+    """On a phone the owner of a key isn't broken within a word; no name reverses the text beside it."""
+    store, owner = new_id("store"), f"{new_id('').strip('-')}@example.org"
+    await facade.command("PUT", f"/api/stores/{store}", {"name": "ab\u202ecd"})
+    now = datetime.now(UTC)
+    key = {"_id": new_id(), "client": owner, "permissions": [], "stores": None, "digest": b"", "created": now}
+    async with (
+        service.mongo() as database,
+        chromium() as browser,
+        opened(browser, service.address, Watch(), **PHONE) as page,
+    ):
+        await database["apiKeys"].insert_one({**key, "expires": None, "revoked": None})
+        await page.goto(f"/console/keys?q={owner}")
+        link = page.get_by_role("link", name=owner, exact=True)
+        assert await link.evaluate("each => each.getClientRects().length") == 1
+        await page.goto(f"/console/stores?q={store}")
+        id = page.locator("small").get_by_text(store)
+        await id.wait_for()
+        assert await id.evaluate(_IS_LEFT_TO_RIGHT)
 
 
 async def test_phone_shows_the_name_of_the_page_in_the_navigation(service: Service, facade: Facade) -> None:
