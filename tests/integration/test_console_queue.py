@@ -439,6 +439,19 @@ async def test_row_without_context_has_buttons(browser: Browser, place: Service,
     assert await statuses(api, [id]) == {id: "Approved"}
 
 
+@pytest.mark.parametrize("status", [429, 503])
+async def test_filters_stay_without_their_counts(browser: Browser, place: Service, api: Facade, status: int) -> None:
+    """The message about a count would stand in the place of all filters, and in the navigation."""
+    await reviews_of(api, 1, new_id())
+    async with opened(browser, place.address, Watch()) as page:
+        for part in ("chips", "waiting"):
+            await page.route(f"**/{part}", lambda route: route.fulfill(status=status, body="Not now"))
+        await page.goto("/console/queue")
+        await until_quiet(page)
+        await expect(page.get_by_role("link", name="Flagged")).to_be_visible()
+        await expect(page.get_by_text("Not now")).to_have_count(0)
+
+
 async def test_parts_wait_for_the_extension_of_htmx(browser: Browser, place: Service, api: Facade) -> None:
     """On a slow connection htmx arrives long before its extension, without which the page's policy blocks all parts."""
     await reviews_of(api, 1, new_id())
