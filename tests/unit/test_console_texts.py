@@ -89,18 +89,21 @@ async def test_links_of_rows_have_names_that_differ() -> None:
     """Screen readers list the links of a page without their rows."""
     rows = [{**ROW, "id": "1", "title": 'Say "cheese"'}, {**ROW, "id": "2", "title": None, "review": "Sharp"}]
     settings = {"reviewsEnabled": True, "purchaseRequired": True, "moderationRules": []}
+    mail = {"name": "Mail", "languageCode": None, "subject": "How was it?", "source": "store"}
     store: dict[str, Any] = {"name": "Photo", "languages": [], "settings": settings}
     answers: dict[str, Any] = {
         "customerReviews/search": (200, {"results": rows}),
         "stores": (200, [{**store, "id": "photo"}, {**store, "id": "garden", "name": None}]),
+        "notificationTemplates": (200, [{**mail, "id": scope, "storeId": scope} for scope in (None, "photo")]),
     }
     lists = {
         "queue": ["open Say &#34;cheese&#34;", "open Sharp"],
         "stores": ["none: rules of Photo", "none: rules of garden"],
+        "templates": ["Mail for all stores, all languages", "Mail for photo, all languages"],
     }
     for path, names in lists.items():
         page = (await get_page(f"/console/{path}", answers)).text
-        assert re.findall(r'<a [^>]*aria-label="((?:open|none)\b[^"]*)"', page) == names
+        assert re.findall(r'<a [^>]*aria-label="((?:open|none|Mail)\b[^"]*)"', page) == names
 
 
 def registered_type(name: str, *, is_resolved: bool) -> dict[str, Any]:
