@@ -51,6 +51,7 @@ async def test_text_of_many_lines_is_cut_in_the_queue() -> None:
         ("audit?store=s", "No entry matches these filters. All entries"),
         ("reviews", "There are no reviews yet. They arrive by HTTP or Kafka"),
         ("reviews?done=deleted", "There are no reviews yet."),
+        ("reviews?done=deleted", "Deleted permanently. Reviews · Plaudit"),
         ("reviews?q=camera", "No review matches these filters. All reviews"),
         ("reviews", "All reviews, newest first."),
         ("reviews?status=New", "Matching reviews, newest first."),
