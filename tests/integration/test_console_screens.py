@@ -236,13 +236,17 @@ async def test_count_of_the_current_page_is_legible_in_forced_colours(filled: Fi
         assert colours[0] == colours[1]
 
 
-async def test_paper_has_no_navigation(service: Service) -> None:
-    """It would take a quarter of each line."""
+async def test_paper_has_no_navigation(service: Service, facade: Facade) -> None:
+    """It would take a quarter of each line. Nor has it what only a click would do."""
+    (id,) = await facade.submit(submission(new_id()))
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
         await page.goto("/console/audit")
         await page.emulate_media(media="print")
         assert await page.locator("nav, .filters, button").filter(visible=True).count() == 0
         assert await page.locator("h1").is_visible()
+        await page.goto(f"/console/reviews/{id}")
+        assert await page.locator("#decide, main > details, button").filter(visible=True).count() == 0
+        assert await page.get_by_role("heading", name="Decide").count() == 0
 
 
 async def test_right_to_left_names_keep_sentences_in_order(service: Service, facade: Facade) -> None:
