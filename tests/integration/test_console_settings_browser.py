@@ -106,13 +106,13 @@ async def test_long_names_stay_readable(service: Service, facade: Facade) -> Non
     store, owner = new_id("store"), f"{new_id('').strip('-')}@example.org"
     await facade.command("PUT", f"/api/stores/{store}", {"name": "ab\u202ecd"})
     now = datetime.now(UTC)
-    key = {"_id": new_id(), "client": owner, "permissions": [], "stores": None, "digest": b"", "created": now}
+    key: dict[str, Any] = {"_id": new_id(), "client": owner, "permissions": [], "digest": b"", "created": now}
     async with (
         service.mongo() as database,
         chromium() as browser,
         opened(browser, service.address, Watch(), **PHONE) as page,
     ):
-        await database["apiKeys"].insert_one({**key, "expires": None, "revoked": None})
+        await database["apiKeys"].insert_one({**key, "stores": None, "expires": None, "revoked": None})
         await page.goto(f"/console/keys?q={owner}")
         link = page.get_by_role("link", name=owner, exact=True)
         assert await link.evaluate("each => each.getClientRects().length") == 1
