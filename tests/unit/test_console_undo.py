@@ -46,12 +46,14 @@ async def test_undo_checks_the_seen_review_and_offers_no_redo() -> None:
 
 @pytest.mark.parametrize("outcome", ["applied", "accepted"])
 async def test_decision_is_reported_once(outcome: str) -> None:
-    """By the offer of its undo. A confirmation above it says only what the offer doesn't."""
+    """By the offer of its undo, below the title. A confirmation above it says only what the offer doesn't."""
     decided = (200, {**DONE[1], "outcome": outcome})
     found = {"customerReviews/search": (200, {"results": [ROW]}), "customerReviews/reject": decided}
     form = {"action": "reject", "reasonCode": "spam", "expected": "New", "seen": hash_for_decision(ROW)}
     async with client_of(faked(EVERYTHING, found), follow_redirects=True) as http:
-        words = text_of((await http.post(DECIDE, data={**form, "back": "/console/queue"})).text)
+        page = (await http.post(DECIDE, data={**form, "back": "/console/queue"})).text
+    title, _, words = text_of(page).partition(" · ")
+    assert title == ("Rejected. Queue" if outcome == "applied" else "Accepted. It takes effect in a moment. Queue")
     assert words.count("Rejected") == 1
     assert ("Accepted. It takes effect in a moment." in words) is (outcome == "accepted")
 
