@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
@@ -26,7 +27,7 @@ from domain.stores import Store
 from messaging.decoding import Received
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
-from messaging.mails import READER
+from messaging.mails import READER, MailCommand
 from storage.database import Database, in_transaction
 from storage.mails import ClaimedMail, MailRepository, StoredRecord
 from storage.outbox import COLLECTION as OUTBOX
@@ -286,27 +287,6 @@ async def test_invalid_mail_becomes_dead_letter(service: Service, mail_server: M
     await until_arrived(mail_server, to)
 
 
-async def test_null_fields_count_as_missing(service: Service, mail_server: MailServer) -> None:
-    to = address_of()
-    command = mail_command(to, items=None, languageCode=None)
-    await request(service, command)
-    await until_arrived(mail_server, to)
-    assert (await service.find("mails", command["id"]))["attempts"] == 1
-
-
-async def test_encoded_words_in_names_are_not_decoded(service: Service, mail_server: MailServer) -> None:
-    to, breaks = address_of(), "=0D=0AReply-To:_evil=40example.com=0D=0A=0D=0AAnother_body"
-    word = f"=?utf-8?q?Anna{breaks}?="
-    nested = f"=?utf-8?q?{word.replace('=', '=3D').replace('?', '=3F')}?="
-    command = mail_command(to, subject=f"How do you like it, {word}?", **{"from": f"{nested} <shop@example.com>"})
-    await request(service, command)
-    (mail,) = await until_arrived(mail_server, to)
-    assert mail["Subject"] == f"How do you like it, {word}?"
-    assert mail["From"].addresses[0].display_name.startswith("=?utf-8?q?Anna=0D=0AReply-To:")
-    assert mail["Reply-To"] is None
-    assert part(mail, "plain").strip() == "Hello"
-
-
 async def test_unavailable_mail_server_is_awaited(service: Service, mail_server: MailServer) -> None:
     await mail_server.until_left()
     await mail_server.stop()
@@ -339,70 +319,82 @@ async def test_names_and_lines_arrive_unchanged(service: Service, mail_server: M
     assert part(mail, "plain") == text
 
 
-@pytest.fixture
-async def own_mails(service: Service) -> AsyncIterator[tuple[Database, MailRepository]]:
+@dataclass(frozen=True)
+class OwnMails:
     """Mails in a database that no mailer uses."""
+
+    service: Service
+    server: MailServer
+    database: Database
+    mails: MailRepository
+
+    def record(self, command: Json, at: datetime) -> StoredRecord:
+        milliseconds, value = int(at.timestamp() * 1_000), json.dumps(command).encode()
+        return StoredRecord(self.service.topic("mail-commands"), 1, 7, milliseconds, b"k", value, ())
+
+    def received(self, command: Json, at: datetime) -> Received[MailCommand]:
+        record = self.record(command, at)
+        return Received(record, READER(record.value or b""))
+
+    async def accept(self, *commands: Json, at: datetime, made: datetime | None = None) -> None:
+        await self.mails.accept({each["id"]: self.record(each, made or at) for each in commands}, at)
+
+    async def claimed(self, at: datetime) -> ClaimedMail:
+        """Claim the mail that is due, for ten minutes."""
+        mail = await self.mails.claim(at, at + timedelta(minutes=10))
+        assert mail is not None
+        return mail
+
+    async def reject(self, mail: ClaimedMail, at: datetime) -> bool:
+        return await in_transaction(
+            self.database, lambda session: self.mails.reject(mail, at, "mail-rejected", session)
+        )
+
+    async def kept(self, id: str) -> Json:
+        return await self.database["mails"].find_one({"_id": id}) or {}
+
+    @asynccontextmanager
+    async def sending(
+        self,
+        plan: RetryPlan | None = None,
+        *,
+        mails: MailRepository | None = None,
+        stores: StoreRepository | None = None,
+        default: str | None = DEFAULT_SENDER,
+    ) -> AsyncIterator[None]:
+        """Send the mails within the block, in the name of their stores or by default of this sender."""
+        publisher = Publisher(KafkaConnection(self.service.servers.kafka, idempotence=False))
+        transactions = Transactions(self.database, Repositories(self.database), publisher.publish)
+        server = SmtpServer("127.0.0.1", self.server.port, timeout=60)
+        senders = Senders(stores or StoreRepository(self.database), default)
+        sender = MailSender(transactions, mails or self.mails, server, plan or RetryPlan(), senders)
+        running = asyncio.create_task(sender.run())
+        try:
+            yield
+        finally:
+            await sender.stop(running)
+            await publisher.stop()
+
+
+@pytest.fixture
+async def own(service: Service, mail_server: MailServer) -> AsyncIterator[OwnMails]:
     async with own_database(service.servers) as database:
-        yield database, MailRepository(database)
+        yield OwnMails(service, mail_server, database, MailRepository(database))
 
 
-def stored(service: Service, command: Json, timestamp: datetime) -> StoredRecord:
-    milliseconds = int(timestamp.timestamp() * 1_000)
-    return StoredRecord(service.topic("mail-commands"), 1, 7, milliseconds, b"k", json.dumps(command).encode(), ())
-
-
-async def claimed(mails: MailRepository, at: datetime) -> ClaimedMail:
-    """Claim the mail that is due, for ten minutes."""
-    mail = await mails.claim(at, at + timedelta(minutes=10))
-    assert mail is not None
-    return mail
-
-
-async def found_mail(database: Database, id: str) -> Json:
-    return await database["mails"].find_one({"_id": id}) or {}
-
-
-@asynccontextmanager
-async def sending(
-    service: Service,
-    mail_server: MailServer,
-    database: Database,
-    plan: RetryPlan,
-    *,
-    mails: MailRepository | None = None,
-    stores: StoreRepository | None = None,
-    default: str | None = DEFAULT_SENDER,
-) -> AsyncIterator[None]:
-    """Send the mails of a database within the block, in the name of their stores or by default of this sender."""
-    publisher = Publisher(KafkaConnection(service.servers.kafka, idempotence=False))
-    transactions = Transactions(database, Repositories(database), publisher.publish)
-    server = SmtpServer("127.0.0.1", mail_server.port, timeout=60)
-    senders = Senders(stores or StoreRepository(database), default)
-    sender = MailSender(transactions, mails or MailRepository(database), server, plan, senders)
-    running = asyncio.create_task(sender.run())
-    try:
-        yield
-    finally:
-        await sender.stop(running)
-        await publisher.stop()
-
-
-async def test_mail_of_dead_mailer_is_sent_by_another(
-    service: Service, own_mails: tuple[Database, MailRepository]
-) -> None:
-    database, mails = own_mails
+async def test_mail_of_dead_mailer_is_sent_by_another(own: OwnMails) -> None:
     now, later = datetime.now(UTC), datetime.now(UTC) + timedelta(minutes=11)
-    await mails.accept({"1": stored(service, mail_command("a@example.com", "1"), now)}, now)
-    dead = await claimed(mails, now)
-    assert await mails.claim(now, later) is None
-    alive = await claimed(mails, later)
+    await own.accept(mail_command("a@example.com"), at=now)
+    dead = await own.claimed(now)
+    assert await own.mails.claim(now, later) is None
+    alive = await own.claimed(later)
     assert (alive.attempts, alive.first_attempt_at, alive.record) == (2, dead.first_attempt_at, dead.record)
     # The first one was alive after all: its decisions no longer count, unless it has sent the mail.
-    await mails.delay(dead, later, "451")
-    assert not await in_transaction(database, lambda session: mails.reject(dead, later, "mail-rejected", session))
-    await mails.mark_sent(dead, later)
-    assert not await in_transaction(database, lambda session: mails.reject(alive, later, "mail-rejected", session))
-    assert await mails.claim(later + timedelta(hours=1), later + timedelta(hours=2)) is None
+    await own.mails.delay(dead, later, "451")
+    assert not await own.reject(dead, later)
+    await own.mails.mark_sent(dead, later)
+    assert not await own.reject(alive, later)
+    assert await own.mails.claim(later + timedelta(hours=1), later + timedelta(hours=2)) is None
 
 
 class _NotingClaims(MailRepository):
@@ -430,29 +422,21 @@ class _FrozenAfterClaim(MailRepository):
 
 
 async def test_mailer_frozen_after_its_claim_leaves_the_mail_to_others(
-    service: Service,
-    mail_server: MailServer,
-    own_mails: tuple[Database, MailRepository],
-    monkeypatch: pytest.MonkeyPatch,
+    own: OwnMails, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database, mails = own_mails
-    to, now = address_of(), datetime.now(UTC)
-    await mails.accept({"1": stored(service, mail_command(to, "1"), now)}, now)
+    to = address_of()
+    await own.accept(mail_command(to, "1"), at=datetime.now(UTC))
     monkeypatch.setattr(smtp_module, "SEND_LIMIT_S", 0.1)
     with capture_logs() as lines:
-        async with sending(service, mail_server, database, RetryPlan(), mails=_FrozenAfterClaim(database)):
+        async with own.sending(mails=_FrozenAfterClaim(own.database)):
             await eventually(lambda: any(line["event"].startswith(("mail sent", "retrying")) for line in lines))
-    assert (await found_mail(database, "1"))["state"] == "sent"
-    assert mail_server.to(to) == []
+    assert (await own.kept("1"))["state"] == "sent"
+    assert own.server.to(to) == []
 
 
 @pytest.mark.parametrize("hours", [1, -1])
 async def test_mailer_whose_clock_is_wrong_keeps_to_the_claims_of_others(
-    service: Service,
-    mail_server: MailServer,
-    own_mails: tuple[Database, MailRepository],
-    monkeypatch: pytest.MonkeyPatch,
-    hours: int,
+    own: OwnMails, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
     """It would take over mails that others are sending, or lose its own to them, and send new ones late."""
 
@@ -461,56 +445,42 @@ async def test_mailer_whose_clock_is_wrong_keeps_to_the_claims_of_others(
         def now(cls, tz: tzinfo | None = None) -> Self:
             return super().now(tz) + timedelta(hours=hours)
 
-    database, mails = own_mails
     to, others, now = address_of(), address_of(), datetime.now(UTC)
-    await mails.accept({"1": stored(service, mail_command(others, "1"), now)}, now)
-    other = await claimed(mails, now)
+    await own.accept(mail_command(others, "1"), at=now)
+    other = await own.claimed(now)
     for module in (consumer_module, sender_module):
         monkeypatch.setattr(module, "datetime", WrongClock, raising=False)
-    record = stored(service, mail_command(to, "2"), now)
-    await MailConsumer(mails, Erasures(database), lambda: None)([Received(record, READER(record.value or b""))])
-    noting = _NotingClaims(database)
-    async with sending(service, mail_server, database, RetryPlan(), mails=noting):
-        await until_arrived(mail_server, to)
+    await MailConsumer(own.mails, Erasures(own.database), lambda: None)([own.received(mail_command(to), now)])
+    noting = _NotingClaims(own.database)
+    async with own.sending(mails=noting):
+        await until_arrived(own.server, to)
         await eventually(lambda: len(noting.noted) > CONNECTIONS + 1)
     assert all(abs(each - now) < timedelta(minutes=5) for each in noting.noted)
-    assert (await found_mail(database, "1"))["claim"] == other.token
-    assert mail_server.to(others) == []
+    assert (await own.kept("1"))["claim"] == other.token
+    assert own.server.to(others) == []
 
 
-async def test_repeated_old_record_does_not_send_rejected_mail(
-    service: Service, own_mails: tuple[Database, MailRepository]
-) -> None:
-    database, mails = own_mails
-    now = datetime.now(UTC)
-    old = stored(service, mail_command("a@example.com", "1"), now - timedelta(days=1))
-    await mails.accept({"1": old}, now)
-    mail = await claimed(mails, now)
-    assert await in_transaction(database, lambda session: mails.reject(mail, now, "mail-rejected", session))
-    await mails.accept({"1": old}, now)
-    assert await mails.claim(now + timedelta(hours=1), now + timedelta(hours=2)) is None
-    await mails.accept({"1": stored(service, mail_command("a@example.com", "1"), now + timedelta(seconds=1))}, now)
-    assert (await claimed(mails, now)).attempts == 1
+async def test_repeated_old_record_does_not_send_rejected_mail(own: OwnMails) -> None:
+    now, command = datetime.now(UTC), mail_command("a@example.com")
+    await own.accept(command, at=now, made=now - timedelta(days=1))
+    assert await own.reject(await own.claimed(now), now)
+    await own.accept(command, at=now, made=now - timedelta(days=1))
+    assert await own.mails.claim(now + timedelta(hours=1), now + timedelta(hours=2)) is None
+    await own.accept(command, at=now, made=now + timedelta(seconds=1))
+    assert (await own.claimed(now)).attempts == 1
 
 
-async def test_replay_is_sent_even_with_its_rejected_record_in_the_batch(
-    service: Service, own_mails: tuple[Database, MailRepository]
-) -> None:
-    database, mails = own_mails
-    now, command = datetime.now(UTC), mail_command("a@example.com", "1")
-    records = [stored(service, command, now + timedelta(seconds=seconds)) for seconds in (1, -1)]
-    replayed, old = [Received(record, READER(record.value or b"")) for record in records]
-    consume = MailConsumer(mails, Erasures(database), lambda: None)
+async def test_replay_is_sent_even_with_its_rejected_record_in_the_batch(own: OwnMails) -> None:
+    now, command = datetime.now(UTC), mail_command("a@example.com")
+    replayed, old = [own.received(command, now + timedelta(seconds=seconds)) for seconds in (1, -1)]
+    consume = MailConsumer(own.mails, Erasures(own.database), lambda: None)
     await consume([old])
-    mail = await claimed(mails, datetime.now(UTC))
-    assert await in_transaction(database, lambda session: mails.reject(mail, now, "mail-rejected", session))
+    assert await own.reject(await own.claimed(datetime.now(UTC)), now)
     await consume([old, replayed, old])
-    assert (await claimed(mails, datetime.now(UTC))).record.timestamp == replayed.record.timestamp
+    assert (await own.claimed(datetime.now(UTC))).record.timestamp == replayed.record.timestamp
 
 
-async def test_erasure_while_mail_is_accepted(service: Service, own_mails: tuple[Database, MailRepository]) -> None:
-    database, mails = own_mails
-
+async def test_erasure_while_mail_is_accepted(own: OwnMails) -> None:
     class Erasing(Erasures):
         """A record of erasures that gains one right after the first look-up."""
 
@@ -518,14 +488,12 @@ async def test_erasure_while_mail_is_accepted(service: Service, own_mails: tuple
             found = await super().latest(people)
             if not found:
                 await self.begin("anna", datetime.now(UTC))
-                assert await PersonalData(database, "anna").forget_mails() == 0
+                assert await PersonalData(own.database, "anna").forget_mails() == 0
             return found
 
-    command = mail_command(address_of())
-    record = stored(service, command, datetime.now(UTC))
-    received = Received(record, READER(record.value or b""))
-    await MailConsumer(mails, Erasing(database), lambda: None)([received])
-    (kept,) = await database["mails"].find().to_list()
+    received = own.received(mail_command(address_of()), datetime.now(UTC))
+    await MailConsumer(own.mails, Erasing(own.database), lambda: None)([received])
+    (kept,) = await own.database["mails"].find().to_list()
     assert (kept["state"], kept["code"], "record" in kept) == ("rejected", "erased", False)
 
 
@@ -579,25 +547,19 @@ async def test_mailer_without_sender_warns_and_sends_mails_of_stores_with_one(
     assert await mailer.stop("mailer") == 0
 
 
-async def test_silent_mail_server_is_awaited_beyond_retry_limit(
-    service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
-) -> None:
-    database, mails = own_mails
-    to = address_of()
-    command = mail_command(to)
-    pause = timedelta(seconds=0.1)
+async def test_silent_mail_server_is_awaited_beyond_retry_limit(own: OwnMails) -> None:
+    to, pause = address_of(), timedelta(seconds=0.1)
     plan = RetryPlan(first_pause=pause, longest_pause=pause, give_up_after=timedelta())
-    kept = partial(found_mail, database, command["id"])
-    await mail_server.stop()
-    async with sending(service, mail_server, database, plan, default=None):
+    kept = partial(own.kept, "1")
+    await own.server.stop()
+    async with own.sending(plan, default=None):
         try:
-            now = datetime.now(UTC)
-            await mails.accept({command["id"]: stored(service, command, now)}, now)
+            await own.accept(mail_command(to, "1"), at=datetime.now(UTC))
             await eventually(kept, lambda mail: mail["attempts"] > 1 or mail["state"] == "rejected")
         finally:
-            await mail_server.start()
+            await own.server.start()
         await eventually(kept, lambda mail: mail["state"] in ("sent", "rejected"))
-        assert len(mail_server.to(to)) == 1
+        assert len(own.server.to(to)) == 1
 
 
 class _AwayOnce(StoreRepository):
@@ -612,20 +574,15 @@ class _AwayOnce(StoreRepository):
         return await super().get(id)
 
 
-async def test_database_outage_is_not_a_mail_rejection(
-    service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
-) -> None:
-    database, mails = own_mails
-    to = address_of()
-    command = mail_command(to)
+async def test_database_outage_is_not_a_mail_rejection(own: OwnMails) -> None:
+    to, stores = address_of(), _AwayOnce(own.database)
+    command = mail_command(to, "1")
     del command["from"]
-    stores, now = _AwayOnce(database), datetime.now(UTC)
-    kept = partial(found_mail, database, command["id"])
-    await mails.accept({command["id"]: stored(service, command, now)}, now)
-    async with sending(service, mail_server, database, RetryPlan(give_up_after=timedelta()), stores=stores):
-        mail = await eventually(kept, lambda mail: mail["state"] in ("sent", "rejected"))
+    await own.accept(command, at=datetime.now(UTC))
+    async with own.sending(RetryPlan(give_up_after=timedelta()), stores=stores):
+        mail = await eventually(partial(own.kept, "1"), lambda mail: mail["state"] in ("sent", "rejected"))
     assert (mail["state"], mail["attempts"], stores.looks) == ("sent", 2, 2)
-    assert len(mail_server.to(to)) == 1
+    assert len(own.server.to(to)) == 1
 
 
 class _AwayAfterSending(MailRepository):
@@ -661,74 +618,58 @@ class _AwayAfterSending(MailRepository):
 @pytest.mark.long
 @pytest.mark.parametrize("count", [1, CONNECTIONS])
 async def test_mail_sent_before_long_outage_is_not_sent_again(
-    service: Service,
-    mail_server: MailServer,
-    own_mails: tuple[Database, MailRepository],
-    monkeypatch: pytest.MonkeyPatch,
-    count: int,
+    own: OwnMails, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    database, _ = own_mails
-    to = address_of()
-    commands = [mail_command(to) for _ in range(count)]
+    to, mails = address_of(), _AwayAfterSending(own.database)
     monkeypatch.setattr(sender_module, "CLAIM", timedelta(seconds=1))
-    mails = _AwayAfterSending(database)
     mails.wanted = count
 
     async def waiting() -> list[Json]:
-        return await database["mails"].find({"state": {"$ne": "sent"}}).to_list()
+        return await own.database["mails"].find({"state": {"$ne": "sent"}}).to_list()
 
-    now = datetime.now(UTC)
-    await mails.accept({each["id"]: stored(service, each, now) for each in commands}, now)
-    async with sending(service, mail_server, database, RetryPlan(), mails=mails):
+    await own.accept(*(mail_command(to) for _ in range(count)), at=datetime.now(UTC))
+    async with own.sending(mails=mails):
         await eventually(lambda: mails.is_away)
         await eventually(waiting, lambda found: all(each["dueAt"] < datetime.now(UTC) for each in found))
         mails.is_back = True
         await eventually(waiting, lambda found: found == [])
-    assert len(mail_server.to(to)) == count
+    assert len(own.server.to(to)) == count
 
 
 @pytest.mark.long
-async def test_mail_refused_for_too_long_becomes_dead_letter(
-    service: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
-) -> None:
-    database, mails = own_mails
+async def test_mail_refused_for_too_long_becomes_dead_letter(own: OwnMails) -> None:
     to = address_of()
-    mail_server.answers[to] = ["451 later"] * 1_000
-    command = mail_command(to)
+    own.server.answers[to] = ["451 later"] * 1_000
+    command, now = mail_command(to), datetime.now(UTC)
     plan = RetryPlan(first_pause=timedelta(seconds=0.1), longest_pause=timedelta(seconds=1))
-    async with sending(service, mail_server, database, plan, default=None):
-        now = datetime.now(UTC)
-        await mails.accept({command["id"]: stored(service, command, now)}, now)
-        await eventually(lambda: mail_server.attempts[to], lambda attempts: attempts > 1)
-        long_ago = now - plan.give_up_after
-        await database["mails"].update_one({"_id": command["id"]}, {"$set": {"firstAttemptAt": long_ago}})
-        value, headers = await dead_letter(service, command["id"])
-        await eventually(partial(database[OUTBOX].count_documents, {}), lambda owed: owed == 0)
+    async with own.sending(plan, default=None):
+        await own.accept(command, at=now)
+        await eventually(lambda: own.server.attempts[to], lambda attempts: attempts > 1)
+        long_ago = {"$set": {"firstAttemptAt": now - plan.give_up_after}}
+        await own.database["mails"].update_one({"_id": command["id"]}, long_ago)
+        value, headers = await dead_letter(own.service, command["id"])
+        await eventually(partial(own.database[OUTBOX].count_documents, {}), lambda owed: owed == 0)
     assert value == command
     assert headers["x-error-code"] == b"mail-undeliverable"
     assert headers["x-source-offset"] == b"7"
-    assert mail_server.to(to) == []
-    assert mail_server.attempts[to] > 2
+    assert own.server.to(to) == []
+    assert own.server.attempts[to] > 2
 
 
-async def test_damaged_mails_wait_and_stop_no_mailer(
-    service: Service, mailers: Service, mail_server: MailServer, own_mails: tuple[Database, MailRepository]
-) -> None:
+async def test_damaged_mails_wait_and_stop_no_mailer(mailers: Service, own: OwnMails) -> None:
     """Each lacks another field, or has something else in it, as after a failed restore."""
-    own, mails = own_mails
     lost = ("record", "acceptedAt", "record.topic", "record.source", "record.key", "record.value", "record.headers")
     damages: list[Json] = [{"$unset": {name: ""}} for name in lost]
     damages += [{"$set": {name: "?"}} for name in (*lost[:2], *lost[3:], "attempts", "firstAttemptAt")]
     damages += [{"$set": {"record.headers": ["?"]}}]
-    now, ids = datetime.now(UTC), [new_id("damaged") for _ in damages]
-    await mails.accept({id: stored(service, mail_command(address_of(), id), now) for id in ids}, now)
+    ids, good = [new_id("damaged") for _ in damages], mail_command(address_of())
+    await own.accept(*(mail_command(address_of(), id) for id in ids), at=datetime.now(UTC))
     for id, damage in zip(ids, damages, strict=True):
-        await own["mails"].update_one({"_id": id}, damage)
-    good = mail_command(address_of())
-    async with service.mongo() as database:
-        await database["mails"].insert_many(await own["mails"].find().to_list())
-        await request(service, good)
-        await until_arrived(mail_server, good["to"])
+        await own.database["mails"].update_one({"_id": id}, damage)
+    async with own.service.mongo() as database:
+        await database["mails"].insert_many(await own.database["mails"].find().to_list())
+        await request(own.service, good)
+        await until_arrived(own.server, good["to"])
         # They were due before the other.
         assert await database["mails"].count_documents({"_id": {"$in": ids}, "state": "sending"}) == len(ids)
         await database["mails"].delete_many({"_id": {"$in": ids}})
@@ -738,14 +679,12 @@ async def test_damaged_mails_wait_and_stop_no_mailer(
 @pytest.mark.parametrize(
     "damage", [{"headers": [[5, b""]]}, {"headers": [["name", "?"]]}, {"source": ["0", 1, 2]}, {"source": [0]}]
 )
-async def test_damaged_mail_waits_and_is_logged_once(
-    service: Service, own_mails: tuple[Database, MailRepository], damage: Json
-) -> None:
-    own, mails = own_mails
+async def test_damaged_mail_waits_and_is_logged_once(own: OwnMails, damage: Json) -> None:
     now, hour, id = datetime.now(UTC), timedelta(hours=1), new_id("damaged")
-    await mails.accept({id: stored(service, mail_command(address_of(), id), now)}, now)
-    await own["mails"].update_one({"_id": id}, {"$set": {f"record.{name}": each for name, each in damage.items()}})
+    await own.accept(mail_command(address_of(), id), at=now)
+    damaged = {"$set": {f"record.{name}": each for name, each in damage.items()}}
+    await own.database["mails"].update_one({"_id": id}, damaged)
     with capture_logs() as lines:
         for at in (now, now + hour):
-            assert await mails.claim(at, at + hour) is None
+            assert await own.mails.claim(at, at + hour) is None
     assert [line["id"] for line in lines] == [id]

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 import jwt
@@ -24,6 +25,12 @@ Mood = Literal["answers", "hangs", "fails", "floods", "nests", "redirects"]
 
 def rsa_key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+
+
+@cache
+def first_key() -> rsa.RSAPrivateKey:
+    """The key of every issuer that is given none: making one takes longer than most tests."""
+    return rsa_key()
 
 
 def ec_key() -> ec.EllipticCurvePrivateKey:
@@ -46,7 +53,7 @@ def jwk(id: str, key: PrivateKey) -> dict[str, Any]:
 class Issuer:
     """Signs with any of its keys. `published` names those in its key set."""
 
-    keys: dict[str, PrivateKey] = field(default_factory=lambda: {"first": rsa_key()})
+    keys: dict[str, PrivateKey] = field(default_factory=lambda: {"first": first_key()})
     published: list[str] = field(default_factory=lambda: ["first"])
     port: int = 0
     mood: Mood = "answers"

@@ -30,7 +30,7 @@ def echo(route: Route) -> ASGIApp:
     return app
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def whole() -> AsyncIterator[FastAPI]:
     """The facade with the console and the storefront."""
     async with app_without_servers() as app:

@@ -243,6 +243,7 @@ BREAKS = "Anna\r\nReply-To: evil@example.com\r\n\r\nAnother body"
 INJECTIONS = [
     *(BREAKS, encoded(BREAKS), encoded(encoded(BREAKS)), f"Hi {encoded(BREAKS)} and more", BREAKS.replace("\r", "")),
     *(BREAKS.replace("\n", ""), BREAKS.replace("\r\n", "\u2028"), encoded("x" * 60 + BREAKS), "=?utf-8?b?" + "A" * 99),
+    encoded("Ann\r\nX: y"),  # short enough to be written as it is
     *("é" * 99 + encoded(BREAKS), "\x00\x1b[2J", "--===============1==\r\nContent-Type: text/html\r\n\r\nbody"),
 ]
 
@@ -273,6 +274,10 @@ def test_no_field_injects_headers_or_a_body(field: str, text: str) -> None:
         *("Message-ID", "Date", "From", "To", "Subject", "Auto-Submitted", "Content-Type", "MIME-Version"),
     }
     assert len(message.keys()) == 8
+    if field in ("to", "from"):
+        # Python's parser puts spaces between the encoded words of one name.
+        names = message[field].addresses[0].display_name, mailbox(field, given[field]).display_name
+        assert names[0].replace(" ", "") == names[1].replace(" ", "")
     if field == "subject":
         assert message["Subject"] == one_line(text)
     if field == "text":
