@@ -220,5 +220,4 @@ class Actor(ABC):
 
 
 def text_hash_field(texts: TextHashes) -> Json:
-    """The field of a decision that carries text hashes."""
     return {"textHashes": dict(texts)} if texts else {}

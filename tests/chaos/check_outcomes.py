@@ -48,18 +48,15 @@ def wrong_outcomes(
     return wrong
 
 
-async def wrong_shown(
-    http: Http, outcomes: Outcomes, stored: Mapping[Item, Outcome], most: int = SHOWN
-) -> list[Difference]:
-    """Commands that `GET /api/commands/{id}` shows otherwise than they are stored: at most `most` of them, of all
-    ages."""
+async def wrong_shown(http: Http, outcomes: Outcomes, stored: Mapping[Item, Outcome]) -> list[Difference]:
+    """Commands that `GET /api/commands/{id}` shows otherwise than they are stored: SHOWN of them, of all ages."""
     commands: dict[str, dict[str, Outcome]] = defaultdict(dict)
     for (command_id, id), outcome in stored.items():
         commands[command_id][id] = outcome
     unfinished = {command_id for command_id, _ in outcomes.waiting}
     known = sorted({command_id for command_id, _ in outcomes.expected if command_id in commands} - unfinished)
     wrong = list[Difference]()
-    for command_id in known[:: max(1, len(known) // most)]:
+    for command_id in known[:: max(1, len(known) // SHOWN)]:
         answer = await http.send("GET", f"/api/commands/{command_id}")
         results = answer.body.get("results", ())
         shown = [(each["id"], Outcome(each["outcome"], each.get("reason"))) for each in results]
@@ -78,7 +75,6 @@ def whole(outcomes: Sequence[Outcome]) -> str:
 
 
 async def stored_outcomes(service: Service) -> dict[Item, Outcome]:
-    """The stored outcomes by command and item."""
     async with service.mongo() as database:
         found = database["outcomes"].find({}, {"outcome": True, "reason": True})
         return {item_in(each["_id"]): Outcome(each["outcome"], each["reason"]) async for each in found}

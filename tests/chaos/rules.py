@@ -91,7 +91,6 @@ class Ruled(Actor):
 
 
 def apply_rules(world: World, review: Json) -> None:
-    """Apply the rules to a review in the model."""
     model: Model = world.model
     place = review["EntityId"], " ".join(review["review"].casefold().split())
     is_second = model.texts.setdefault(place, review["id"]) != review["id"]

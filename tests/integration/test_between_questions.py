@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -101,10 +102,14 @@ async def test_lines_with_same_id_have_a_token_per_product(desk: Desk) -> None:
     assert await used.count_documents({"_id.orderId": camera.order_id}) == 0
 
 
-async def test_files_written_during_sweep_are_removed_by_next(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    now, services = datetime.now(UTC), desk.services
+async def given_up_image(desk: Desk) -> str:
     image = await desk.upload(picture(), uploader="anna")
-    await in_transaction(desk.database, partial(services.images.give_up, [image]))
+    await in_transaction(desk.database, partial(desk.services.images.give_up, [image]))
+    return image
+
+
+async def test_files_written_during_sweep_are_removed_by_next(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, services, image = datetime.now(UTC), desk.services, await given_up_image(desk)
 
     async def written() -> None:
         async def note(session: Session) -> None:
@@ -112,29 +117,21 @@ async def test_files_written_during_sweep_are_removed_by_next(desk: Desk, monkey
 
         await in_transaction(desk.database, note)
 
-    async def all_read() -> datetime:
-        return now
-
     meanwhile(monkeypatch, type(services.image_files), "remove", written)
     for left in (1, 0):
-        await sweep_images(services, now, all_read)
+        await sweep_images(services, now, AsyncMock(return_value=now))
         assert await desk.database["images"].count_documents({"unswept": {"$exists": True}}) == left
 
 
 async def test_concurrent_sweeps_both_finish(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both sweeps finish, even if each takes long."""
     now, services = datetime.now(UTC), desk.services
-    image = await desk.upload(picture(), uploader="anna")
-    await in_transaction(desk.database, partial(services.images.give_up, [image]))
+    await given_up_image(desk)
 
     async def begun() -> None:
         await services.images.unswept(now, 500)
 
-    async def all_read() -> datetime:
-        return now
-
     meanwhile(monkeypatch, type(services.image_files), "remove", begun)
-    await sweep_images(services, now, all_read)
+    await sweep_images(services, now, AsyncMock(return_value=now))
     assert await services.images.unswept(now, 500) == {}
 
 

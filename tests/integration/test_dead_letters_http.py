@@ -43,7 +43,6 @@ async def all_listed(http: httpx.AsyncClient, **query: Any) -> list[Json]:
 
 
 async def dry_run(http: httpx.AsyncClient, place: str, **more: Any) -> Json:
-    """Return the result of a dry run."""
     body = {"places": [place], "dryRun": True, **more}
     (result,) = body_of(await http.post(f"{LETTERS}/replay", json=body), dict)["results"]
     assert result["id"] == place

@@ -152,7 +152,6 @@ async def contents(service: Service) -> dict[str, list[Json]]:
 
 
 async def publish_to_other_topics(service: Service, facade: Facade, product: str) -> None:
-    """Publish records to each of the other topics."""
     order, (kept, gone) = new_id("order"), [new_id("return") for _ in range(2)]
     await Returns(service, facade.http).ordered({product: 4}, id=order)
     reviews = [submission(product, 3, id=new_id("review"), title=f"{n}", review="Fair.") for n in range(3)]

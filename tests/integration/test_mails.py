@@ -81,7 +81,6 @@ def address_of(name: str = "anna") -> str:
 
 
 def mail_command(to: str, id: str | None = None, **fields: Any) -> Json:
-    """Return a command to send a mail."""
     written = {"subject": "How do you like it?", "text": "Hello", "html": "<p>Hello</p>", "languageCode": "en"}
     order = {"storeId": "Electronics", "orderId": "o", "orderNumber": "CO1", "customerId": "anna"}
     return {

@@ -59,7 +59,6 @@ def report_on(report: Json, collection: str) -> Json:
 
 
 async def assert_pages_equal_list(read: Callable[..., Awaitable[Json]], *, most: int = 1_000) -> None:
-    """Assert that a list read in pages equals the list read at once."""
     (page,) = pages = [await read(take=3)]
     while after := page.get("next"):
         page = await read(take=3, after=after)
@@ -188,7 +187,6 @@ async def test_message_failing_on_damaged_document_is_replayed_after_repair(
 
 
 async def search_orders(returns: Returns, **search: Any) -> Json:
-    """A page of orders."""
     return body_of(await returns.http.post("/api/orders/search", json=search), dict)
 
 

@@ -151,7 +151,6 @@ async def _publish_feedback(service: Service, review: str, person: str) -> None:
 
 
 async def _settle_reports(service: Service, review: str, moderator: str) -> None:
-    """Settle the reports about a review."""
     await service.publish("moderation-commands", moderation("approve", review, moderator=moderator))
     async with service.mongo() as database:
         settled = partial(database["reports"].count_documents, {"settled.moderator": moderator})

@@ -105,9 +105,9 @@ async def page(service: Service, facade: Facade, product: str) -> Page:
     return await opened_page(service, facade, product)
 
 
-def refusal_code(response: httpx.Response, status: int = 403) -> str:
+def refusal_code(response: httpx.Response) -> str:
     """Return the single error code of a refusal."""
-    ((_, code),) = errors_of(response, status)
+    ((_, code),) = errors_of(response, 403)
     return code
 
 

@@ -94,7 +94,6 @@ class Stack:
         return sorted(found, key=lambda container: str(container["Name"]))
 
     async def container(self, name: str) -> str:
-        """The id of a container."""
         service, _, number = name.partition("/")
         return str((await self.containers(service))[int(number or 1) - 1]["Id"])
 

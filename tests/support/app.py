@@ -45,7 +45,6 @@ async def app_without_servers(*, app: Json | None = None, **services: Any) -> As
 
 @asynccontextmanager
 async def client_without_servers(*, app: Json | None = None, **services: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of `app_without_servers`."""
     async with app_without_servers(app=app, **services) as application, client_of(application) as http:
         yield http
 

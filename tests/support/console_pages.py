@@ -30,8 +30,6 @@ class PageForm:
 
 @dataclass
 class Console:
-    """A visitor of the console."""
-
     http: httpx.AsyncClient
 
     async def open(self, path: str, status: int = 200) -> str:
@@ -127,7 +125,6 @@ class _Forms(HTMLParser):
 
 
 def forms(page: str) -> list[PageForm]:
-    """The forms of a page."""
     parser = _Forms()
     parser.feed(page)
     return parser.found

@@ -115,7 +115,6 @@ class Desk:
 
     @property
     def submissions(self) -> SubmissionConsumer:
-        """The consumer of submissions."""
         return SubmissionConsumer(self.services, self.parked, KnownNames(SAMPLE))
 
     async def submit(self, records: Sequence[Record]) -> None:

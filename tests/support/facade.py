@@ -26,12 +26,10 @@ EVERYONE: Json = {"reviewsEnabled": True, "anonymousReviewsAllowed": True, "purc
 
 
 def new_id(kind: str = "camera") -> str:
-    """A unique id."""
     return f"{kind}-{uuid4().hex[:10]}"
 
 
 def submission(entity_id: str, rating: float = 4, **fields: Any) -> Json:
-    """The body of a submission."""
     return {
         "userId": "anna",
         "userName": "Anna Berg",
@@ -141,11 +139,9 @@ class Facade:
         return body_of(await retry_until_served(partial(self.http.get, path, params=query)), object)
 
     async def review(self, id: str) -> Json:
-        """One review."""
         return body_of(await retry_until_served(partial(self.http.get, f"{REVIEWS}/{id}")), dict)
 
     async def page(self, **search: Any) -> Json:
-        """A page of reviews."""
         return body_of(await retry_until_served(partial(self.http.post, f"{REVIEWS}/reviewList", json=search)), dict)
 
     async def listed(self, field: str = "id", **search: Any) -> list[Any]:
@@ -153,7 +149,6 @@ class Facade:
         return [row[field] for row in (await self.page(**search))["results"]]
 
     async def ratings(self, *entity_ids: str) -> list[Json]:
-        """Ratings of products."""
         wanted = {"entityIds": list(entity_ids), "entityType": "Product"}
         return body_of(await retry_until_served(partial(self.http.post, "/api/rating/entityRating", json=wanted)), list)
 

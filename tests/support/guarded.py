@@ -16,8 +16,6 @@ AUTHENTICATOR: Final = Tokens(
 
 
 class OpenDoor(ConsoleAccess):
-    """A door for everybody."""
-
     is_open = True
     routes = ()
 

@@ -47,7 +47,6 @@ def lines_of(quantities: dict[str, int]) -> list[Json]:
 
 
 def return_command(action: str, wanted: Json, key: str | None = None, **fields: Any) -> Message:
-    """A command on a return."""
     return message({"action": action, "return": wanted, **fields}, key or wanted.get("orderId"))
 
 

@@ -25,11 +25,9 @@ def nullable(content: bytes | None) -> bytes:
     return varint(-1) if content is None else varint(len(content)) + content
 
 
-def record(
-    value: bytes | None, *, delta: int = 0, key: bytes | None = None, headers: Sequence[Header] = (), time: int = 0
-) -> bytes:
+def record(value: bytes | None, *, delta: int = 0, key: bytes | None = None, headers: Sequence[Header] = ()) -> bytes:
     """One record of format version 2; `delta` is its offset within the batch."""
-    content = b"\0" + varint(time) + varint(delta) + nullable(key) + nullable(value) + varint(len(headers))
+    content = b"\0" + varint(0) + varint(delta) + nullable(key) + nullable(value) + varint(len(headers))
     content += b"".join(varint(len(name)) + name + nullable(text) for name, text in headers)
     return varint(len(content)) + content
 

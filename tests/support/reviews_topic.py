@@ -22,7 +22,7 @@ async def stored(service: Service) -> dict[str, Json]:
         return {document["_id"]: _expected_value(document) async for document in found}
 
 
-async def until_equal(service: Service, *, deadline_s: float = 120) -> None:
+async def until_equal(service: Service) -> None:
     """Wait until the topic equals the database."""
 
     async def differences() -> list[tuple[str, Json | None, Json | None]]:
@@ -30,7 +30,7 @@ async def until_equal(service: Service, *, deadline_s: float = 120) -> None:
         ids = sorted(topic.keys() | database.keys())
         return [(id, topic.get(id), database.get(id)) for id in ids if topic.get(id) != database.get(id)]
 
-    await eventually(differences, lambda found: not found, deadline_s=deadline_s)
+    await eventually(differences, lambda found: not found, deadline_s=120)
 
 
 def _expected_value(document: Json) -> Json:

@@ -271,7 +271,6 @@ class Service:
         return [data["code"] for kind, data in await self.events_about(review_id) if kind == "SubmissionRefused"]
 
     async def dead_letters(self) -> list[Any]:
-        """All dead letters of all topics."""
         return await self.records(*(f"{topic}.dlq" for topic in CONSUMED))
 
     async def lag(self, topic: str) -> int:

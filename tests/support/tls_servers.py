@@ -195,7 +195,6 @@ class SecureMongo(MongoProcess):
         return await accepts_connections(self.port)
 
     def client(self, **options: Any) -> AsyncMongoClient[dict[str, Any]]:
-        """A client of this member."""
         return AsyncMongoClient(
             HOST, self.port, directConnection=True, tls=True, tlsCAFile=str(self._certificates.ca), **options
         )

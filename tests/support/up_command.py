@@ -29,7 +29,6 @@ class Up:
         }
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start it."""
         self.log.write_bytes(b"")
         with self.log.open("ab") as log:
             return subprocess.Popen(

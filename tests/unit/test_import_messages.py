@@ -37,9 +37,9 @@ PAST = {
 REPORT = {"reason": "spam", "explanation": "", "at": "2023-05-06T07:08:09Z", "email": f"{'m' * 60}@{'d.' * 80}example"}
 
 
-def reader(mapping: ColumnMapping, *, as_new: bool = False) -> RowReader:
-    columns = SeenColumns(mapping, [], [], as_new=as_new)
-    return RowReader(mapping, columns, TopicNames("t."), is_text=False, as_new=as_new)
+def reader(mapping: ColumnMapping) -> RowReader:
+    columns = SeenColumns(mapping, [], [], as_new=False)
+    return RowReader(mapping, columns, TopicNames("t."), is_text=False, as_new=False)
 
 
 def messages(columns: dict[str, Any], mapping: ColumnMapping | None = None) -> RowMessages:

@@ -672,38 +672,26 @@ GOOD: list[dict[str, Any]] = [
 ]
 
 
+_ONLY_WORDS = "`words` is required for the kind words, and only allowed for it"
+_ONLY_LANGUAGES = "`languages` is required for the kind languages, and only allowed for it"
+_ONLY_STARS = "`below` or `above` is required for the kind stars, and only allowed for it"
+_ONLY_HOLDS = "`publishAfterHours` (1 to 336) is required for a hold or flag by stars, and only allowed for it"
+
+
 @pytest.mark.parametrize(
     ("wrong", "fault"),
     [
         (rule("verdict:ai", RuleKind.LINKS), "`id` must not begin with verdict:, as the flags of classifiers do"),
         (rule("rejected-before", RuleKind.LINKS), "`id` must not be rejected-before, which is a reserved flag"),
-        (rule("r", RuleKind.WORDS), "`words` is required for the kind words, and only allowed for it"),
-        (rule("r", RuleKind.LINKS, words=("x",)), "`words` is required for the kind words, and only allowed for it"),
-        (rule("r", RuleKind.LANGUAGES), "`languages` is required for the kind languages, and only allowed for it"),
-        (
-            rule("r", RuleKind.LINKS, languages=("en",)),
-            "`languages` is required for the kind languages, and only allowed for it",
-        ),
-        (
-            rule("r", RuleKind.STARS, APPROVE),
-            "`below` or `above` is required for the kind stars, and only allowed for it",
-        ),
-        (
-            rule("r", RuleKind.LINKS, below=200),
-            "`below` or `above` is required for the kind stars, and only allowed for it",
-        ),
-        (
-            rule("r", RuleKind.STARS, HOLD, above=400),
-            "`publishAfterHours` (1 to 336) is required for a hold or flag by stars, and only allowed for it",
-        ),
-        (
-            rule("r", RuleKind.STARS, FLAG, below=200),
-            "`publishAfterHours` (1 to 336) is required for a hold or flag by stars, and only allowed for it",
-        ),
-        (
-            rule("r", RuleKind.LINKS, HOLD, publish_after_hours=5),
-            "`publishAfterHours` (1 to 336) is required for a hold or flag by stars, and only allowed for it",
-        ),
+        (rule("r", RuleKind.WORDS), _ONLY_WORDS),
+        (rule("r", RuleKind.LINKS, words=("x",)), _ONLY_WORDS),
+        (rule("r", RuleKind.LANGUAGES), _ONLY_LANGUAGES),
+        (rule("r", RuleKind.LINKS, languages=("en",)), _ONLY_LANGUAGES),
+        (rule("r", RuleKind.STARS, APPROVE), _ONLY_STARS),
+        (rule("r", RuleKind.LINKS, below=200), _ONLY_STARS),
+        (rule("r", RuleKind.STARS, HOLD, above=400), _ONLY_HOLDS),
+        (rule("r", RuleKind.STARS, FLAG, below=200), _ONLY_HOLDS),
+        (rule("r", RuleKind.LINKS, HOLD, publish_after_hours=5), _ONLY_HOLDS),
     ],
 )
 def test_faults_of_a_rule(wrong: ModerationRule, fault: str) -> None:

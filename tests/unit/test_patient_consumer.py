@@ -156,6 +156,25 @@ async def member(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Member]:
     await consumer.stop()
 
 
+@pytest.fixture
+def polls(member: Member, monkeypatch: pytest.MonkeyPatch) -> Polls:
+    """The polls of a member whose group has committed 5 in each partition, with errors to be added."""
+    member.group.offsets = {PLACE: 5, OTHER: 5}
+    polls = Polls(member, [])
+    monkeypatch.setattr(AIOKafkaConsumer, "getmany", polls)
+    return polls
+
+
+@pytest.fixture
+def refused(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group refuses commits, and the member doesn't wait after it."""
+    monkeypatch.setattr(subscriptions, "AFTER_REFUSAL_S", 0)
+    member.group.is_refusing_commits = True
+
+
+READ = {PLACE: [Record(5)], OTHER: [Record(5)]}
+
+
 async def test_a_batch_is_committed(member: Member) -> None:
     await member.batch().commit()
     assert member.group.offsets == {PLACE: 20, OTHER: 20}
@@ -185,28 +204,25 @@ async def test_partition_kept_through_rebalances_is_committed(member: Member) ->
     assert member.group.offsets == {PLACE: 20, OTHER: 0}
 
 
-async def test_offsets_of_a_deleted_topic_are_not_committed_to_the_next(member: Member) -> None:
+@pytest.mark.parametrize(
+    ("committed", "assignments"),
+    [
+        ({}, {2: (), 3: (PLACE, OTHER)}),
+        # As with a topic recreated with more partitions: they are assigned anew, and the group's offsets are gone.
+        ({}, {2: (PLACE, OTHER)}),
+        ({PLACE: 10, OTHER: 10}, {3: (PLACE, OTHER)}),
+    ],
+    ids=["the topic was deleted", "its deletion went unnoticed", "another member had the partitions meanwhile"],
+)
+async def test_offsets_of_lost_partitions_are_not_committed(
+    member: Member, committed: dict[TopicPartition, int], assignments: dict[int, tuple[TopicPartition, ...]]
+) -> None:
+    member.group.offsets = dict(committed)
     batch = member.batch()
-    await member.is_assigned(generation=2)
-    await member.is_assigned(PLACE, OTHER, generation=3)
+    for generation, places in assignments.items():
+        await member.is_assigned(*places, generation=generation)
     await batch.commit()
-    assert member.group.offsets == {}
-
-
-async def test_offsets_are_not_committed_if_the_deletion_went_unnoticed(member: Member) -> None:
-    """As with a topic recreated with more partitions: they are assigned anew, and the group's offsets are gone."""
-    batch = member.batch()
-    await member.is_assigned(PLACE, OTHER, generation=2)
-    await batch.commit()
-    assert member.group.offsets == {}
-
-
-async def test_partition_that_another_member_had_meanwhile_is_not_committed(member: Member) -> None:
-    member.group.offsets = {PLACE: 10, OTHER: 10}
-    batch = member.batch()
-    await member.is_assigned(PLACE, OTHER, generation=3)
-    await batch.commit()
-    assert member.group.offsets == {PLACE: 10, OTHER: 10}
+    assert member.group.offsets == committed
 
 
 @pytest.mark.parametrize("generation", [-1, 2], ids=["the group was left", "others have joined"])
@@ -216,21 +232,18 @@ async def test_nothing_is_committed_in_another_generation(member: Member, genera
     assert member.group.offsets == {}
 
 
-async def test_batch_is_delivered_again_if_its_commit_fails(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("refused", "polls")
+async def test_batch_is_delivered_again_if_its_commit_fails(member: Member) -> None:
     """FastStream continues after it: without further records, the batch would look unread for ever."""
-    monkeypatch.setattr(subscriptions, "AFTER_REFUSAL_S", 0)
-    member.group.offsets, member.group.is_refusing_commits = {PLACE: 5, OTHER: 5}, True
     for place in (PLACE, OTHER):
         member.seek(place, 20)
     with pytest.raises(UnknownError):
         await member.batch().commit()
-    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, []))
-    assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
+    assert await member.getmany() == READ
 
 
+@pytest.mark.usefixtures("refused", "polls")
 async def test_partition_may_be_lost_while_offsets_are_reset(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "AFTER_REFUSAL_S", 0)
-    member.group.offsets, member.group.is_refusing_commits = {PLACE: 5, OTHER: 5}, True
     with pytest.raises(UnknownError):
         await member.batch().commit()
     send_request = member.group._send_req
@@ -240,7 +253,6 @@ async def test_partition_may_be_lost_while_offsets_are_reset(member: Member, mon
         return await send_request(request)
 
     monkeypatch.setattr(member.group, "_send_req", lose_one)
-    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, []))
     assert await member.getmany(PLACE) == {PLACE: [Record(5)]}
 
 
@@ -270,29 +282,22 @@ UNFORESEEN = KafkaError("Unexpected exception in heartbeat task: UnknownError()"
     [UNFORESEEN, UnknownError(), InconsistentGroupProtocolError(), GroupAuthorizationFailedError("group")],
     ids=repr,
 )
-async def test_group_error_is_not_attributed_to_a_record(
-    member: Member, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    member.group.offsets = {PLACE: 5, OTHER: 5}
-    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [error] * 2 * TRIES))
+async def test_group_error_is_not_attributed_to_a_record(member: Member, polls: Polls, error: Exception) -> None:
+    polls.errors = [error] * 2 * TRIES
     for _ in range(2 * TRIES):
         with pytest.raises(type(error)):
             await member.getmany()
     # The heartbeat task that met it has ended: only a new join starts another one.
     assert member.group.joins == 2 * TRIES
-    assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
+    assert await member.getmany() == READ
 
 
-async def test_group_error_during_single_reads_is_not_attributed_to_a_record(
-    member: Member, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    member.group.offsets = {PLACE: 5, OTHER: 5}
-    errors = [CorruptRecordException(), UNFORESEEN]
-    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, errors * TRIES))
+async def test_group_error_during_single_reads_is_not_attributed_to_a_record(member: Member, polls: Polls) -> None:
+    polls.errors = [CorruptRecordException(), UNFORESEEN] * TRIES
     for _ in range(TRIES):
         with pytest.raises(KafkaError, match="heartbeat"):
             await member.getmany()
-    assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
+    assert await member.getmany() == READ
 
 
 @pytest.mark.parametrize(
@@ -306,11 +311,8 @@ async def test_group_error_during_single_reads_is_not_attributed_to_a_record(
     ],
     ids=repr,
 )
-async def test_unreadable_record_is_delivered_as_invalid(
-    member: Member, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    member.group.offsets = {PLACE: 5, OTHER: 5}
-    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [error] * 3 * TRIES))
+async def test_unreadable_record_is_delivered_as_invalid(member: Member, polls: Polls, error: Exception) -> None:
+    polls.errors = [error] * 3 * TRIES
     found: dict[TopicPartition, list[Any]] = await member.getmany(max_records=10)
     assert {(place, record.offset, record.value.code) for place, (record,) in found.items()} == {
         (place, 5, "undecodable") for place in (PLACE, OTHER)
@@ -319,11 +321,11 @@ async def test_unreadable_record_is_delivered_as_invalid(
     assert member.group.joins == 0
 
 
+@pytest.mark.usefixtures("refused")
 async def test_batch_is_not_redelivered_at_once_after_a_failed_commit(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "AFTER_REFUSAL_S", 60)
-    member.group.offsets, member.group.is_refusing_commits = {PLACE: 5, OTHER: 5}, True
     committing = asyncio.ensure_future(member.batch().commit())
     await asyncio.wait([committing], timeout=0.2)
     assert not committing.done()
@@ -338,16 +340,14 @@ def test_each_record_has_its_attempts_unless_it_follows_an_exhausted_one() -> No
     assert [attempts.are_over(OTHER, offset) for offset in (5, 6, 6, 6)] == [False, False, False, True]
 
 
-async def test_record_read_in_the_end_regains_all_attempts(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    member.group.offsets = {PLACE: 5, OTHER: 5}
+async def test_record_read_in_the_end_regains_all_attempts(member: Member, polls: Polls) -> None:
     for _ in range(2):
         # Each partition fails twice and is read completely the third time.
-        monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [CorruptRecordException()] * 6))
-        assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
+        polls.errors = [CorruptRecordException()] * 6
+        assert await member.getmany() == READ
 
 
-async def test_rebalance_during_start_is_no_error(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    member.group.offsets = {PLACE: 5, OTHER: 5}
-    monkeypatch.setattr(AIOKafkaConsumer, "getmany", Polls(member, [IllegalStateError("not assigned")]))
-    assert await member.getmany() == {PLACE: [Record(5)], OTHER: [Record(5)]}
+async def test_rebalance_during_start_is_no_error(member: Member, polls: Polls) -> None:
+    polls.errors = [IllegalStateError("not assigned")]
+    assert await member.getmany() == READ
     assert member.group.joins == 0

@@ -30,8 +30,12 @@ class GatedSource:
         return found
 
 
-async def test_concurrent_callers_share_one_query_and_get_their_own_results() -> None:
-    source = GatedSource()
+@pytest.fixture
+def source() -> GatedSource:
+    return GatedSource()
+
+
+async def test_concurrent_callers_share_one_query_and_get_their_own_results(source: GatedSource) -> None:
     shared = SharedQueries(source)
     first = asyncio.create_task(shared.of(["a"]))
     await source.started.get()
@@ -44,8 +48,7 @@ async def test_concurrent_callers_share_one_query_and_get_their_own_results() ->
     assert source.queries == [{"a"}, {"b"}, {"a", "b", "c"}]
 
 
-async def test_no_answer_is_older_than_its_question() -> None:
-    source = GatedSource()
+async def test_no_answer_is_older_than_its_question(source: GatedSource) -> None:
     shared = SharedQueries(source)
     early = asyncio.create_task(shared.of(["a"]))
     await source.started.get()
@@ -71,8 +74,7 @@ async def test_failure_reaches_all_callers_and_is_not_cached() -> None:
     assert await shared.of(["a"]) == {"a": 1}
 
 
-async def test_cancelled_caller_does_not_affect_the_others() -> None:
-    source = GatedSource()
+async def test_cancelled_caller_does_not_affect_the_others(source: GatedSource) -> None:
     shared = SharedQueries(source)
     callers = [asyncio.create_task(shared.of(["a"])) for _ in range(2)]
     await source.started.get()
@@ -95,14 +97,12 @@ async def test_query_does_not_inherit_the_first_callers_timeout() -> None:
     assert limits == [None]
 
 
-async def test_no_keys_need_no_query() -> None:
-    source = GatedSource()
+async def test_no_keys_need_no_query(source: GatedSource) -> None:
     assert await SharedQueries(source).of([]) == {}
     assert source.queries == []
 
 
-async def test_answers_are_cached_and_misses_are_not() -> None:
-    source = GatedSource()
+async def test_answers_are_cached_and_misses_are_not(source: GatedSource) -> None:
     source.gate.set()
     kept = CachedQueries(source, age_s=60)
     assert await kept.of(["a", "c"]) == {"a": 1}
@@ -111,8 +111,7 @@ async def test_answers_are_cached_and_misses_are_not() -> None:
     assert source.queries == [{"a", "c"}, {"b", "c"}]
 
 
-async def test_expired_answer_is_queried_again() -> None:
-    source = GatedSource()
+async def test_expired_answer_is_queried_again(source: GatedSource) -> None:
     source.gate.set()
     kept = CachedQueries(source, age_s=0)
     await kept.of(["a"])
@@ -120,8 +119,7 @@ async def test_expired_answer_is_queried_again() -> None:
     assert await kept.of(["a"]) == {"a": 7}
 
 
-async def test_forgotten_answer_is_queried_again_but_still_remembered() -> None:
-    source = GatedSource()
+async def test_forgotten_answer_is_queried_again_but_still_remembered(source: GatedSource) -> None:
     source.gate.set()
     kept = CachedQueries(source, age_s=60)
     await kept.of(["a", "b"])
@@ -133,8 +131,7 @@ async def test_forgotten_answer_is_queried_again_but_still_remembered() -> None:
     assert source.queries == [{"a", "b"}, {"a"}]
 
 
-async def test_answer_forgotten_during_its_query_is_not_cached() -> None:
-    source = GatedSource()
+async def test_answer_forgotten_during_its_query_is_not_cached(source: GatedSource) -> None:
     kept = CachedQueries(source, age_s=60)
     early = asyncio.create_task(kept.of(["a"]))
     await source.started.get()
@@ -145,9 +142,8 @@ async def test_answer_forgotten_during_its_query_is_not_cached() -> None:
     assert await kept.of(["a"]) == {"a": 7}
 
 
-async def test_impatient_caller_gives_up_while_the_others_are_answered() -> None:
+async def test_impatient_caller_gives_up_while_the_others_are_answered(source: GatedSource) -> None:
     """The query doesn't inherit one caller's timeout, and goes on for the others."""
-    source = GatedSource()
     shared = SharedQueries(source)
     patient = asyncio.create_task(shared.of(["b"]))
     async with asyncio.timeout(60):
