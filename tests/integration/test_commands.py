@@ -100,12 +100,6 @@ async def test_repeated_approval_after_rejection_changes_nothing(http: httpx.Asy
     assert reset.json()["commandId"] != first.json()["commandId"]
 
 
-@pytest.mark.parametrize("key", [b"", b"two words", "é".encode(), b"k" * 256])
-async def test_invalid_idempotency_keys_are_refused(http: httpx.AsyncClient, key: bytes) -> None:
-    response = await http.post(f"{REVIEWS}/approve", json=["a"], headers={b"Idempotency-Key": key})
-    problem_of(response, 400)
-
-
 async def test_submissions_are_all_or_nothing(http: httpx.AsyncClient, facade: Facade, product: str) -> None:
     good, missing = submission(product), submission(product)
     del missing["review"]

@@ -1,7 +1,6 @@
 """Reminders, with a clock controlled by the tests."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -70,19 +69,6 @@ async def test_messages_carry_their_id_and_events_report_them(shop: Shop) -> Non
     assert fields == (headers["ce_id"].decode(), "bert", ["camera"])
 
 
-@pytest.mark.long
-async def test_no_third_reminder_over_three_orders(shop: Shop) -> None:
-    orders = [await shop.bought("carl", f"camera-{day}", at=NOON + day * DAY) for day in range(3)]
-    assert [await shop.run(10 + day) for day in range(60)].count(1) == 2
-    assert Counter(mail["orderId"] for mail in await shop.mails(*orders)) == {orders[0]: 1, orders[1]: 1}
-
-
-async def test_three_orders_due_at_once(shop: Shop) -> None:
-    orders = [await shop.bought("dora", f"camera-{day}", at=NOON - day * DAY) for day in range(3)]
-    assert await shop.run(30) == 2
-    assert {mail["orderId"] for mail in await shop.mails(*orders)} == set(orders[1:])
-
-
 async def test_review_between_two_reminders(shop: Shop) -> None:
     only, two = await shop.bought("emma", "camera"), await shop.bought("finn", "camera", "tripod")
     assert await shop.run(10) == 2
@@ -118,13 +104,6 @@ async def test_review_of_another_entity_type_with_same_id_does_not_count(shop: S
     await shop.reviewed("lena", "camera", "Vendor")
     assert await shop.run(10) == 1
     assert named(await shop.mails(order)) == [["camera"]]
-
-
-async def test_order_without_store_gets_reminder(shop: Shop) -> None:
-    order = await shop.bought("nora", "camera", storeId=None)
-    assert await shop.run(10) == 1
-    (mail,) = await shop.mails(order)
-    assert mail["storeId"] is None
 
 
 async def test_order_returning_to_status_starts_again(shop: Shop) -> None:

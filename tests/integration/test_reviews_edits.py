@@ -131,17 +131,6 @@ async def test_edits_by_kafka(facade: Facade, service: Service, product: str) ->
     assert await facade.rating(product) == (1.0, 1)
 
 
-async def test_several_in_one_record(facade: Facade, service: Service, product: str) -> None:
-    first = submission(product, 4, id=new_id("review"))
-    other = submission(product, 3, userId="bert")
-    several = [first, other, {**first, "review": "The last one counts", "title": None}]
-    await service.publish("review-submissions", message(several, f"Product:{product}"))
-    await facade.until_listed(product, 2)
-    # It is stored first, and then edited.
-    row = await eventually(partial(facade.review, first["id"]), lambda row: row["review"] != first["review"])
-    assert (row["review"], row["title"]) == ("The last one counts", first["title"])
-
-
 async def test_stored_review_is_published(facade: Facade, service: Service, product: str) -> None:
     (id,) = await facade.submit(submission(product, 4.5))
     event = await one_event(service, "ReviewSubmitted", id)
@@ -170,22 +159,6 @@ async def test_command_never_edits_twice(facade: Facade, service: Service, produ
     )
     await service.idle()
     assert (await shown(facade, id))["review"] == "Third"
-
-
-@pytest.mark.long
-@pytest.mark.kafka
-async def test_replay_changes_nothing(own_service: Service, own_facade: Facade, product: str) -> None:
-    first = submission(product, 4, id=new_id("review"))
-    await own_facade.submit(first)
-    for n in range(3):
-        await edit(own_facade, {**first, "review": f"Edit {n}", "rating": 1 + n})
-    await own_facade.moderate("approve", first["id"])
-    before = await own_facade.review(first["id"])
-    await own_service.replay()
-    assert await own_facade.review(first["id"]) == before
-    assert await own_facade.rating(product) == (3.0, 1)
-    assert len(await events_of(own_service, "ReviewEdited", first["id"])) == 3
-    assert len(await events_of(own_service, "ReviewSubmitted", first["id"])) == 1
 
 
 @pytest.mark.long

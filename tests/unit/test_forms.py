@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.web.problems import ProblemError
-from domain.feedback import visitor_id
 from domain.forms import LEAST_TIME, MOST_TIME, FormRefusal, check_key, new_stamp, refusal_of_stamp
 from domain.objects import ObjectKey
 from domain.ratings import Entity
@@ -141,11 +140,3 @@ def test_hourly_rate_per_address_and_subject() -> None:
     unlimited = HourlyRate(0, "votes")
     for _ in range(100):
         unlimited.take("a", "1")
-
-
-def test_visitor_id_has_a_prefix_and_differs_by_store() -> None:
-    one = visitor_id("shop", "b" * 32)
-    assert one == "visitor:" + one.removeprefix("visitor:")
-    assert one == visitor_id("shop", "b" * 32)
-    assert len({one, visitor_id("other", "b" * 32), visitor_id("shop", "c" * 32)}) == 3
-    assert "b" * 8 not in one

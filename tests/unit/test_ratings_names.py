@@ -9,7 +9,17 @@ from domain.ratings_names import KEY_LENGTH, folded, key_of, list_key, position_
 
 @pytest.mark.parametrize(
     ("original", "found"),
-    [("  Canon  EOS-R5 ", "canon eos r5"), ("Café Łódź", "cafe łodz"), ("STRASSE", "strasse"), ("!?", ""), ("", "")],
+    [
+        *(
+            ("  Canon  EOS-R5 ", "canon eos r5"),
+            ("Café Łódź", "cafe łodz"),
+            ("STRASSE", "strasse"),
+            ("!?", ""),
+            ("", ""),
+        ),
+        # Cut within a word, before a word behind the end, and without the signs before.
+        *(("x" * 70, "x" * 64), ("x" * 63 + " y", "x" * 63), (" " * 9 + "x" * 64 + " y", "x" * 64)),
+    ],
 )
 def test_folded(original: str, found: str) -> None:
     assert folded(original) == found
@@ -42,12 +52,3 @@ def test_keys() -> None:
 def test_long_name_is_found_from_its_first_twelve_words() -> None:
     words = "a b c d e f g h i j k l m n"
     assert search_keys(words, "1") == ["1", *(words[start:] for start in range(0, 24, 2))]
-
-
-@pytest.mark.parametrize(
-    ("original", "found"),
-    [("x" * 70, "x" * 64), ("x" * 63 + " y", "x" * 63), (" " * 9 + "x" * 64 + " y", "x" * 64)],
-    ids=["one word", "a word behind the end", "signs before"],
-)
-def test_long_texts_are_cut(original: str, found: str) -> None:
-    assert folded(original) == found
