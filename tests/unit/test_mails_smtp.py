@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
+from functools import partial
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from consumers.mails import smtp
 from consumers.mails.message import Mail, check_headers, mail_message
@@ -18,7 +20,8 @@ from consumers.mails.smtp import MailDelayedError, MailRefusedError, ServerAwayE
 from domain.addresses import one_line
 from messaging.decoding import InvalidMessageError
 from messaging.mails import MailCommand, MailItem, mail_command, mailbox
-from plaudit.config import SmtpSecurity
+from plaudit.config import Settings, SmtpSecurity, SmtpSettings
+from plaudit.processes.mailer import mail_server
 from tests.support.mail_server import PASSWORD, MailServer, running_mail_server
 from tests.support.sockets import listening
 
@@ -318,3 +321,126 @@ def test_null_equals_missing_in_mail_command(field: str) -> None:
         MailItem(product_id="p"),
         MailItem(product_id="q"),
     )
+
+
+# Replies of a mail server: which concern one mail, and which the whole server.
+
+ANNA, SHOP = "anna@example.com", a_mail().sender
+
+
+async def test_each_success_code_means_accepted(plain_server: MailServer) -> None:
+    """Otherwise the customer would get the mail again and again."""
+    plain_server.answers[ANNA] = ["251 taken", "299 taken as well"]
+    connection = connection_to(plain_server)
+    for _ in range(3):
+        await connection.send(a_mail())
+    await connection.close()
+    assert (plain_server.attempts[ANNA], plain_server.connections) == (3, 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("refusal", "error"),
+    [("550 no such user", MailRefusedError), ("450 later", MailDelayedError)],
+    ids=["never", "later"],
+)
+async def test_refusal_counts_even_if_server_then_stays_silent(
+    plain_server: MailServer, refusal: str, error: type[Exception]
+) -> None:
+    """Otherwise the mail would be retried for ever, as with a silent server."""
+    plain_server.refusals[ANNA] = refusal
+    plain_server.says["RSET"] = None
+    connection = SmtpConnection(SmtpServer("127.0.0.1", plain_server.port, timeout=5))
+    with pytest.raises(error):
+        await connection.send(a_mail())
+    await send_last(connection, to="bob@example.com")
+    assert plain_server.connections == 2
+
+
+@pytest.mark.parametrize("answer", ["501 invalid name", "550 unknown name", "450 later", "421 closing"])
+async def test_refused_helo_name_is_not_the_mails_fault(plain_server: MailServer, answer: str) -> None:
+    """Otherwise each waiting mail would become a dead letter at once."""
+    plain_server.says |= {"EHLO": answer, "HELO": answer}
+    connection = connection_to(plain_server)
+    for attempt in (connection.greet, partial(connection.send, a_mail())):
+        with pytest.raises(ServerAwayError, match=answer[:3]) as away:
+            await attempt()
+        assert not away.value.is_silent
+        await plain_server.until_left()
+    plain_server.says.clear()
+    await send_last(connection)
+    assert len(plain_server.mails) == 1
+
+
+async def test_helo_name_of_settings_is_used(plain_server: MailServer) -> None:
+    smtp = SmtpSettings(
+        host="127.0.0.1", port=plain_server.port, sender="shop@example.com", helo_name="mail.shop.example"
+    )
+    await send_last(SmtpConnection(mail_server(Settings(smtp=smtp))))
+    assert plain_server.greeted_by == ["mail.shop.example"]
+
+
+@pytest.mark.parametrize("name", ["mailer 1", "größe.example", "a\r\nRSET", "a" * 256], ids=repr)
+def test_invalid_helo_name_is_rejected(name: str) -> None:
+    with pytest.raises(ValidationError, match="helo_name"):
+        SmtpSettings(helo_name=name)
+
+
+async def test_server_without_ehlo(plain_server: MailServer) -> None:
+    plain_server.says["EHLO"] = "502 no such command"
+    await send_last(connection_to(plain_server))
+    assert (len(plain_server.mails), plain_server.connections) == (1, 1)
+
+
+@pytest.mark.parametrize("answer", ["502 no such command", "503 log in first", "504 your name isn't full"])
+async def test_errors_independent_of_the_mail_concern_the_server(plain_server: MailServer, answer: str) -> None:
+    plain_server.refusals[ANNA] = answer
+    with pytest.raises(ServerAwayError, match=answer[:3]):
+        await connection_to(plain_server).send(a_mail())
+
+
+async def test_only_recipient_without_full_domain_is_refused(plain_server: MailServer) -> None:
+    """Postfix uses the same code for it as for our own name."""
+    plain_server.refusals["anna@till"] = "504 need fully-qualified address"
+    connection = connection_to(plain_server)
+    with pytest.raises(MailRefusedError):
+        await connection.send(a_mail(to="anna@till"))
+    await connection.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("450 later", "451 Temporary local problem", "451 4.3.0 local problem", "452 4.3.1 full"),
+        *(f"451 4.3.0 <{SHOP}>: Temporary lookup failure", "451 4.7.1 too many mails from 4.1.2.3"),
+    ],
+)
+async def test_server_that_accepts_no_mail_now_is_away(plain_server: MailServer, answer: str) -> None:
+    """Otherwise all mails would be tried within minutes, and the retry period of each would start."""
+    plain_server.says["MAIL"] = answer
+    connection = connection_to(plain_server)
+    with pytest.raises(ServerAwayError, match=answer[:3]) as away:
+        await connection.send(a_mail())
+    assert not away.value.is_silent
+    plain_server.says.clear()
+    await send_last(connection)
+    assert len(plain_server.mails) == 1
+
+
+async def test_temporary_refusal_of_an_address_concerns_its_mails_only(plain_server: MailServer) -> None:
+    """Mails of other stores and to other recipients don't wait."""
+    plain_server.refusals[ANNA] = "451 4.7.1 greylisted"
+    connection = connection_to(plain_server)
+    with pytest.raises(MailDelayedError, match="451"):
+        await connection.send(a_mail())
+    for answer in (
+        "451 4.1.8 domain of sender address does not resolve",
+        "451 DNS temporary failure (#4.1.8)",
+        f"450 <{SHOP.title()}>: Sender address rejected: Domain not found",
+        f"450 4.7.1 <{SHOP}>: Sender address rejected: rate limit for this sender",
+    ):
+        plain_server.says["MAIL"] = answer
+        with pytest.raises(MailDelayedError, match=answer[:3]):
+            await connection.send(a_mail())
+    await connection.close()
+    assert plain_server.connections == 1
