@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
@@ -105,7 +105,8 @@ def apply_rules(world: World, review: Json) -> None:
 class Critic(Actor):
     """Submits reviews with few stars, which a rule holds for a time, and edits, moderates or leaves them meanwhile.
 
-    A hold expires when the client says so, after all earlier changes have taken effect.
+    A hold expires when the client says so, after all earlier changes have taken effect, except for decisions that Kafka
+    has just acknowledged.
     """
 
     def __init__(self, world: World, name: str, seed: int) -> None:
@@ -146,7 +147,8 @@ class Critic(Actor):
         self.reviews[review["id"]] = review
 
     async def expire_holds(self) -> None:
-        """Let some holds expire: reviews held only for their stars are approved unless a moderator decided before.
+        """Let some holds expire: reviews held only for their stars are approved unless a moderator decided before, even
+        if no worker has read that yet.
 
         A moderator who leaves a review New has decided, too.
         """
@@ -175,9 +177,9 @@ class Critic(Actor):
     async def moderate(self, action: str, ids: Sequence[str]) -> None:
         key = self.new_id("key")
         if action == "delete":
-            answer = await self.world.http.wait_for("DELETE", REVIEWS, {"ids": ids}, key=key)
+            answer = await self.world.http.send("DELETE", REVIEWS, {"ids": ids}, key=key)
         else:
-            answer = await self.world.http.wait_for("POST", f"{REVIEWS}/{action}", ids, key=key)
+            answer = await self.world.http.send("POST", f"{REVIEWS}/{action}", ids, key=key)
         for id in ids:
             # A decision that leaves a review New ends the plan to approve it, and is logged.
             is_planned = self.world.model.reviews[id].status == "New" and self.world.model.flags[id] == ["low"]
@@ -189,13 +191,14 @@ class Critic(Actor):
 
 
 async def expire_holds(service: Service, ids: Sequence[str]) -> None:
-    """Move the planned approvals of reviews into the past, directly in the database. Raises TimeoutError."""
-    past = datetime.now(UTC) - timedelta(hours=1)
+    """Make the planned approvals of reviews due now, directly in the database. Raises TimeoutError."""
+    # Not earlier: only what was acknowledged before a plan is due ends it.
+    now = datetime.now(UTC)
     async with asyncio.timeout(TIMEOUT_S):
         while True:
             try:
                 async with service.mongo() as database:
-                    await database[PLANNED_APPROVALS].update_many({"_id": {"$in": list(ids)}}, {"$set": {"at": past}})
+                    await database[PLANNED_APPROVALS].update_many({"_id": {"$in": list(ids)}}, {"$set": {"at": now}})
                 return
             except PyMongoError:
                 await asyncio.sleep(0.2)  # retry while the database is unavailable

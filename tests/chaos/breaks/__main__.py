@@ -40,6 +40,7 @@ RUNS = {
     "restored-over-a-decision": [*_FEW_CLIENTS, "--seconds=60"],
     "approvals-that-nobody-plans": [*_FEW_CLIENTS, "--seconds=60"],
     "published-over-a-decision": [*_FEW_CLIENTS, "--seconds=60"],
+    "approved-before-all-is-read": [*_FEW_CLIENTS, "--faults=6", "--kinds=worker-killed", "--seconds=150"],
     # The version before is the tree without the break.
     "stored-field-renamed": ["--faults=2", "--commands=1000", "--kinds=upgraded,rolled-back", f"--before={TREE}"],
     "message-field-renamed": ["--faults=2", "--commands=1000", "--kinds=upgraded,rolled-back", f"--before={TREE}"],
@@ -72,6 +73,7 @@ EFFECTS = {
     "restored-over-a-decision": "wrong, ",
     "approvals-that-nobody-plans": _LOST,
     "published-over-a-decision": "wrong, ",
+    "approved-before-all-is-read": "(wrong, outcome|duplicated, events of decisions)",
     "stored-field-renamed": "wrong, (rating|summary) ",
     "message-field-renamed": _LOST,
     "returns-beyond-the-order": r"(duplicated, \d+ returns|wrong, (available|return|outcome)) ",
