@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -163,6 +164,28 @@ def watch_stop_signals(*, at_most: float | None = None) -> asyncio.Task[bool]:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
             loop.add_signal_handler(number, request_stop)
     return asyncio.create_task(event.wait())
+
+
+def watch_terminal() -> None:
+    """Have this process get SIGHUP when its terminal is closed, even if only make could pass it on.
+
+    The kernel sends SIGHUP to the leader of the terminal's session, and to the leader's group once that has ended. If
+    make is the leader, as after `ssh -t host make up`, it waits for this process instead, and this one for nothing.
+    """
+    if os.getpgrp() != os.getsid(0) or signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return  # a shell with job control passes it on; nohup wants none
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return  # there is none
+
+    def wait() -> None:
+        poll = select.poll()
+        poll.register(terminal, 0)  # wakes up when it is closed, not for input
+        poll.poll()
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    threading.Thread(target=wait, daemon=True, name="terminal").start()
 
 
 async def run_unless_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Task[bool], *, again_s: float) -> T | None:

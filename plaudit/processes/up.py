@@ -29,7 +29,14 @@ from plaudit.effective_configuration import unknown_variables
 from plaudit.entity_types.registered import registered_entity_types
 from plaudit.errors import CommandError, naming
 from plaudit.processes.authentication import check_authentication
-from plaudit.processes.connections import check_addresses, connected, run_init, run_unless_stopped, watch_stop_signals
+from plaudit.processes.connections import (
+    check_addresses,
+    connected,
+    run_init,
+    run_unless_stopped,
+    watch_stop_signals,
+    watch_terminal,
+)
 from plaudit.processes.listening import check_metrics_ports, port_to_listen_at
 from plaudit.processes.mailer import mail_server, missing_sender
 from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running, run_with
@@ -71,6 +78,7 @@ async def run_up(settings: Settings, report: Report) -> None:
     if unknown := unknown_variables(settings):
         report(f"Unknown variables: {', '.join(unknown)}. They have no effect; `plaudit config` shows all settings.")
     stop = watch_stop_signals()
+    watch_terminal()
     os.umask(UMASK)  # for all processes: the folder holds credentials and the texts of customers
     private_folder(settings.data, report, known_by=settings.lock_file.name)
     async with AsyncExitStack() as stack:

@@ -1,9 +1,12 @@
 """Processes end on a stop signal."""
 
 import asyncio
+import contextlib
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +14,11 @@ from plaudit.processes.connections import run_unless_stopped, watch_stop_signals
 
 _HANGING = """
 import asyncio, time
-from plaudit.processes.connections import watch_stop_signals
+from plaudit.processes.connections import watch_stop_signals, watch_terminal
 
 async def run():
     stop = watch_stop_signals(at_most={at_most})
+    watch_terminal()
     print("running", flush=True)
     await stop
     print("stopping", flush=True)
@@ -49,6 +53,26 @@ def test_process_ends_on_its_own_after_a_signal(number: signal.Signals) -> None:
         assert process.stdout.readline() == "running\n"
         process.send_signal(number)
         assert process.wait(60) == 0
+
+
+@pytest.mark.long
+def test_process_ends_with_the_terminal_of_make(tmp_path: Path) -> None:
+    # make gets SIGHUP as the session's leader, and waits for its child.
+    program = tmp_path / "program.py"
+    program.write_text(_HANGING.format(hang="pass", at_most=600))
+    (tmp_path / "Makefile").write_text(f"up:\n\t@exec {sys.executable} {program}\n")
+    terminal, other = os.openpty()
+    in_terminal = ["sh", "-c", 'exec make < "$0" > "$0"', os.ttyname(other)]
+    process = subprocess.Popen(in_terminal, cwd=tmp_path, start_new_session=True)
+    try:
+        assert os.read(terminal, 100) == b"running\r\n"
+        os.close(other)
+        os.close(terminal)
+        assert process.wait(60) == -signal.SIGHUP
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 async def test_sighup_stays_ignored_under_nohup() -> None:
