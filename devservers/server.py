@@ -132,7 +132,7 @@ class ServerProcess(ABC):
         except TimeoutError:
             self._late_starts += 1
             self.kill()
-            message = f"{self.name} isn't ready after {timeout_s:.0f} s. {self._end_of_log()}"
+            message = f"{self.name} isn't ready after {timeout_s:.0f} s. {end_of_log(self.log)}"
             raise EmbeddedServerError(message) from None
         except BaseException:
             self.kill()
@@ -189,7 +189,7 @@ class ServerProcess(ABC):
 
     def obituary(self, exit_code: int) -> str:
         """The reason for the end of the last run, as far as its exit code, its log, the disk and its files show it."""
-        lines = [f"{self.name} exited (exit code {exit_code}). {self._end_of_log()}"]
+        lines = [f"{self.name} exited (exit code {exit_code}). {end_of_log(self.log)}"]
         free = shutil.disk_usage(self.folder).free
         if free < _LEAST_FREE:  # on a full disk the reason may be missing from the log
             lines.append(f"Only {free // 2**20} MB are free in {self.folder}: free some disk space.")
@@ -200,14 +200,12 @@ class ServerProcess(ABC):
             lines.append(f"{what}. `{remedy}` corrects that; or choose another folder.")
         return "\n".join(lines)
 
-    def _end_of_log(self) -> str:
-        return "\n".join([f"The last lines of {self.log}:", *last_lines(self.log)])
 
-
-def last_lines(log: Path) -> list[str]:
+def end_of_log(log: Path) -> str:
     """The last lines of a log, for a message; very long ones are cut."""
     with log.open(errors="replace") as lines:
-        return [line.rstrip()[:_LONGEST_LINE] for line in deque(lines, _LAST_LINES)]
+        last = [line.rstrip()[:_LONGEST_LINE] for line in deque(lines, _LAST_LINES)]
+    return "\n".join([f"The last lines of {log}:", *last]) if last else f"{log} is empty."
 
 
 async def accepts_connections(port: int) -> bool:

@@ -18,7 +18,7 @@ from devservers.kafka import USER as KAFKA_USER
 from devservers.lock import FolderLock
 from devservers.mongo import MongoProcess, embedded_mongo
 from devservers.private import UMASK, private_folder, write_private
-from devservers.server import ServerProcess, last_lines
+from devservers.server import ServerProcess, end_of_log
 from devservers.tansu import TansuProcess
 from devservers.waiting import until
 from messaging.envelope import Envelope
@@ -262,8 +262,8 @@ async def _wait_until_ready(address: str, processes: Sequence[ServiceProcess]) -
             while True:
                 for process in processes:
                     if process.exit_code is not None:
-                        why = f"The {process.name} process ended with code {process.exit_code}:"
-                        raise CommandError("\n".join([why, *last_lines(process.log)]))
+                        ended = f"The {process.name} process ended with code {process.exit_code}."
+                        raise CommandError(f"{ended} {end_of_log(process.log)}")
                 try:
                     response = await client.get(f"{address}/health/ready")
                     if _says_ready(response) and all(process.exit_code is None for process in processes):

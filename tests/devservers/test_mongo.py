@@ -126,7 +126,8 @@ async def test_files_of_another_user_are_reported(
     binary.chmod(0o755)
     monkeypatch.setattr(mongo, "mongod_binary", lambda: binary)
     monkeypatch.setattr(os, "access", lambda *_: False)  # root, who may run this test, has access to all files
-    with pytest.raises(EmbeddedServerError, match=r"exit code 14(.|\n)*isn't yours .*`sudo chown -R \$USER .+`"):
+    expected = r"\(exit code 14\)\. .*mongod\.log is empty\.\n.* isn't yours .*`sudo chown -R \$USER .+`"
+    with pytest.raises(EmbeddedServerError, match=expected):
         async with embedded_mongo(data, progress.append):
             pass
 
