@@ -36,6 +36,7 @@ from messaging.metrics import (
     REGISTRY,
     REMINDERS_OVERDUE,
     REMINDERS_RUN,
+    REVIEWS_MISSING,
     REVIEWS_TOPIC_AGE,
     SERVER_AWAY,
     STATE_KNOWN,
@@ -169,8 +170,9 @@ def _set_gauges(found: Backlog | None, now: datetime) -> None:
     OUTBOX_AGE.set(_age_s(found.owed, now) if found else UNKNOWN)
     MAILS_OWED.set(found.mails.documents if found else UNKNOWN)
     MAILS_OVERDUE.set(_age_s(found.mails, now) if found else UNKNOWN)
-    relayed = found.relayed_until if found else None
+    relayed = found.relayed.until if found else None
     REVIEWS_TOPIC_AGE.set(max(0.0, (now - relayed).total_seconds()) if relayed else UNKNOWN)
+    REVIEWS_MISSING.set(found.relayed.missing if found else UNKNOWN)
     schedule = found.reminders if found else None
     REMINDERS_RUN.set(schedule.done.timestamp() if schedule else UNKNOWN)
     REMINDERS_OVERDUE.set(_overdue_s(schedule, now) if schedule else UNKNOWN)

@@ -145,6 +145,10 @@ REVIEWS_TOPIC_AGE: Final = _measured_gauge(
     "reviews_topic_age_seconds",
     "Age in seconds of the state in the topic of reviews; exported by the API, whether or not a worker runs",
 )
+REVIEWS_MISSING: Final = _measured_gauge(
+    "reviews_missing",
+    "Reviews in that topic that MongoDB lacks, 0 unless it was put back to an earlier state; exported by the API",
+)
 STATE_KNOWN: Final = _gauge(
     "state_known",
     "1 if the API could read the lag (kafka) or the state in the database (mongodb), else 0",

@@ -11,7 +11,7 @@ from storage import mails, outbox, parking
 from storage.database import Database, Document
 from storage.leases import REMINDERS, LeaseRepository, Schedule
 from storage.returns import parking as returns_parking
-from storage.reviews.changes import RelayProgress
+from storage.reviews.changes import Relayed, RelayProgress
 
 PARKED: Final[Mapping[str, str]] = {
     "reviews": parking.COLLECTION,
@@ -40,8 +40,7 @@ class Backlog:
     """Batches of messages in the outbox."""
     mails: Waiting
     """Mails to be sent, counted up to 100,000, and the time at which the first was or will be due."""
-    relayed_until: datetime | None
-    """The moment up to which the topic of reviews shows all changes; None if nothing was ever relayed."""
+    relayed: Relayed
     reminders: Schedule | None
 
 
@@ -51,7 +50,7 @@ async def backlog(database: Database) -> Backlog:
         asyncio.gather(*(_waiting(database, name, "parkedAt") for name in PARKED.values())),
         _waiting(database, outbox.COLLECTION, "at"),
         _owed_mails(database),
-        RelayProgress(database).relayed_until(),
+        RelayProgress(database).relayed(),
         LeaseRepository(database).schedule(REMINDERS),
     )
     return Backlog(dict(zip(PARKED, parked, strict=True)), owed, owed_mails, relayed, reminders)

@@ -116,6 +116,15 @@ class Progress:
     """Ids of reviews that were in the topic when a relay began, and are unknown to the database since."""
 
 
+class Relayed(NamedTuple):
+    """The state of the topic compared with the database."""
+
+    until: datetime | None
+    """The moment before which all changes have been relayed; None if there never was a relay."""
+    missing: int
+    """Number of reviews in the topic that the database lacks, as after a restore (`Progress.missing`)."""
+
+
 class RelayProgress:
     """Keeps the progress of the relay in the database that it relays, so that both are restored together."""
 
@@ -156,10 +165,10 @@ class RelayProgress:
         """Record that these reviews are no longer missing: once deleted, their ids are forgotten in time."""
         await self._relays.update_one({"_id": _ID}, {"$pullAll": {"missing": sorted(ids)}})
 
-    async def relayed_until(self) -> datetime | None:
-        """The moment before which all changes have been relayed; None if there never was a relay."""
-        document = await self._relays.find_one({"_id": _ID}, {"at": 1}) or {}
-        return document.get("at")
+    async def relayed(self) -> Relayed:
+        """The state of the topic compared with the database."""
+        document = await self._relays.find_one({"_id": _ID}, {"at": 1, "missing": 1}) or {}
+        return Relayed(document.get("at"), len(document.get("missing", ())))
 
     async def request_republication(self) -> str:
         """Request that the relay publish all reviews anew. Returns the request, which sorts after all others, whatever

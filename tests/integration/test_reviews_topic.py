@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -275,6 +276,13 @@ async def missing(service: Service) -> list[str]:
     return [each["text"] for each in findings if each["check"] == "restore"]
 
 
+async def missing_by_metric(service: Service) -> float:
+    async with service.client() as client:
+        metrics = (await client.get("/metrics")).text
+    (count,) = re.findall(r"^plaudit_reviews_missing (.+)$", metrics, re.MULTILINE)
+    return float(count)
+
+
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.parametrize("is_dropped", [True, False], ids=["dropped", "in-place"])
@@ -298,6 +306,7 @@ async def test_restore_without_offsets_is_found(facade: Facade, service: Service
     assert text == same
     assert text.startswith("MongoDB is older than Kafka")
     assert all(id in text for id in newer)
+    await eventually(partial(missing_by_metric, service), lambda count: count == len(newer))
     # Neither new reviews nor a republication, which removes all traces in the topic, end it; nor does another relay.
     await facade.submit(submission(new_id()))
     await service.run("reviews", "republish")
@@ -311,6 +320,7 @@ async def test_restore_without_offsets_is_found(facade: Facade, service: Service
     service.start("worker", "worker-1")
     await service.idle()
     await eventually(partial(missing, service), lambda found: found == [])
+    await eventually(partial(missing_by_metric, service), lambda count: count == 0)
     assert {*old[1:], *newer} <= (await stored(service)).keys()
 
 

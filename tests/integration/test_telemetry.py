@@ -24,7 +24,7 @@ pytestmark = pytest.mark.long
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 MEASURED_BY_API = (
     *("outbox_documents", "outbox_age_seconds", "mails_owed", "mails_overdue_seconds", "reviews_topic_age_seconds"),
-    *("reminders_last_run_timestamp_seconds", "reminders_overdue_seconds"),
+    *("reviews_missing", "reminders_last_run_timestamp_seconds", "reminders_overdue_seconds"),
 )
 SECRET = "anna.berg@example.org"
 
