@@ -110,7 +110,7 @@ $(VENV)/bootstrap.stamp: requirements/bootstrap.lock
 	@$(PYTHON) -m venv --clear --without-pip $(VENV)
 	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --require-hashes -r requirements/bootstrap.lock 2> /dev/null \
 	  || { $(PYTHON) -m venv --clear $(VENV) && $(BIN)/pip install --quiet --require-hashes -r requirements/bootstrap.lock; }
-	@echo "$(CURDIR)" > $@
+	@printf '%s\n' $(call quoted,CURDIR) > $@
 
 # An installation that is cut short can leave half a package, which the installer can't read any more. Without the stamp
 # the next run makes a new environment.

@@ -69,19 +69,20 @@ def test_old_python_is_rejected_before_anything_is_created(tmp_path: Path) -> No
 
 
 def test_moved_or_copied_environment_is_recreated(tmp_path: Path) -> None:
-    calls, python, venv = tmp_path / "calls", tmp_path / "python", tmp_path / "venv"
-    calls.touch()
+    calls, python, venv, checkout = (tmp_path / name for name in ("calls", "python", "venv", 'cash$5 "a" `b`'))
+    (checkout / "requirements").mkdir(parents=True)
+    (checkout / "requirements/bootstrap.lock").touch()
     python.write_text(f'#!/bin/sh\necho "$2" >> {calls}\n')
     python.chmod(0o700)
     venv.mkdir()
     stamp = venv / "bootstrap.stamp"
-    command = ["make", f"VENV={venv}", f"PYTHON={python}", str(stamp)]
-    for made_in, made in (("/another/folder", 1), (ROOT, 0)):
+    command = ["make", f"--makefile={ROOT / 'Makefile'}", f"VENV={venv}", f"PYTHON={python}", str(stamp)]
+    for made_in, made in (("/another/folder", 1), (checkout, 0)):
         calls.write_text("")
         stamp.write_text(f"{made_in}\n")
-        subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, cwd=checkout, check=True, stdout=subprocess.DEVNULL)
         assert calls.read_text().split().count("venv") == made
-        assert stamp.read_text() == f"{ROOT}\n"
+        assert stamp.read_text() == f"{checkout}\n"
 
 
 @pytest.mark.parametrize("end", ["exit 2", "kill -INT $PPID; exit 130"], ids=["failed", "interrupted"])
