@@ -58,8 +58,8 @@ def test_api_allows_its_container_name_as_host() -> None:
 
 
 def test_doctor_containers_have_the_image_volume() -> None:
-    """They run it in the facade's container, and in the mailer's, the only one with the mail server's settings."""
-    for name in ("api", "worker", "mailer"):
+    """It is run in the container of any process; the mailer's is the only one with the mail server's settings."""
+    for name in ("api", "worker", "scheduler", "mailer"):
         assert SERVICES[name]["volumes"] == ["images:/var/lib/plaudit/images"]
     assert [name for name, service in SERVICES.items() if "PLAUDIT_SMTP__HOST" in service.get("environment", {})] == [
         "mailer"
