@@ -27,6 +27,11 @@ _APPEND_TIME: Final = 0x08
 _MAX_UNREADABLE: Final = 1_000
 """Maximum number of unreadable records of a batch that are yielded; the last one stands for the rest."""
 
+_POLL_BYTES: Final = 2 * 1024 * 1024
+"""Expanded bytes after which a poll takes in no further batch: 1,000 records of 2 KiB. The last one may have as many as
+MAX_EXPANDED_BYTES more, and a worker has 20 consumers: if 15 MB batches wait in all topics it takes 550 MiB, with eight
+times this allowance 960 of its 1,024."""
+
 
 class UnreadableValue(bytes):
     """The value of a record that can't be decoded as a whole: as sent, or empty if that is unknown.
@@ -48,11 +53,11 @@ class UnreadableValue(bytes):
 class Allowance:
     """Expanded bytes that a consumer may take in during a poll; once they are used up, the rest is fetched again."""
 
-    left: int = MAX_EXPANDED_BYTES
+    left: int = _POLL_BYTES
 
     def renew(self) -> None:
         """Start another poll."""
-        self.left = MAX_EXPANDED_BYTES
+        self.left = _POLL_BYTES
 
 
 allowance: Final[ContextVar[Allowance | None]] = ContextVar("allowance", default=None)

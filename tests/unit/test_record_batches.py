@@ -165,12 +165,12 @@ def test_changed_byte_adds_no_records(data: st.DataObject, codec: int) -> None:
     assert len(records) <= 4
 
 
-def test_fetch_expands_no_more_than_its_allowance_after_the_first_batch() -> None:
+@pytest.mark.parametrize(("size", "expected"), [(1024 * 1024, 2), (MAX_EXPANDED_BYTES // 2, 1)])
+def test_fetch_expands_no_more_than_its_allowance_after_the_first_batch(size: int, expected: int) -> None:
     limit = Allowance()
     token = allowance.set(limit)
     try:
-        half = batch(COMPRESS[ZSTD](record(bytes(MAX_EXPANDED_BYTES // 2 + 1))), codec=ZSTD)
-        fetched = ReadableBatches(half * 3)
+        fetched = ReadableBatches(batch(COMPRESS[ZSTD](record(bytes(size))), codec=ZSTD) * 3)
     finally:
         allowance.reset(token)
     assert fetched.has_next()  # aiokafka checks on arrival
@@ -178,7 +178,7 @@ def test_fetch_expands_no_more_than_its_allowance_after_the_first_batch() -> Non
     while fetched.has_next():
         list(fetched.next_batch())
         taken += 1
-    assert taken == 2
+    assert taken == expected
     limit.renew()
     assert fetched.has_next()
 
