@@ -163,14 +163,19 @@ class OpenIdProvider(Provider):
             raise unavailable(_PROVIDER)
         return endpoints
 
+    async def fault(self) -> Exception | None:
+        """The error for which the endpoints can't be discovered; None if they can, or are configured."""
+        if self._found is None:
+            try:
+                await self._published()
+            except _FAILURES as error:
+                return error
+        return None
+
     async def _discover(self) -> _Endpoints | None:
         """Request the provider's document; None if it can't be had, which is logged."""
-        issuer = self._client.issuer
         try:
-            async with asyncio.timeout(_TIMEOUT_S), httpx2.AsyncClient(**self._http_options()) as client:
-                response = await client.get(issuer.rstrip("/") + _DISCOVERY)
-                response.raise_for_status()
-                self._found, self._found_at = _endpoints_in(response.json(), issuer), monotonic()
+            self._found, self._found_at = await self._published(), monotonic()
             return self._found
         except _FAILURES as error:
             self._failed_at = monotonic()
@@ -178,6 +183,14 @@ class OpenIdProvider(Provider):
             return None
         finally:
             self._discovery = None
+
+    async def _published(self) -> _Endpoints:
+        """The endpoints in the provider's document. Raises one of _FAILURES."""
+        issuer = self._client.issuer
+        async with asyncio.timeout(_TIMEOUT_S), httpx2.AsyncClient(**self._http_options()) as client:
+            response = await client.get(issuer.rstrip("/") + _DISCOVERY)
+            response.raise_for_status()
+            return _endpoints_in(response.json(), issuer)
 
     def _http_options(self) -> dict[str, Any]:
         # Uncompressed, so that the bytes received are the bytes counted.

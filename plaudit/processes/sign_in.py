@@ -1,16 +1,18 @@
 """The configured sign-in of the console."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import AnyHttpUrl
 
 from api.auth.tokens import Tokens
 from api.services import Services
-from console.sign_in.attempts import Provider
 from console.sign_in.keys import CookieKeys
 from console.sign_in.routes import SignIn
 from plaudit.config import Settings
 from plaudit.processes.authentication import confidential_address, issuer_keys, token_rules
+
+if TYPE_CHECKING:
+    from console.sign_in.openid import OpenIdProvider
 
 _OIDC: Final = "PLAUDIT_CONSOLE__OIDC__"
 
@@ -20,7 +22,7 @@ def sign_in(settings: Settings, services: Services) -> SignIn:
     return SignIn(services, CookieKeys(settings.console.keys(), services.sessions.key), identity_provider(settings))
 
 
-def identity_provider(settings: Settings) -> Provider | None:
+def identity_provider(settings: Settings) -> "OpenIdProvider | None":
     """The OpenID provider of visitors; None in other modes or without a client id. Raises ConfigurationError."""
     oidc, jwt = settings.console.oidc, settings.auth.jwt
     if settings.auth.mode != "jwt" or oidc.client_id is None:

@@ -1,4 +1,4 @@
-"""`plaudit doctor` on the token issuer: its keys can be fetched, can't be, or aren't."""
+"""`plaudit doctor` on the token issuer: its keys and the endpoints for visitors can be fetched, can't be, or aren't."""
 
 from pathlib import Path
 
@@ -8,9 +8,12 @@ from pydantic import AnyHttpUrl
 from domain.findings import Finding, Level
 from plaudit.auth_settings import AuthSettings, JwtSettings
 from plaudit.config import Settings
-from plaudit.tools.doctor.issuer import check_issuer
+from plaudit.console_settings import ConsoleSettings, OpenIdSettings
+from plaudit.tools.doctor.issuer import check_issuer, check_sign_in
 from tests.support.issuer import AUDIENCE, ISSUER, Mood, pem, rsa_key, running_issuer
+from tests.support.sockets import listening
 from tests.support.waiting import free_port
+from tests.unit.test_sign_in_provider import Publisher
 
 
 async def findings(url: str) -> list[Finding]:
@@ -60,3 +63,33 @@ async def test_no_finding_where_no_keys_are_fetched(tmp_path: Path) -> None:
     jwt = JwtSettings(issuer=ISSUER, audience=AUDIENCE, public_key_file=key)
     for auth in (AuthSettings(mode="jwt", jwt=jwt), AuthSettings(mode="none")):
         assert [each async for each in check_issuer(Settings(auth=auth))] == []
+
+
+async def sign_in_findings(publisher: Publisher, oidc: OpenIdSettings) -> list[Finding]:
+    jwt = JwtSettings(issuer=publisher.address, audience=AUDIENCE, jwks_url=AnyHttpUrl(publisher.jwks_url))
+    auth, console = AuthSettings(mode="jwt", jwt=jwt), ConsoleSettings(oidc=oidc)
+    return [each async for each in check_sign_in(Settings(auth=auth, console=console))]
+
+
+@pytest.mark.parametrize(
+    ("mood", "level", "text"),
+    [("answers", Level.OK, "lets visitors"), ("fails", Level.FAIL, "500"), ("nests", Level.FAIL, "can't be used")],
+)
+async def test_endpoints_of_sign_in_are_fetched(mood: Mood, level: Level, text: str) -> None:
+    publisher = Publisher(mood=mood)
+    async with listening(publisher.serve) as publisher.port:
+        (finding,) = await sign_in_findings(publisher, OpenIdSettings(client_id="console"))
+    assert (finding.check, finding.level, text in finding.text) == ("sign-in", level, True)
+
+
+async def test_unreachable_provider_fails() -> None:
+    (finding,) = await sign_in_findings(Publisher(port=free_port()), OpenIdSettings(client_id="console"))
+    assert finding.level is Level.FAIL
+    assert "PLAUDIT_AUTH__JWT__ISSUER" in finding.advice
+
+
+async def test_no_finding_where_no_endpoints_are_fetched() -> None:
+    address = AnyHttpUrl("https://provider.test/")
+    known = OpenIdSettings(client_id="console", authorize_url=address, token_url=address)
+    for oidc in (OpenIdSettings(), known):
+        assert await sign_in_findings(Publisher(port=free_port()), oidc) == []

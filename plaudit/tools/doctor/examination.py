@@ -25,7 +25,7 @@ from plaudit.processes.connections import connected_database
 from plaudit.terminal import Terminal, shown
 from plaudit.tools.doctor.configuration import check_configuration
 from plaudit.tools.doctor.images import check_images
-from plaudit.tools.doctor.issuer import check_issuer
+from plaudit.tools.doctor.issuer import check_issuer, check_sign_in
 from plaudit.tools.doctor.mail import check_mail
 from plaudit.tools.servers import ANSWER_S, answer_of
 from storage.checks import check_documents, check_mongo, check_parked, check_rights
@@ -68,6 +68,7 @@ async def _findings() -> AsyncIterator[Finding]:
         ("images", check_images),
         ("mail server", check_mail),
         ("token issuer", check_issuer),
+        ("sign-in", check_sign_in),
     )
     for server, check in servers:
         found: list[Finding] = []
