@@ -81,12 +81,15 @@ def whole_file(file: Path, then: Callable[[], None] | None = None) -> Iterator[B
     """A draft that replaces the file after the block; after an error the file is unchanged.
 
     A symbolic link is followed, and stays. `then` is called once the file is replaced, before another run may write it.
-    Raises UsageError: the path is a device, a pipe or a folder, which would be replaced. Raises as `locked_draft` does.
+    Raises UsageError: the path is a device, a pipe or a folder, which would be replaced, or its folder is missing. Raises
+    as `locked_draft` does.
     """
     if file.exists() and not file.is_file():
         raise UsageError(f"{file} is not a regular file, and would be replaced: write to standard output instead.")
     # Not earlier: a pipe's name in /proc resolves to a path that doesn't exist.
     file = file.resolve()
+    if not file.parent.is_dir():
+        raise UsageError(f"{file.parent} is not a folder: create it, or choose another one.")
     with naming(file), locked_draft(file) as draft:
         try:
             yield draft

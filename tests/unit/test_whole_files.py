@@ -104,6 +104,14 @@ def test_device_or_pipe_is_not_replaced(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["null", "pipe"]
 
 
+def test_missing_folder_is_named(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UsageError, match="/missing is not a folder: create it"),
+        whole_file(tmp_path / "missing" / "a.csv"),
+    ):
+        pass
+
+
 def test_anonymous_pipe_is_not_replaced() -> None:
     reading, writing = os.pipe()
     with (
