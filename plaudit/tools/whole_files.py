@@ -81,7 +81,7 @@ def whole_file(file: Path, then: Callable[[], None] | None = None) -> Iterator[B
     """A draft that replaces the file after the block; after an error the file is unchanged.
 
     A symbolic link is followed, and stays. `then` is called once the file is replaced, before another run may write it.
-    Raises UsageError: the path is a device, a pipe or a folder, which would be replaced, or its folder is missing. Raises
+    Raises UsageError: the path is a device, a pipe or a folder, which would be replaced, or in a missing folder. Raises
     as `locked_draft` does.
     """
     if file.exists() and not file.is_file():
