@@ -97,7 +97,8 @@ class TopicReader:
         while left:
             found = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_MAX_RECORDS)
             for partition, records in found.items():
-                wanted = [record for record in records if record.offset < left.get(partition, 0)]
+                first, end = spans[partition].start, left.get(partition, 0)
+                wanted = [record for record in records if first <= record.offset < end]  # a new topic begins at 0
                 if wanted and only_first:
                     left[partition] = 0
                     yield wanted[:1]
