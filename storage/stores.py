@@ -221,8 +221,8 @@ def _given(kind: type, document: Document) -> dict[str, Any]:
 
 
 def _general(document: Document) -> GeneralSettings:
-    # A field without a value has its default.
-    given = {name: value for name, value in _given(GeneralSettings, document).items() if value}
+    # A field without a value has its default; false and zero are values.
+    given = {name: value for name, value in _given(GeneralSettings, document).items() if value not in (None, "", [])}
     return GeneralSettings(**given | {name: read(given[name]) for name, read in _READ.items() if name in given})
 
 
