@@ -1,5 +1,6 @@
 """The console's routes in the facade's application."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -76,6 +77,9 @@ SCREENS: Final[Sequence[Screen]] = (
 _KEPT_FORM_BYTES: Final = 256 * 1024
 """Maximum bytes of a form that is returned to a visitor who isn't signed in, as far as is known, or who sends too many
 requests: more than the longest review or reply."""
+
+_CHECK_LIMIT_S: Final = 35.0
+"""Seconds for the check of a visitor whose answer has begun: the deadline of requests is over by then."""
 
 _SIGNED_OUT: Final = {
     "detail": "You are signed out. Sign in in another tab, then send this again: nothing that you typed is lost."
@@ -177,11 +181,12 @@ class _Console:
     async def _is_still_in(self, request: Request, caller: Caller) -> bool:
         """True while the visitor's session is valid and their rights are unchanged; for long-lived responses."""
         try:
-            credential = await self._access.credential(request)
-            if credential is None:
-                return self._access.is_open
-            return await _caller(request, credential) == caller
-        except Refused:
+            async with asyncio.timeout(_CHECK_LIMIT_S):
+                credential = await self._access.credential(request)
+                if credential is None:
+                    return self._access.is_open
+                return await _caller(request, credential) == caller
+        except (Refused, TimeoutError):
             return False
 
     def _check(self, screen: Screen, visit: Visit) -> None:

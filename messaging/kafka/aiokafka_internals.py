@@ -108,8 +108,8 @@ async def _update_or_bootstrap(known: client.AIOKafkaClient, cluster: Any, topic
 
 
 def look_up_topics(consumer: AIOKafkaConsumer, topics: Iterable[str]) -> None:
-    """Have a consumer look up these topics at once: `set_topics` of its `_client`. It forgets all others, so it must not
-    read any until it is assigned partitions again.
+    """Have a consumer look up these topics at once: `set_topics` of its `_client`. It forgets all others, so it reads
+    nothing more until it is assigned partitions again.
 
     The public `end_offsets` looks up one unknown topic after another, with a pause of 100 ms after each. With `assign`,
     which would do the same, a fetch task begins, which may ignore that it is cancelled: `stop` then waits for ever.

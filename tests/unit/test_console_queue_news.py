@@ -10,7 +10,10 @@ from typing import Any, cast
 import httpx
 import orjson
 import pytest
+from starlette.requests import Request
 
+from console import app as console_app
+from console import news as console_news
 from console import queue_news
 from console.app import add_console
 from console.queue_news import MOST_CLAIMS, MOST_STREAMS_PER_CLIENT, QueueNews
@@ -137,6 +140,32 @@ async def test_streams_per_visitor_are_limited() -> None:
             assert problem_of(refused, 503)["detail"].startswith("Too many pages")
             assert refused.headers["retry-after"] == "5"
             assert (await stream_of("bert")).status_code == 200
+    await news.stop()
+
+
+class StuckDoor(HeaderDoor):
+    """A door that reads each credential once, and then hangs, as PyMongo may when its server goes away."""
+
+    def __init__(self) -> None:
+        self.is_stuck = asyncio.Event()
+
+    async def credential(self, request: Request) -> str | None:
+        if self.is_stuck.is_set():
+            await asyncio.Event().wait()
+        self.is_stuck.set()
+        return await super().credential(request)
+
+
+async def test_stream_ends_if_its_visitor_cannot_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console_news, "_CHECK_S", 0.01)
+    monkeypatch.setattr(console_app, "_CHECK_LIMIT_S", 0.01)
+    news, token = (
+        QueueNews(cast(Tail, BrokenTail())),
+        ISSUER_OF_ALL.token(["customerReviews:read", "customerReviews:update"]),
+    )
+    async with app_without_servers(authenticator=AUTHENTICATOR) as app, client_of(app) as http, asyncio.timeout(60):
+        add_console(app, StuckDoor(), queue_news=news)
+        assert (await http.get("/console/queue/news", headers={"x-credential": token})).status_code == 200
     await news.stop()
 
 
