@@ -102,7 +102,8 @@ def rejects_low_more(decisions: Decisions) -> bool:
         return False
     pooled = (low_rejected + high_rejected) / (low + high)
     if min(low, high) * min(pooled, 1 - pooled) < _FEWEST_EXPECTED:
-        return _chance_of_more(low_rejected, low, high_rejected, high) <= _ONE_SIDED
+        # Rounded, since a probability of exactly 1/40 is computed as a little more.
+        return round(_chance_of_more(low_rejected, low, high_rejected, high), 9) <= _ONE_SIDED
     variance = pooled * (1 - pooled) * (1 / low + 1 / high)
     difference = low_rejected / low - high_rejected / high
     return difference > 0 and difference**2 > _TELLING**2 * variance
