@@ -286,7 +286,7 @@ async def test_audit_log_is_filtered_and_exported(console: Console, facade: Faca
     assert [row["fields"] for row in csv.DictReader(io.StringIO(table.text))] == ["email", "name"]
     lines = await console.http.get(f"/console/audit/export?store={id}&format=jsonl")
     assert len(lines.text.splitlines()) == 2
-    assert "<b>Since</b>: " in await console.open("/console/audit?since=never", status=422)
+    assert "<b>From</b>: " in await console.open("/console/audit?since=never", status=422)
 
 
 @pytest.mark.long
