@@ -62,7 +62,7 @@ def test_process_ends_with_the_terminal_of_make(tmp_path: Path) -> None:
     program.write_text(_HANGING.format(hang="pass", at_most=600))
     (tmp_path / "Makefile").write_text(f"up:\n\t@exec {sys.executable} {program}\n")
     terminal, other = os.openpty()
-    in_terminal = ["sh", "-c", 'exec make < "$0" > "$0" 2>&1', os.ttyname(other)]
+    in_terminal = ["sh", "-c", 'unset MAKEFLAGS MAKELEVEL; exec make < "$0" > "$0" 2>&1', os.ttyname(other)]
     process = subprocess.Popen(in_terminal, cwd=tmp_path, start_new_session=True)
     try:
         assert os.read(terminal, 100) == b"running\r\n"
