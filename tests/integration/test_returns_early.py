@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+from pymongo.read_concern import ReadConcern
 
 from domain.commands import Outcome
 from domain.orders import Order
@@ -43,7 +44,9 @@ def deletion(order: str, id: str, **fields: Any) -> Message:
 
 async def parked(service: Service, count: int, **matching: Any) -> None:
     async with service.mongo() as database:
-        await eventually(partial(database[PARKED].count_documents, matching), lambda found: found == count)
+        # As the API reads, which sees a transaction a moment later otherwise.
+        commands = database.get_collection(PARKED, read_concern=ReadConcern("majority"))
+        await eventually(partial(commands.count_documents, matching), lambda found: found == count)
 
 
 async def outcomes(service: Service, *keys: tuple[str, str]) -> list[Outcome]:
