@@ -12,6 +12,7 @@ from typing import Final
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import InvalidReplicationFactorError, TopicAlreadyExistsError, for_code
 
+from messaging.kafka.administration import error_of_topic
 from messaging.kafka.connection import BrokerAwayError, is_broker_away
 
 MAX_RECORD_BYTES: Final = 8 * 1024 * 1024
@@ -165,9 +166,8 @@ async def create_topics(
 async def check_topics(admin: AIOKafkaAdminClient, names: TopicNames) -> None:
     """Raise the error of a topic that the cluster doesn't serve: it takes a moment until a new one is known."""
     for topic in await admin.describe_topics(names.all()):
-        error = for_code(topic["error_code"])
-        if topic["error_code"]:
-            raise error(f"The topic {topic['topic']} is unavailable: {error.description}")
+        if error := error_of_topic(topic):
+            raise error
 
 
 def topic_settings(name: str, names: TopicNames, layout: TopicLayout) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import UnknownTopicOrPartitionError
 from aiokafka.structs import OffsetAndMetadata
 
 from messaging.kafka.administration import partitions_of
@@ -81,7 +82,11 @@ class ConsumerLag:
             return await self._measure(*await self._clients(), topics or tuple(Topic))
 
     async def is_read(self, topic: Topic) -> bool:
-        """True if the group of a topic has committed every record that was acknowledged before this call."""
+        """True if the group of a topic has committed every record that was acknowledged before this call.
+
+        Also raises UnknownTopicOrPartitionError: a missing topic, or one that the broker has yet to learn of, may have
+        records.
+        """
         name = self._topics.name(topic)
         async with self._stop_on_error():
             admin, reader = await self._clients()
@@ -92,6 +97,8 @@ class ConsumerLag:
                 reader.end_offsets(group.partitions),
                 admin.list_consumer_group_offsets(name, group.coordinator, group.partitions),
             )
+        if not partitions:
+            raise UnknownTopicOrPartitionError(f"Kafka has no topic {name}")
         if partitions != group.partitions or not all(_is_committed(committed.get(p), ends[p]) for p in partitions):
             return False
         # Only now: a broker that is no longer the coordinator returns no commits.

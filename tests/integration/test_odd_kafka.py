@@ -20,6 +20,7 @@ from aiokafka.errors import (
     IllegalStateError,
     InvalidTimestampError,
     MessageSizeTooLargeError,
+    UnknownTopicOrPartitionError,
 )
 from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
 
@@ -328,6 +329,12 @@ async def test_oldest_unread_record_follows_transaction_marker(servers: Servers)
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 3_000) is None
         await publish_at(servers, topic, (0, 1_000), (0, 2_000))
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 3_000) == 1_000
+
+
+async def test_missing_topic_is_not_read(servers: Servers) -> None:
+    async with lag_of(servers, 1) as (lag, _):
+        with pytest.raises(UnknownTopicOrPartitionError, match=Topic.ORDER_EVENTS):
+            await lag.oldest_unread(Topic.ORDER_EVENTS, 3_000)
 
 
 async def test_record_from_the_future_tells_nothing_about_those_behind_it(servers: Servers) -> None:

@@ -9,11 +9,16 @@ from typing import Any
 
 import httpx
 import pytest
+from aiokafka.errors import KafkaError
 from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._resource import ResourceType
 
 from devservers.errors import MissingPartError
 from devservers.kafka_setup import set_up_kafka
+from messaging.kafka.administration import admin_client
+from messaging.kafka.connection import KafkaAccess, KafkaConnection
+from messaging.kafka.lag import ConsumerLag
+from messaging.topics import Topic, TopicLayout, TopicNames, create_topics
 from tests.support.facade import REVIEWS, facade_of, new_id, submission
 from tests.support.service import PARTITIONS, Servers, Service
 from tests.support.tls_servers import (
@@ -215,6 +220,37 @@ async def test_missing_kafka_permission_is_reported_and_awaited(
         await secure.kafka.grant(*rights_in_kafka(service.prefix))
         await service.until_ready()
         await _rate(service)
+
+
+async def test_topic_that_is_not_shown_has_no_lag_of_zero(secure: SecureServers) -> None:
+    names = TopicNames(f"{new_id()}.")
+    password = KafkaAccess(
+        security_protocol="SASL_SSL",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_username=SERVICE,
+        sasl_password=PASSWORDS[SERVICE],
+        tls_ca_file=secure.certificates.ca,
+    )
+    await secure.kafka.grant(*rights_in_kafka(names.prefix), (ResourceType.TOPIC, names.prefix, AclOperation.CREATE))
+    connection = KafkaConnection(secure.kafka.address, password)
+
+    async def is_created() -> bool:
+        async with admin_client(connection) as admin:
+            await create_topics(admin, names, TopicLayout(), {})
+            return names.name(Topic.EVENTS) in await admin.list_topics()
+
+    await eventually(is_created)
+    await secure.kafka.deny((ResourceType.TOPIC, names.name(Topic.REVIEW_CHANGES), AclOperation.DESCRIBE))
+
+    async def error() -> str:
+        async with ConsumerLag(connection, names, timeout=60) as lag:
+            try:
+                await lag.measure()
+            except KafkaError as refused:
+                return str(refused)
+            return ""
+
+    await eventually(error, lambda text: names.name(Topic.REVIEW_CHANGES) in text)
 
 
 async def test_missing_database_permission_is_reported(secure: SecureServers, tmp_path: Path) -> None:

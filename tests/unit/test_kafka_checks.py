@@ -29,7 +29,7 @@ class Broker:
         return [LETTERS]
 
     async def describe_topics(self, names: list[str]) -> list[dict[str, Any]]:
-        return [{"topic": name, "partitions": [{"partition": 0}]} for name in names]
+        return [{"topic": name, "error_code": 0, "partitions": [{"partition": 0}]} for name in names]
 
     async def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 3)
