@@ -84,7 +84,7 @@ def _target_refusal_of(target: bytes, version: str, headers: Sequence[tuple[byte
 
 
 def _framing_refusal_of(version: str, headers: Sequence[tuple[bytes, bytes]]) -> Refusal | None:
-    codings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
+    codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
     if version == "1.0" and codings:
         return HTTPStatus.BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding. Send Content-Length, or HTTP/1.1."
     if codings and codings != [b"chunked"]:

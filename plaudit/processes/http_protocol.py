@@ -49,6 +49,9 @@ _CHUNK_BYTES: Final = 16
 
 _END_OF_HEAD: Final = b"\r\n\r\n"
 
+_BLANKS: Final = b" \t"
+"""Optional whitespace around the value of a header, which isn't part of it (RFC 9112, 5.1)."""
+
 _UNSENT_BYTES: Final = 16 * 1024
 """High-water mark of a connection's write buffer in bytes: the rest of a response waits for the client."""
 
@@ -116,12 +119,12 @@ class BoundedProtocol(LingeringProtocol):
         self._is_in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header; trailers are ignored."""
+        """Add a header, without the whitespace that llhttp leaves behind its value; trailers are ignored."""
         if not self._is_in_head:
             return
         if len(self.headers) >= MAX_HEADERS:
             self._reject(_TOO_MANY)
-        super().on_header(name, value)
+        super().on_header(name, value.rstrip(_BLANKS))
 
     def on_headers_complete(self) -> None:
         """Start the response, unless the head is too large or ambiguous."""

@@ -181,6 +181,8 @@ async def test_refusal_does_not_answer_an_earlier_request(then: bytes) -> None:
         (b"GET / HTTP/1.1\r\nhost: a.example.org:8080", 200),
         (b"GET / HTTP/1.1\r\nhost: [fe80::1]:8080", 200),
         (b"GET / HTTP/1.1\r\nhost: a_b-c.test.", 200),
+        (b"GET / HTTP/1.1\r\nhost: \t a \t", 200),
+        (b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked \r\n\r\n0", 200),
         (b"GET / HTTP/1.1\r\nhost: a\r\nexpect: 200-maybe", 200),
     ],
 )
@@ -256,8 +258,9 @@ async def test_upgrade_requests_are_answered_as_http(protocol: bytes) -> None:
         assert [await client.answer() for _ in range(6)] == [(200, b"0"), (200, b"3"), (200, b"0")] * 2
 
 
-async def test_expect_100_continue() -> None:
+@pytest.mark.parametrize("expected", [b"100-continue", b"100-continue \t"])
+async def test_expect_100_continue(expected: bytes) -> None:
     async with running(limits()) as server, server.client() as client:
-        client.writer.write(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\n")
+        client.writer.write(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: %s\r\ncontent-length: 3\r\n\r\n" % expected)
         assert await client.head() == b"http/1.1 100 continue\r\n\r\n"
         assert await client.ask(b"abc") == (200, b"3")
