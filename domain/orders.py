@@ -221,5 +221,5 @@ def currency_in(event: Mapping[str, Any]) -> str | None:
     it."""
     fields = {name.casefold(): value for name, value in event.items()}
     total = fields.get("totalprice")  # of commercetools
-    found = fields.get("currency") or (total.get("currencyCode") if isinstance(total, Mapping) else None)
-    return found.upper() if isinstance(found, str) and _CURRENCY.fullmatch(found) else None
+    named = (fields.get("currency"), total.get("currencyCode") if isinstance(total, Mapping) else None)
+    return next((code.upper() for code in named if isinstance(code, str) and _CURRENCY.fullmatch(code)), None)

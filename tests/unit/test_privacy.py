@@ -120,6 +120,7 @@ def test_order_in_another_format_keeps_its_known_fields() -> None:
         {"Currency": "eur", "items": []},
         {"currency": "EUR", "line_items": [{"id": 1}]},
         {"totalPrice": {"currencyCode": "EUR", "payer": "Anna"}, "lineItems": [{"id": "line"}]},
+        {"currency": {"name": "Euro"}, "totalPrice": {"currencyCode": "eur"}, "lineItems": [{"id": "line"}]},
     ],
 )
 def test_order_without_its_customer_keeps_its_currency(fields: dict[str, Any]) -> None:
