@@ -105,8 +105,11 @@ def _with_common_problems(path: str, operation: Mapping[str, Any], responses: di
     """The responses, with the problems that follow from the kind of the operation: its credential, its body and, under
     the prefixes of the interface, its parameters and servers."""
     kinds = []
-    if operation.get("security") and {} not in operation["security"]:
-        kinds += [ProblemKind.UNAUTHENTICATED, ProblemKind.FORBIDDEN]
+    if security := operation.get("security"):
+        # What is open to strangers still refuses an invalid credential.
+        kinds.append(ProblemKind.UNAUTHENTICATED)
+        if {} not in security:
+            kinds.append(ProblemKind.FORBIDDEN)
     if "application/json" in operation.get("requestBody", {}).get("content", {}):
         kinds += [ProblemKind.MALFORMED_JSON, ProblemKind.TOO_LARGE, ProblemKind.UNSUPPORTED_MEDIA_TYPE]
     if any(each["name"] == _KEY_HEADER for each in operation.get("parameters", ())):

@@ -4017,6 +4017,7 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["Unauthenticated"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];

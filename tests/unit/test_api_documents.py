@@ -151,6 +151,14 @@ def test_every_operation_documents_problems(operations: list[dict[str, Any]]) ->
     assert undocumented == []
 
 
+def test_operations_that_read_credentials_document_401(operations: list[dict[str, Any]]) -> None:
+    """Also those that are open to strangers: `GET /api/images/{id}` refuses an invalid credential."""
+    undocumented = [
+        each["operationId"] for each in operations if each.get("security") and "401" not in each["responses"]
+    ]
+    assert undocumented == []
+
+
 def test_problems_of_commands_match_their_schemas(document: dict[str, Any]) -> None:
     """If an id is taken, nothing is published, so the problem carries no outcome."""
     outcome = {
