@@ -12,7 +12,7 @@ from api.auth import permissions
 from api.services import Services
 from api.web.bodies import has_body
 from api.web.concurrency import SMALL
-from api.web.encoded_slashes import path_to_match, with_slashes
+from api.web.encoded_slashes import path_to_match, without_stand_ins
 from api.web.hygiene import HostNames, with_headers
 from api.web.middleware import LastResort
 from api.web.problems import ProblemError, problem_response
@@ -89,7 +89,7 @@ class StorefrontMiddleware:
 
     async def _preflight_response(self, scope: Scope, origin: str) -> Response:
         """The response to a CORS preflight request."""
-        store_id = with_slashes(path_to_match(scope)[len(PREFIX) :].split("/", 1)[0])
+        store_id = without_stand_ins(path_to_match(scope)[len(PREFIX) :].split("/", 1)[0])
         store = (await self._services.lookups.stores_for_rules([store_id])).get(store_id)
         if store is None or origin not in store.settings.storefront_origins:
             return Response(status_code=403, headers={"Vary": "Origin"})

@@ -91,7 +91,7 @@ async def request_raw(
     [
         *("A/12", "/", "//x", "x/", "../../etc/passwd", "x/votes", "x/y/impact", "/api/me"),
         *("x%2Fy", "x%2F/y", "x%252Fy/", "100%", "100%/", "%00/\0", "?a=b#c/;+& \\", "é/ü/日本"),
-        *("plain", "ü ß", "x?y", "x%25"),
+        *("plain", "ü ß", "x?y", "x%25", "x\ny", "\n", "x/\n"),
     ],
 )
 async def test_path_parameters_accept_any_text(app: FastAPI, http: httpx.AsyncClient, text: str) -> None:
@@ -136,6 +136,24 @@ async def test_each_character_is_decoded_once(app: FastAPI, written: str, text: 
 async def test_encoded_slash_is_no_separator(app: FastAPI, http: httpx.AsyncClient, path: str) -> None:
     response = await http.get(path if path.startswith("/") else f"/{path}")
     assert problem_of(response, 404)["detail"].startswith("There is nothing at this path")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/metrics", "/health/live", "/docs", "/api/me", "/api/stores/x/review-policy"),
+        *("/storefront/v1/s/Product/1/summary", "/storefront/v1/plaudit-reviews.js"),
+    ],
+)
+async def test_encoded_line_feed_is_part_of_a_path(whole: FastAPI, path: str) -> None:
+    """`/metrics%0A` isn't `/metrics`, which a proxy may keep from others."""
+    assert (await request_raw(whole, f"{path}%0A"))[0] == 404
+
+
+async def test_problem_names_a_path_with_a_line_feed(whole: FastAPI) -> None:
+    async with client_of(whole) as http:
+        response = await http.post("/api/stores/x%0Ay%2F%0A", json={})
+    assert problem_of(response, 405)["instance"] == "/api/stores/x%0Ay%2F%0A"
 
 
 async def test_plain_slash_is_a_separator(http: httpx.AsyncClient) -> None:
