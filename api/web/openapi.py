@@ -165,5 +165,6 @@ def _problem_schema() -> dict[str, Any]:
             "detail": text,
             "instance": {"type": "string", "format": "uri-reference"},
             "errors": {"type": "array", "items": {"$ref": f"#/components/schemas/{ItemError.__name__}"}},
+            "commandId": {**text, "description": "Of the command that the Idempotency-Key belongs to, if it is reused"},
         },
     }

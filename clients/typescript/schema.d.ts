@@ -1983,6 +1983,8 @@ export interface components {
             /** Format: uri-reference */
             instance: string;
             errors?: components["schemas"]["ItemError"][];
+            /** @description Of the command that the Idempotency-Key belongs to, if it is reused */
+            commandId?: string;
         };
         /**
          * @description A proof of a purchase.

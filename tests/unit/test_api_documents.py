@@ -180,6 +180,12 @@ def test_problems_of_commands_match_their_schemas(document: dict[str, Any]) -> N
         assert [error.message for error in validator.iter_errors(orjson.loads(body))] == [], problem.kind
 
 
+def test_problem_of_a_reused_key_is_documented(document: dict[str, Any]) -> None:
+    problem = ProblemError(ProblemKind.KEY_REUSED, "No", extra={"commandId": "c-1"})
+    body = orjson.loads(bytes(problem_response({"type": "http", "path": "/api/return"}, problem).body))
+    assert body.keys() - document["components"]["schemas"]["Problem"]["properties"].keys() == set()
+
+
 async def test_served_document_matches_the_printed_one() -> None:
     async with app_without_servers() as app:
         paths = app.openapi()["paths"]
