@@ -1,18 +1,10 @@
 """Consume feedback on reviews: replies, votes and reports."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 
-from consumers.parking import (
-    Overdue,
-    apply_after_parked,
-    load_entities_or_park,
-    release_or_give_up,
-    release_stored,
-)
-from consumers.services import Services
+from consumers.parking import Overdue, ReviewCommandConsumer
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
 from domain.feedback import (
@@ -31,11 +23,12 @@ from messaging.feedback import FeedbackCommand, feedback_in, feedback_value
 from messaging.metrics import FEEDBACK
 from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry
+from storage.parking import ParkingRepository
 from storage.unit_of_work import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
-class FeedbackConsumer:
+class FeedbackConsumer(ReviewCommandConsumer[Feedback]):
     """Applies feedback to reviews of any status.
 
     Each vote, and each review for its reply, stores the position of its last record, which come in order per review;
@@ -44,31 +37,23 @@ class FeedbackConsumer:
     a deleted or refused review it is answered "not-found".
     """
 
-    services: Services
+    @property
+    def parking(self) -> ParkingRepository[Feedback]:
+        """The parking of feedback."""
+        return self.services.parked_feedback
 
     async def __call__(self, batch: Sequence[Received[FeedbackCommand]]) -> None:
         """Apply a batch."""
-        commands = [feedback_in(received) for received in batch]
-        entities = await load_entities_or_park(self.services, self.services.parked_feedback, commands)
-        await self._apply([c for c in commands if c.review_id in entities], entities.keys())
+        await self.apply([feedback_in(received) for received in batch])
 
-    async def release(self, review_ids: Collection[str]) -> None:
-        """Apply the feedback parked for these reviews, which are stored."""
-        await self._apply((), review_ids)
+    def overdue(self, command: Feedback) -> Overdue:
+        """Feedback that is given up."""
+        value, mark = feedback_value(command), command.origin.mark
+        topic, id = Topic.REVIEW_FEEDBACK, command.review_id
+        return Overdue(topic, command.position, id, value, command.command_id, mark)
 
-    async def give_up_overdue(self, before: datetime) -> int:
-        """Give up some feedback parked before that moment: dead-letter and answer it. Returns the number given up.
-
-        Feedback on a review that has arrived is applied instead.
-        """
-        release = partial(release_stored, self.services, self.release)
-        return await release_or_give_up(self.services, self.services.parked_feedback, before, release, _overdue)
-
-    async def _apply(self, commands: Sequence[Feedback], review_ids: Collection[str]) -> None:
-        """Apply commands, after those already parked for the same reviews."""
-        await apply_after_parked(self.services.parked_feedback, commands, review_ids, self._apply_together)
-
-    async def _apply_together(self, commands: Sequence[Feedback], parked: Sequence[Feedback]) -> None:
+    async def apply_together(self, commands: Sequence[Feedback], parked: Sequence[Feedback]) -> None:
+        """Apply feedback in one transaction."""
         applied, taken = await self.services.transactions.run(partial(self._take, commands, parked))
         for command, result in zip(applied, taken.results, strict=True):
             FEEDBACK.labels(command.action.value, result.outcome.value if result else "repeated").inc()
@@ -121,13 +106,6 @@ async def _load(commands: Sequence[Feedback], work: UnitOfWork) -> tuple[list[Fe
     open_reports = await stored.reports.open_among({c.report.id for c in own if c.report and c.report.settled}, session)
     answered = await stored.outcomes.answers([c.answer_key for c in own if c.answer_key], session)
     return own, KnownFeedback(reviews, votes, owners, open_reports, answered)
-
-
-def _overdue(command: Feedback) -> Overdue:
-    id = command.review_id
-    value = feedback_value(command)
-    mark = command.origin.mark
-    return Overdue(Topic.REVIEW_FEEDBACK, command.position, id, value, command.command_id, mark)
 
 
 def _is_reply(command: Feedback) -> bool:

@@ -1,9 +1,11 @@
 """Parking of commands whose review is unknown. If it never arrives, they become dead letters, and are answered
 "not-found"."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple
 
 from consumers.services import Services
 from domain.commands import CommandMark, Outcome
@@ -12,7 +14,7 @@ from domain.ratings import Entity
 from messaging.dead_letters import rebuilt_dead_letter, review_never_came
 from messaging.decoding import InvalidMessageError
 from messaging.topics import Topic
-from storage.parking import Parkable, ParkingRepository, T
+from storage.parking import ParkingRepository, T
 from storage.shapes import StoredDocumentError, log_damage
 from storage.unit_of_work import UnitOfWork
 
@@ -46,23 +48,6 @@ async def load_entities_or_park(
     return entities
 
 
-async def apply_after_parked(
-    parking: ParkingRepository[T],
-    commands: Iterable[T],
-    review_ids: Collection[str],
-    apply: Callable[[Sequence[T], Sequence[T]], Awaitable[None]],
-) -> None:
-    """Apply commands, after those already parked for these reviews, in pieces: `apply` gets the commands of a piece,
-    and those of them that were parked."""
-    fresh = {(command.position, command.review_id): command for command in commands}
-    async for parked in parking.about(review_ids):
-        await apply(parked, parked)
-        for command in parked:
-            fresh.pop((command.position, command.review_id), None)
-    if fresh:
-        await apply(list(fresh.values()), ())
-
-
 async def release_or_give_up(
     services: Services,
     parking: ParkingRepository[T],
@@ -86,14 +71,6 @@ async def release_or_give_up(
         if overdue := [each for each in waiting if each.review_id not in damaged]:
             return len(await give_up(services, parking, overdue, overdue_of))
     return 0
-
-
-async def release_stored(
-    services: Services, release: Callable[[Collection[str]], Awaitable[None]], parked: Sequence[Parkable]
-) -> None:
-    """Call `release` with the reviews of these commands that are stored by now."""
-    entities = await services.reviews.entities({command.review_id for command in parked})
-    await release([id for id, entity in entities.items() if entity is not None])
 
 
 async def give_up(
@@ -120,3 +97,54 @@ async def give_up(
         return given_up
 
     return await services.transactions.run(take)
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewCommandConsumer(ABC, Generic[T]):
+    """A consumer of commands about reviews: parks those about unknown reviews, and applies them once their review is
+    stored, before later ones."""
+
+    services: Services
+
+    @property
+    @abstractmethod
+    def parking(self) -> ParkingRepository[T]:
+        """The parking of its commands."""
+
+    @abstractmethod
+    async def apply_together(self, commands: Sequence[T], parked: Sequence[T]) -> None:
+        """Apply commands in one transaction, which removes the `parked` ones among them from the parking."""
+
+    @abstractmethod
+    def overdue(self, command: T) -> Overdue:
+        """A command that is given up."""
+
+    async def apply(self, commands: Sequence[T]) -> None:
+        """Apply the commands about known reviews, and park the others."""
+        entities = await load_entities_or_park(self.services, self.parking, commands)
+        await self._apply([command for command in commands if command.review_id in entities], entities.keys())
+
+    async def release(self, review_ids: Collection[str]) -> None:
+        """Apply the commands parked for these reviews, which are stored."""
+        await self._apply((), review_ids)
+
+    async def give_up_overdue(self, before: datetime) -> int:
+        """Give up some commands parked before that moment: dead-letter and answer them. Returns the number given up.
+
+        Commands about a review that has arrived are applied instead.
+        """
+        return await release_or_give_up(self.services, self.parking, before, self._release_stored, self.overdue)
+
+    async def _release_stored(self, parked: Sequence[T]) -> None:
+        entities = await self.services.reviews.entities({command.review_id for command in parked})
+        await self.release([id for id, entity in entities.items() if entity is not None])
+
+    async def _apply(self, commands: Sequence[T], review_ids: Collection[str]) -> None:
+        """Apply commands, after those already parked for these reviews, in pieces."""
+        fresh = {(command.position, command.review_id): command for command in commands}
+        async for parked in self.parking.about(review_ids):
+            await self.apply_together(parked, parked)
+            for command in parked:
+                fresh.pop((command.position, command.review_id), None)
+        if fresh:
+            await self.apply_together(list(fresh.values()), ())

@@ -1,20 +1,12 @@
 """Consume verdicts of classifiers about the texts of reviews."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 
 from consumers.moderation_rules import approval_event
-from consumers.parking import (
-    Overdue,
-    apply_after_parked,
-    load_entities_or_park,
-    release_or_give_up,
-    release_stored,
-)
+from consumers.parking import Overdue, ReviewCommandConsumer
 from consumers.ratings import change_ratings
-from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import in_turn
 from domain.moderation import ModeratedReview
@@ -25,43 +17,34 @@ from messaging.metrics import VERDICTS
 from messaging.topics import Topic
 from messaging.verdicts import ModerationVerdict, verdict_in, verdict_value
 from storage.audit import AuditAction, AuditEntry
+from storage.parking import ParkingRepository
 from storage.unit_of_work import UnitOfWork
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictConsumer:
+class VerdictConsumer(ReviewCommandConsumer[Verdict]):
     """Applies verdicts to reviews that still have the text: approves new ones to which nothing objects, or flags them.
 
     Each review stores the positions of the verdicts applied to it. A batch is one transaction. A verdict about an
     unknown review is parked until the review is stored.
     """
 
-    services: Services
+    @property
+    def parking(self) -> ParkingRepository[Verdict]:
+        """The parking of verdicts."""
+        return self.services.parked_verdicts
 
     async def __call__(self, batch: Sequence[Received[ModerationVerdict]]) -> None:
         """Apply a batch."""
-        verdicts = [verdict_in(received) for received in batch]
-        entities = await load_entities_or_park(self.services, self.services.parked_verdicts, verdicts)
-        await self._apply([verdict for verdict in verdicts if verdict.review_id in entities], entities.keys())
+        await self.apply([verdict_in(received) for received in batch])
 
-    async def release(self, review_ids: Collection[str]) -> None:
-        """Apply the verdicts parked for these reviews, which are stored."""
-        await self._apply((), review_ids)
+    def overdue(self, command: Verdict) -> Overdue:
+        """A verdict that is given up."""
+        return Overdue(Topic.MODERATION_VERDICTS, command.position, command.review_id, verdict_value(command))
 
-    async def give_up_overdue(self, before: datetime) -> int:
-        """Give up some verdicts parked before that moment: dead-letter them. Returns the number given up.
-
-        Verdicts about a review that has arrived are applied instead.
-        """
-        release = partial(release_stored, self.services, self.release)
-        return await release_or_give_up(self.services, self.services.parked_verdicts, before, release, _overdue)
-
-    async def _apply(self, verdicts: Sequence[Verdict], review_ids: Collection[str]) -> None:
-        """Apply verdicts, after those already parked for the same reviews."""
-        await apply_after_parked(self.services.parked_verdicts, verdicts, review_ids, self._apply_together)
-
-    async def _apply_together(self, verdicts: Sequence[Verdict], parked: Sequence[Verdict]) -> None:
-        ordered = in_turn(verdicts, lambda verdict: verdict.position)
+    async def apply_together(self, commands: Sequence[Verdict], parked: Sequence[Verdict]) -> None:
+        """Apply verdicts in one transaction."""
+        ordered = in_turn(commands, lambda verdict: verdict.position)
         applied, result = await self.services.transactions.run(partial(self._write, ordered, parked))
         for verdict, (outcome, _) in zip(applied, result.results, strict=True):
             VERDICTS.labels(verdict.outcome.value, outcome.value).inc()
@@ -91,10 +74,6 @@ class VerdictConsumer:
         objected = [verdict.review_id for verdict, *_ in effective if _is_objection(verdict)]
         await repositories.planned_approvals.plan(dict.fromkeys(objected), work.session)
         return verdicts, result
-
-
-def _overdue(verdict: Verdict) -> Overdue:
-    return Overdue(Topic.MODERATION_VERDICTS, verdict.position, verdict.review_id, verdict_value(verdict))
 
 
 def _is_objection(verdict: Verdict) -> bool:
