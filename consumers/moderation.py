@@ -9,9 +9,10 @@ from consumers.ratings import apply_recounts, change_ratings
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.delivery import OutgoingMessage
-from domain.moderation import Moderated, ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
+from domain.moderation import Moderated, Moderation, ModerationRefusal, ModerationResult, moderate
 from domain.places import entity_key
 from domain.reviews import ModerationAction, ReviewStatus
+from domain.reviews_moderated import ModeratedReview
 from messaging.decoding import Received
 from messaging.events import moderation_event, review_moderated
 from messaging.metrics import MODERATIONS

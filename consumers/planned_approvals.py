@@ -19,8 +19,8 @@ from typing import Final
 from consumers.moderation_rules import approval_event
 from consumers.ratings import change_ratings
 from consumers.services import Services
-from domain.moderation import ModeratedReview
 from domain.planned_approvals import PlannedApproval, approve_planned
+from domain.reviews_moderated import ModeratedReview
 from messaging.kafka.lag import ConsumerLag, Partition, Unread
 from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry

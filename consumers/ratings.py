@@ -7,11 +7,11 @@ from typing import Final
 from consumers.services import Services
 from domain.commands import CommandMark, Outcome
 from domain.delivery import OutgoingMessage
-from domain.moderation import ModeratedReview
 from domain.objects import ObjectKey, object_name
 from domain.places import entity_key
 from domain.ratings import ChangedTally, Entity, RatingTally, TallyKey
 from domain.reviews import Review
+from domain.reviews_moderated import ModeratedReview
 from messaging.decoding import Received, mark_in
 from messaging.envelope import OF_WORKERS, Envelope
 from messaging.events import rating_changed

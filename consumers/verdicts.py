@@ -9,8 +9,8 @@ from consumers.parking import Overdue, ReviewCommandConsumer
 from consumers.ratings import change_ratings
 from domain.commands import Outcome
 from domain.delivery import in_turn
-from domain.moderation import ModeratedReview
 from domain.moderation_rules import RuleOutcome
+from domain.reviews_moderated import ModeratedReview
 from domain.verdicts import AppliedVerdicts, Verdict, apply_verdicts
 from messaging.decoding import Received
 from messaging.metrics import VERDICTS

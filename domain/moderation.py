@@ -10,13 +10,13 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
 from domain.commands import CommandMark, Outcome
-from domain.delivery import NOTHING_SEEN, RecordPosition, Seen, in_turn
+from domain.delivery import RecordPosition, Seen, in_turn
 from domain.images import with_unseen_hidden
 from domain.permissions import is_within
-from domain.ratings import Entity, Hundredths, RatingTally, TallyKey, add_change
+from domain.ratings import RatingTally, TallyKey, add_change
 from domain.reviews import ModerationAction, ReviewStatus, counted, status_after
-from domain.reviews_facts import ReasonCode, ReviewImage
-from domain.reviews_restored import Restored, restore
+from domain.reviews_facts import ReasonCode
+from domain.reviews_moderated import ModeratedReview, Restored, restore
 from domain.timestamps import from_milliseconds
 
 
@@ -70,53 +70,6 @@ class Moderation(NamedTuple):
     def answer_key(self) -> tuple[str, str] | None:
         """The key of its stored outcome, if it has one."""
         return (self.command_id, self.review_id) if self.command_id else None
-
-
-class ModeratedReview(NamedTuple):
-    """The part of a review that moderation reads and writes."""
-
-    entity: Entity
-    store_id: str | None
-    rating: Hundredths
-    status: ReviewStatus | None
-    """None: the review has been deleted."""
-    seen: Seen = NOTHING_SEEN
-    """The applied records of moderation."""
-    modified: datetime | None = None
-    moderator: str | None = None
-    reason: str | None = None
-    reason_code: ReasonCode | None = None
-    was_coded: bool = False
-    """True if a reason code is stored."""
-    reports: int = 0
-    """Number of open reports."""
-    user_id: str | None = None
-    created: datetime | None = None
-    imported: datetime | None = None
-    """Time of its import."""
-    restored_at: datetime | None = None
-    """Time of the last change in `restored`; equal to `modified` until the review is changed here."""
-    restored: Restored | None = None
-    """The past that an import has restored."""
-    flags: tuple[str, ...] = ()
-    is_held: bool = False
-    """True if a rule requires a moderator to see it."""
-    images: tuple[ReviewImage, ...] = ()
-    is_uncertain: bool = False
-    """True if data is missing that its rating depends on, so that the tally has to be counted."""
-    text_hash: str = ""
-    verdicts: Seen = NOTHING_SEEN
-    """The applied records of verdicts of classifiers."""
-
-    @property
-    def key(self) -> TallyKey:
-        """The key of its rating."""
-        return TallyKey(self.entity, self.store_id)
-
-    @property
-    def may_be_planned(self) -> bool:
-        """True if its approval may be planned: a rule that holds or flags it can set a time for that."""
-        return self.is_held or bool(self.flags)
 
 
 class ModerationResult(NamedTuple):
@@ -223,7 +176,8 @@ def moderate(
             if after.reports < review.reports:
                 settled[command.review_id] = command
             if after.status is not review.status:
-                add_change(tallies, review.key, _change_of_rating(review, after))
+                change = counted(after.status, after.rating) - counted(review.status, review.rating)
+                add_change(tallies, review.key, change)
             present[command.review_id] = touched[command.review_id] = after
     before = {id: reviews[id] for id in touched}
     changes = {key: change for key, change in tallies.items() if change != RatingTally()}
@@ -270,7 +224,12 @@ def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool)
     if is_repeat or _refusal(review, command):
         return review._replace(seen=seen)
     if command.restored:
-        return restore(review, command, command.restored, seen)
+        after = restore(review, command.restored, command.at)
+        if after is review:
+            return review._replace(seen=seen)
+        return after._replace(
+            seen=seen, moderator=command.moderator, reason=command.reason, reason_code=command.reason_code
+        )
     if status is review.status:
         return review._replace(seen=seen, reports=0)
     return review._replace(
@@ -283,12 +242,6 @@ def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool)
         reports=0,
         images=with_unseen_hidden(review.images, command.sent) if status is ReviewStatus.APPROVED else review.images,
     )
-
-
-def _change_of_rating(before: ModeratedReview, after: ModeratedReview) -> RatingTally:
-    """The change of its rating's tally when a review changes its status."""
-    is_taken_out = before.status is ReviewStatus.APPROVED
-    return -counted(before.status, before.rating) if is_taken_out else counted(after.status, after.rating)
 
 
 def _result(before: ModeratedReview, after: ModeratedReview, command: Moderation) -> ModerationResult:

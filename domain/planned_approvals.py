@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from domain.moderation import ModeratedReview
 from domain.ratings import RatingTally, TallyKey, add_change
 from domain.reviews import ReviewStatus, counted
+from domain.reviews_moderated import ModeratedReview
 
 
 class PlannedApproval(NamedTuple):

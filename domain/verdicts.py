@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
-from domain.moderation import ModeratedReview
 from domain.moderation_rules import RuleOutcome
 from domain.ratings import RatingTally, TallyKey, add_change
 from domain.reviews import ReviewStatus, counted
 from domain.reviews_facts import BY_VERDICT, verdict_flags
+from domain.reviews_moderated import ModeratedReview
 
 MOST_SOURCES: Final = 50
 """Maximum number of sources that can flag one review."""

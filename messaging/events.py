@@ -7,11 +7,12 @@ from typing_extensions import TypedDict
 
 from domain.feedback import Feedback, ReviewFeedback
 from domain.feedback_reports import Report
-from domain.moderation import ModeratedReview, Moderation, ModerationResult
+from domain.moderation import Moderation, ModerationResult
 from domain.ratings import ChangedTally, Entity, RatingMethod, TallyKey, histogram_by_stars, rating_number, rating_value
 from domain.reminders import Reminder, ReviewableOrder
 from domain.reviews import ModerationAction, Review, ReviewStatus
 from domain.reviews_edits import Edit, Edited, EditRight
+from domain.reviews_moderated import ModeratedReview
 from domain.reviews_refusals import Refusal
 from domain.timestamps import timestamp
 from messaging.reviews_state import ShownReply, shown_reply

@@ -15,7 +15,7 @@ from domain.delivery import RecordPosition
 from domain.moderation import Moderation
 from domain.reviews import ModerationAction, ReviewStatus, review_status
 from domain.reviews_facts import ReasonCode, Source
-from domain.reviews_restored import Restored
+from domain.reviews_moderated import Restored
 from domain.timestamps import from_milliseconds, timestamp
 from messaging.decoding import Received
 from messaging.json_values import present

@@ -4,13 +4,12 @@ from datetime import datetime
 from typing import Final
 
 from domain.delivery import NEVER_WRITTEN, NOTHING_SEEN, RecordPosition, Written
-from domain.moderation import ModeratedReview
 from domain.moderation_rules_text import text_hash
 from domain.ratings import Entity
 from domain.reviews import Review, ReviewStatus
 from domain.reviews_edits import message_digest
 from domain.reviews_facts import ReasonCode, Source
-from domain.reviews_restored import Restored
+from domain.reviews_moderated import ModeratedReview, Restored
 from domain.timestamps import milliseconds
 from storage.database import Document
 from storage.reviews.facts import FACTS, STORED_FACTS, facts_fields, fill_facts, image_fields, images_from

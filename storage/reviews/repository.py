@@ -15,10 +15,10 @@ from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateMany
 
-from domain.moderation import ModeratedReview
 from domain.ratings import Entity
 from domain.reminders import PRODUCT, ReviewedProduct
 from domain.reviews import Review, ReviewIdentity
+from domain.reviews_moderated import ModeratedReview
 from storage.database import Database, Document, Session
 from storage.feedback.reports import reported_reviews
 from storage.images.repository import ImageRepository

@@ -7,19 +7,11 @@ from hypothesis import strategies as st
 
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
-from domain.moderation import (
-    Moderated,
-    ModeratedReview,
-    Moderation,
-    ModerationRefusal,
-    ModerationResult,
-    moderate,
-    parked_in_turn,
-)
+from domain.moderation import Moderated, Moderation, ModerationRefusal, ModerationResult, moderate, parked_in_turn
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ModerationAction, Review, ReviewStatus, counted, status_after
 from domain.reviews_facts import ReasonCode, ReviewImage
-from domain.reviews_restored import Restored
+from domain.reviews_moderated import ModeratedReview, Restored
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ENTITY = Entity("Product", "p1")

@@ -16,7 +16,7 @@ from domain.delivery import RecordPosition
 from domain.moderation import Moderation
 from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode, Source
-from domain.reviews_restored import Restored
+from domain.reviews_moderated import Restored
 from domain.timestamps import from_milliseconds
 from messaging.decoding import Received
 from messaging.moderation import (

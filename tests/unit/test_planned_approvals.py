@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from domain.moderation import ModeratedReview
 from domain.planned_approvals import PlannedApproval, approve_planned
 from domain.ratings import Entity, RatingTally
 from domain.reviews import ReviewStatus
+from domain.reviews_moderated import ModeratedReview
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 DUE = PlannedApproval("a", NOW, "rule:low")

@@ -7,10 +7,10 @@ import pytest
 
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
-from domain.moderation import ModeratedReview
 from domain.moderation_rules import RuleOutcome
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ReviewStatus
+from domain.reviews_moderated import ModeratedReview
 from domain.verdicts import MOST_SOURCES, Verdict, VerdictResult, apply_verdicts
 from messaging.verdicts import MODERATION_VERDICT, verdict_value
 from storage.reviews.documents import moderated_fields

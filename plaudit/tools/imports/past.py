@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from domain.feedback_reports import ReportReason
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode, Source
-from domain.reviews_restored import Restored
+from domain.reviews_moderated import Restored
 from domain.timestamps import timestamp
 from messaging.feedback import FEEDBACK_LENGTH, FeedbackText, GivenSettlement
 from messaging.json_values import present

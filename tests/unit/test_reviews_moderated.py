@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
-from domain.moderation import ModeratedReview, Moderation, ModerationRefusal, ModerationResult, moderate
+from domain.moderation import Moderation, ModerationRefusal, ModerationResult, moderate
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode, Source
-from domain.reviews_restored import Restored
+from domain.reviews_moderated import ModeratedReview, Restored
 from messaging.events import moderation_event, statement_of_reasons
 from storage.database import Document
 from storage.reviews.documents import moderated_fields, moderated_from, restored_fields
