@@ -1,7 +1,7 @@
 """Endpoints of feedback on reviews: replies, votes, reports."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Path, Query, Request
@@ -57,6 +57,18 @@ class ReportPage(TypedDict):
     results: list[ReportRow]
 
 
+@dataclass(frozen=True, slots=True)
+class SentFeedback:
+    """Feedback on a review, as its sender commands it."""
+
+    caller: Caller
+    command: Command
+    review_id: str
+    action: FeedbackAction
+    fields: Mapping[str, Any]
+    """Those of the action; the ones that are None aren't sent."""
+
+
 GIVEN_REPLY: Final = JsonBody(REPLY, {"A reply": examples.REPLY})
 GIVEN_VOTE: Final = JsonBody(VOTE, {"A vote": examples.VOTE})
 GIVEN_VOTER: Final = JsonBody(VOTER, {"A voter": examples.VOTER}, required=False)
@@ -76,14 +88,15 @@ async def reply(
     services: Injected,
 ) -> Response:
     """Reply to a review for its store, or change its reply. The reply is shown with the review."""
-    fields = {"text": given.text, "author": given.author}
-    return await _reply(services, caller, command, id, FeedbackAction.REPLY, fields)
+    fields = {"text": given.text, "author": given.author, "moderator": caller.subject}
+    return await _reply(services, SentFeedback(caller, command, id, FeedbackAction.REPLY, fields))
 
 
 @router.delete("/reply", **command_answers())
 async def remove_reply(caller: Replier, id: ReviewId, command: Commanded, services: Injected) -> Response:
     """Remove the reply to a review."""
-    return await _reply(services, caller, command, id, FeedbackAction.REMOVE_REPLY, {})
+    fields = {"moderator": caller.subject}
+    return await _reply(services, SentFeedback(caller, command, id, FeedbackAction.REMOVE_REPLY, fields))
 
 
 @router.post("/votes", operation_id="voteOnReview", **command_answers(ProblemKind.NOT_FOUND))
@@ -99,7 +112,7 @@ async def vote(
     The last vote of a voter counts.
     """
     fields = {"userId": _voter(caller, given.user_id), "helpful": given.helpful}
-    return await _send_as_reader(services, caller, command, id, FeedbackAction.VOTE, fields)
+    return await _send_as_reader(services, SentFeedback(caller, command, id, FeedbackAction.VOTE, fields))
 
 
 async def voter_in(
@@ -122,7 +135,7 @@ async def remove_vote(
 ) -> Response:
     """Withdraw a vote on an approved review."""
     fields = {"userId": _voter(caller, user_id)}
-    return await _send_as_reader(services, caller, command, id, FeedbackAction.REMOVE_VOTE, fields)
+    return await _send_as_reader(services, SentFeedback(caller, command, id, FeedbackAction.REMOVE_VOTE, fields))
 
 
 @router.post("/reports", operation_id="reportReview", **command_answers(ProblemKind.NOT_FOUND))
@@ -135,7 +148,7 @@ async def report(
 ) -> Response:
     """Report an approved review: moderators see it in their lists. A report hides nothing by itself."""
     fields = given.model_dump(mode="json", by_alias=True) | {"userId": caller.subject}
-    return await _send_as_reader(services, caller, command, id, FeedbackAction.REPORT, fields)
+    return await _send_as_reader(services, SentFeedback(caller, command, id, FeedbackAction.REPORT, fields))
 
 
 @router.get("/reports", response_model=ReportPage, responses=problems(ProblemKind.NOT_FOUND))
@@ -154,18 +167,13 @@ async def list_reports(
         return JsonResponse({"totalCount": total, "results": [ReportRow.of(each) for each in page]})
 
 
-async def _reply(
-    services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, fields: dict[str, Any]
-) -> Response:
-    await check_review(services, caller, id)
-    return await send_feedback(services, caller, command, id, action, {**fields, "moderator": caller.subject})
+async def _reply(services: Services, sent: SentFeedback) -> Response:
+    await check_review(services, sent.caller, sent.review_id)
+    return await _send(services, sent)
 
 
-async def _send_as_reader(
-    services: Services, caller: Caller, command: Command, id: str, action: FeedbackAction, fields: dict[str, Any]
-) -> Response:
-    check = partial(_check_approved, services, caller, id)
-    return await send_checked(services, caller, command, id, action, fields, check)
+async def _send_as_reader(services: Services, sent: SentFeedback) -> Response:
+    return await send_checked(services, sent, lambda: _check_approved(services, sent.caller, sent.review_id))
 
 
 async def _check_approved(services: Services, caller: Caller, id: str) -> None:
@@ -185,36 +193,20 @@ def _voter(caller: Caller, user_id: str | None) -> str:
     return voter
 
 
-async def send_checked(
-    services: Services,
-    caller: Caller,
-    command: Command,
-    id: str,
-    action: FeedbackAction,
-    fields: dict[str, Any],
-    check: Callable[[], Awaitable[None]],
-) -> Response:
+async def send_checked(services: Services, sent: SentFeedback, check: Callable[[], Awaitable[None]]) -> Response:
     """Send feedback on a review after `check`, which raises if its sender may not see the review. A repeat of a decided
     command isn't checked again: the review may have become invisible since."""
-    earlier = await earlier_attempt(services, command)
-    if id not in earlier.decided:
+    earlier = await earlier_attempt(services, sent.command)
+    if sent.review_id not in earlier.decided:
         await check()
-    return await send_feedback(services, caller, command, id, action, fields, earlier)
+    return await _send(services, sent, earlier)
 
 
-async def send_feedback(
-    services: Services,
-    caller: Caller,
-    command: Command,
-    id: str,
-    action: FeedbackAction,
-    fields: dict[str, Any],
-    earlier: Earlier | None = None,
-) -> Response:
-    """Publish feedback on a review, keyed by its id, and answer as `carry_out` does. `fields` are those of the
-    action."""
-    given = present(fields)
-    value = {"action": action, "reviewId": id, **given, **stores_of(caller), **command.id_field}
+async def _send(services: Services, sent: SentFeedback, earlier: Earlier | None = None) -> Response:
+    """Publish feedback on a review, keyed by its id, and answer as `carry_out` does."""
+    id, command = sent.review_id, sent.command
+    fields = {**present(sent.fields), **stores_of(sent.caller), **command.id_field}
+    value = {"action": sent.action, "reviewId": id, **fields}
     message = services.message(Topic.REVIEW_FEEDBACK, id, "review.feedback", value)
     is_decided = earlier is not None and id in earlier.decided
     return await carry_out(services, command, [id], [] if is_decided else [message], earlier=earlier)

@@ -1,7 +1,5 @@
 """Endpoints for votes and reports from shops' pages."""
 
-from collections.abc import Mapping
-from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
@@ -9,8 +7,8 @@ from pydantic import Field, StringConstraints, TypeAdapter
 from starlette.responses import Response
 
 from api import examples
-from api.commands import Command, Commanded, command_answers
-from api.feedback import send_checked
+from api.commands import Commanded, command_answers
+from api.feedback import SentFeedback, send_checked
 from api.services import Injected, Services
 from api.web.bodies import JsonBody
 from api.web.openapi import OPEN_TO_ALL
@@ -71,8 +69,10 @@ async def vote_on_page(
     services: Injected,
 ) -> Response:
     """Say whether a review is helpful. The last vote of a browser counts."""
-    content = {"helpful": given.helpful}
-    return await _send_vote(request, shopper, given, command, services, FeedbackAction.VOTE, content)
+    rates_of(request).votes.take(shopper.address, given.review_id)
+    fields = {"userId": visitor_id(shopper.store.id, given.voter), "helpful": given.helpful}
+    sent = SentFeedback(shopper.caller, command, given.review_id, FeedbackAction.VOTE, fields)
+    return await _send(services, shopper, sent)
 
 
 @router.delete("/votes", **_ANSWERS)
@@ -84,7 +84,10 @@ async def remove_vote_on_page(
     services: Injected,
 ) -> Response:
     """Withdraw the vote of a browser."""
-    return await _send_vote(request, shopper, given, command, services, FeedbackAction.REMOVE_VOTE, {})
+    rates_of(request).votes.take(shopper.address, given.review_id)
+    fields = {"userId": visitor_id(shopper.store.id, given.voter)}
+    sent = SentFeedback(shopper.caller, command, given.review_id, FeedbackAction.REMOVE_VOTE, fields)
+    return await _send(services, shopper, sent)
 
 
 @router.post("/reports", **_ANSWERS)
@@ -97,29 +100,13 @@ async def report_on_page(
 ) -> Response:
     """Report a review to the moderators. The report hides nothing by itself."""
     rates_of(request).reports.take(shopper.address, given.review_id)
-    content = given.model_dump(mode="json", by_alias=True, exclude={"review_id"})
-    return await _send(services, shopper, command, given.review_id, FeedbackAction.REPORT, content)
+    fields = given.model_dump(mode="json", by_alias=True, exclude={"review_id"})
+    sent = SentFeedback(shopper.caller, command, given.review_id, FeedbackAction.REPORT, fields)
+    return await _send(services, shopper, sent)
 
 
-async def _send_vote(
-    request: Request,
-    shopper: Shopper,
-    given: PageVoter,
-    command: Command,
-    services: Services,
-    action: FeedbackAction,
-    content: Mapping[str, Any],
-) -> Response:
-    rates_of(request).votes.take(shopper.address, given.review_id)
-    content = {"userId": visitor_id(shopper.store.id, given.voter), **content}
-    return await _send(services, shopper, command, given.review_id, action, content)
-
-
-async def _send(
-    services: Services, shopper: Shopper, command: Command, id: str, action: FeedbackAction, content: dict[str, Any]
-) -> Response:
-    check = partial(_check_shown, services, shopper, id)
-    return await send_checked(services, shopper.caller, command, id, action, content, check)
+async def _send(services: Services, shopper: Shopper, sent: SentFeedback) -> Response:
+    return await send_checked(services, sent, lambda: _check_shown(services, shopper, sent.review_id))
 
 
 async def _check_shown(services: Services, shopper: Shopper, id: str) -> None:
