@@ -97,7 +97,8 @@ def refusals(
     has_reviewed: bool,
     is_import: bool = False,
 ) -> Iterator[Refusal]:
-    """Every reason why the store (None: not registered) doesn't accept a review by this author.
+    """Every reason why the store (None: not registered) doesn't accept a review by this author, the one to answer with
+    first.
 
     `has_purchased`: the author bought the object there; `has_reviewed`: they have another review of it. Each matters
     only in a store that asks for it. An import brings reviews accepted elsewhere under other rules: the store has to be
@@ -115,21 +116,6 @@ def refusals(
         yield Refusal.PURCHASE_REQUIRED
     if settings.one_review_per_customer and user_id is not None and has_reviewed:
         yield Refusal.DUPLICATE_REVIEW
-
-
-def refusal(
-    store: Store | None,
-    *,
-    user_id: str | None,
-    has_purchased: bool,
-    has_reviewed: bool,
-    is_import: bool = False,
-) -> Refusal | None:
-    """The first of `refusals`; None if the store accepts the review."""
-    found = refusals(
-        store, user_id=user_id, has_purchased=has_purchased, has_reviewed=has_reviewed, is_import=is_import
-    )
-    return next(found, None)
 
 
 def is_open_to_customers(store: Store) -> bool:

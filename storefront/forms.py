@@ -14,7 +14,7 @@ from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.forms import LEAST_TIME, FormRefusal, check_key, new_stamp, refusal_of_stamp
 from domain.images import MAX_IMAGES, MAX_UPLOAD_BYTES
-from domain.stores import refusal
+from domain.stores import refusals
 from storefront.challenges import Challenge, new_challenge, refusal_of_check
 from storefront.middleware import OF_OBJECT
 from storefront.shoppers import Reading, Shopper
@@ -46,12 +46,12 @@ async def read_form(request: Request, shopper: Reading, services: Injected) -> J
     challenge = new_challenge(check_key(shopper.object_key, key), now) if request.app.state.storefront_check else None
     store = shopper.store
     is_open = store.settings.reviews_enabled and not await services.lookups.closed({shopper.object_key})
-    against_anonymous = refusal(store, user_id=None, has_purchased=False, has_reviewed=False)
+    against_anonymous = refusals(store, user_id=None, has_purchased=False, has_reviewed=False)
     form: Form = {
         "stamp": new_stamp(shopper.object_key, now, key),
         "leastSeconds": int(LEAST_TIME.total_seconds()),
         "open": is_open,
-        "anonymous": is_open and against_anonymous is None,
+        "anonymous": is_open and not any(against_anonymous),
         "mostImages": MAX_IMAGES,
         "mostImageBytes": MAX_UPLOAD_BYTES,
         "check": challenge,

@@ -13,7 +13,7 @@ from domain.orders import Purchase
 from domain.review_tokens import ReviewToken
 from domain.reviews import ReviewIdentity
 from domain.reviews_refusals import Refusal
-from domain.stores import refusal, refusals
+from domain.stores import refusals
 from messaging.reviews import SubmittedReview
 from storage.database import result_or_default
 
@@ -98,15 +98,15 @@ async def _reasons_of_stores(
     reasons = {}
     for index, (item, author) in authors.items():
         ids = written.setdefault(author, set())
-        reason = refusal(
+        found = refusals(
             stores.get(author.store_id or ""),
             user_id=author.user_id,
             has_purchased=index in proofs or author in bought,
             has_reviewed=not item.is_edit and bool(ids - {item.id}),
         )
-        ids.add(item.id)  # the next one in this request is a second review
-        if reason:
+        if reason := next(found, None):
             reasons[index] = reason
+        ids.add(item.id)  # the next one in this request is a second review
     return reasons
 
 

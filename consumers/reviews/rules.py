@@ -12,7 +12,7 @@ from domain.objects import ObjectKey, is_closed, object_name
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken
 from domain.reviews_refusals import Refusal
-from domain.stores import Store, is_open_to_customers, refusal
+from domain.stores import Store, is_open_to_customers, refusals
 from domain.unique_keys import only_review_key
 from storage.review_tokens import UsedToken
 from storage.reviews.ids import IdHolder
@@ -169,14 +169,14 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
         key, user_id = submission.key, submission.key.identity.user_id
         if store_id in open_to_customers and user_id is not None:
             continue
-        reason = refusal(
+        found = refusals(
             stores.get(store_id),
             user_id=user_id,
             has_purchased=key in purchased,
             has_reviewed=any(id != key.id for id in written.get(key.identity, ())),
             is_import=submission.is_import,
         )
-        if reason:
+        if reason := next(found, None):
             reasons[key] = reason
     return BatchRules(reasons, unique_keys, bought=bought, stores=stores)
 
