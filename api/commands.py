@@ -232,11 +232,11 @@ async def carry_out(
     return JsonResponse(_accepted_answer(command, ids), 202)
 
 
-async def begin_command(services: Services, command: Command, items: int) -> Earlier:
-    """Register a command about `items` items before anything is stored for it. Raises ProblemError if its key belongs
-    to another request."""
+async def begin_command(services: Services, command: Command) -> Earlier:
+    """Register a command about one item before anything is stored for it. Raises ProblemError if its key belongs to
+    another request."""
     earlier = await earlier_attempt(services, command, most=1)
-    _register(services, command, command.mark(items), earlier.mark)
+    _register(services, command, command.mark(1), earlier.mark)
     return earlier
 
 

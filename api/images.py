@@ -63,7 +63,7 @@ async def take_upload(services: Services, command: Command, content: bytes, uplo
     if format_of(content) not in ACCEPTED_FORMATS:
         raise ProblemError(ProblemKind.UNSUPPORTED_MEDIA_TYPE, _UNKNOWN_FORMAT)
     id, digest = command.item_id(0), upload_digest(content)
-    earlier = await begin_command(services, command, 1)
+    earlier = await begin_command(services, command)
     await services.image_store_check.run()
     await services.image_files.put_upload(id, digest, content)
     fields = {"id": id, "digest": digest, "uploader": uploader, **command.id_field}

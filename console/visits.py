@@ -181,7 +181,7 @@ def key_of(form: Form) -> str:
     return key if key.isascii() and key.isprintable() and key else token_urlsafe()
 
 
-def policy(nonce: str, images: str = "") -> str:
+def policy(nonce: str, images: str) -> str:
     """The content security policy of a page. `images`: further origins of images, separated by spaces."""
     return "; ".join(
         (

@@ -143,7 +143,7 @@ class KafkaProcess(ServerProcess):
     def _command(self) -> Sequence[str | Path]:
         return self._program("kafka.Kafka", "server.properties", options=self._runtime.options)
 
-    def _program(self, main_class: str, *arguments: str, options: Sequence[str] = ()) -> Sequence[str | Path]:
+    def _program(self, main_class: str, *arguments: str, options: Sequence[str]) -> Sequence[str | Path]:
         logging = (
             f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}",
             f"-Dplaudit.log={os.path.relpath(self.log, self.folder)}",

@@ -63,7 +63,7 @@ async def set_up_kafka(report: Report) -> KafkaRuntime:
     if not archive.exists():
         lock = jars.lock()
         try:
-            await lock.acquire_patiently(report, "preparing Kafka")
+            await lock.acquire_patiently(report)
             if not jars.cached:
                 await jars.fetch(report, lock)
             if not archive.exists():

@@ -63,11 +63,11 @@ class FolderLock:
             return None
         return int(pid) if command_line else None
 
-    async def acquire_patiently(self, report: Report, waiting_for: str) -> None:
+    async def acquire_patiently(self, report: Report) -> None:
         """Lock the folder, however long another process has it; reports once that it waits."""
         if await self._try_lock():
             return
-        report(f"Waiting for another `plaudit up` that is {waiting_for}")
+        report("Waiting for another `plaudit up` that is preparing Kafka")
         await until(self._try_lock)
 
     def release(self) -> None:

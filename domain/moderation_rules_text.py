@@ -119,7 +119,7 @@ def _is_mark(character: str) -> bool:
     return combining(normalize("NFKD", character)[0]) > 0
 
 
-def searched(title: str | None, text: str, user_name: str | None = None) -> str:
+def searched(title: str | None, text: str, user_name: str | None) -> str:
     """All texts that an author writes for others to read, normalised and joined for the detectors."""
     return _SEPARATOR.join([normalised(each) for each in (title, text, user_name) if each])
 

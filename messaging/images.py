@@ -51,7 +51,7 @@ class ReceivedImageCommand(NamedTuple):
 
     command: ImageCommand
     position: RecordPosition
-    mark: CommandMark | None = None
+    mark: CommandMark | None
 
     @property
     def review_id(self) -> str:

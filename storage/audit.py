@@ -165,7 +165,7 @@ class AuditLog:
         found = self._entries.find(_filter(search)).sort(_NEWEST).skip(search.skip).limit(search.take)
         return [entry_from(document) async for document in found]
 
-    async def every(self, search: AuditSearch, most: int | None = None) -> AsyncIterator[AuditEntry]:
+    async def every(self, search: AuditSearch, most: int | None) -> AsyncIterator[AuditEntry]:
         """All matching entries over all pages, newest first; with `most`, at most that many (at least 1)."""
         async for document in self._entries.find(_filter(search)).sort(_NEWEST).limit(most or 0):
             yield entry_from(document)

@@ -28,9 +28,9 @@ class Hold(NamedTuple):
     """True if it was taken just now, not renewed."""
     done: datetime
     """The time at which the job was last done."""
-    cron: str | None = None
+    cron: str | None
     """The cron expression that was recorded last; None while the job is off."""
-    since: datetime | None = None
+    since: datetime | None
     """The time since when that is the schedule; None if none was ever recorded."""
 
 

@@ -96,14 +96,12 @@ async def in_batches(found: AsyncIterator[T], size: int) -> AsyncIterator[list[T
         yield batch
 
 
-async def stored_bytes(
-    collection: AsyncCollection[Document], conditions: Document | None = None, first: int | None = None
-) -> int:
-    """The total size in bytes of a collection's documents that match the filter, all by default; of the `first` ones by
-    id, if that is set."""
+async def stored_bytes(collection: AsyncCollection[Document], conditions: Document, first: int | None = None) -> int:
+    """The total size in bytes of a collection's documents that match the filter; of the `first` ones by id, if that is
+    set."""
     some: list[Document] = [{"$sort": {"_id": ASCENDING}}, {"$limit": first}] if first else []
     total: Document = {"$group": {"_id": None, "size": {"$sum": {"$bsonSize": "$$ROOT"}}}}
-    found = await (await collection.aggregate([{"$match": conditions or {}}, *some, total])).to_list()
+    found = await (await collection.aggregate([{"$match": conditions}, *some, total])).to_list()
     return found[0]["size"] if found else 0
 
 

@@ -67,9 +67,7 @@ def check_author(caller: Caller, user_id: str | None) -> None:
         raise forbidden("You may only do this for yourself, not for another user.")
 
 
-def check_submissions(
-    caller: Caller, reviews: Sequence[SubmittedReview], by_others: Collection[int] = frozenset()
-) -> None:
+def check_submissions(caller: Caller, reviews: Sequence[SubmittedReview], by_others: Collection[int]) -> None:
     """Raise ProblemError if one of these reviews is for a store or by an author that isn't the caller's.
 
     Those at the indexes `by_others` may be by anyone: the caller edits as a moderator, or a token proves the author.

@@ -48,7 +48,7 @@ def idempotency_key(lines: Sequence[str]) -> str | None:
     return key
 
 
-def check_unconditional(headers: Iterable[tuple[bytes, bytes]], instead: str = "") -> None:
+def check_unconditional(headers: Iterable[tuple[bytes, bytes]], instead: str) -> None:
     """Raise ProblemError for a header that commands don't evaluate: they would take effect whatever it demands.
     `instead`: a sentence about the condition that the command does evaluate."""
     for name, _ in headers:

@@ -66,7 +66,7 @@ REDELIVERED: Final = Decision(Outcome.UNCHANGED, Refusal.ID_TAKEN, is_repeat=Tru
 its refusal isn't announced; but as a rival's, its token is released."""
 
 
-def stored_before(created: datetime | None, *, is_announced: bool = False) -> Decision:
+def stored_before(created: datetime | None, *, is_announced: bool) -> Decision:
     """The decision about a submission whose review was stored before, from the record with that time."""
     return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_announced=is_announced, created=created)
 

@@ -26,9 +26,9 @@ class BatchRules:
     """The refusals of the rules for a batch, and the data with which its reviews are stored. Each step of `rules_about`
     returns them with its own findings; after that only refusals are added."""
 
-    reasons: Mapping[Key, Refusal] = field(default_factory=dict)
+    reasons: Mapping[Key, Refusal]
     """Refusals."""
-    unique_keys: Mapping[Key, str] = field(default_factory=dict)
+    unique_keys: Mapping[Key, str]
     """Unique keys that the reviews need."""
     names: Mapping[Key, str] = field(default_factory=dict)
     """Names of the objects."""

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
@@ -43,13 +42,13 @@ class Submission(NamedTuple):
     review: SubmittedReview
     positions: tuple[RecordPosition, ...]
     """The records that held it; the first of them counts."""
-    other_id: str | None = None
+    other_id: str | None
     """The id that a process of the other schema, without or with places, gives to the same submission."""
-    mark: CommandMark | None = None
+    mark: CommandMark | None
     """The mark of its command."""
-    is_command_later: bool = False
+    is_command_later: bool
     """True if its command id came with an equal one behind it in its record, so that it counts only if it is unused."""
-    ages: Mapping[RecordPosition, RecordPosition] = MappingProxyType({})
+    ages: Mapping[RecordPosition, RecordPosition]
     """The positions by which replays among the records, and a record behind others with later times, are older or newer
     than others."""
     object_name: str | None = None

@@ -57,8 +57,8 @@ class LetterPreview:
 class Search:
     """Criteria of a list: letters with this code (None: any) whose ids `chosen` returns (None: all)."""
 
-    code: DeadLetterCode | None = None
-    chosen: Callable[[Sequence[str]], Awaitable[Collection[str]]] | None = None
+    code: DeadLetterCode | None
+    chosen: Callable[[Sequence[str]], Awaitable[Collection[str]]] | None
 
     async def among(self, letters: Sequence[LetterPreview]) -> set[str]:
         """The ids of those of these letters that match."""

@@ -23,7 +23,7 @@ def order_review_context(
     store_name: str | None = None,
     store_email: str | None = None,
     language_code: str | None = None,
-    items: Iterable[tuple[str, str | None, str | None]] = (),
+    items: Iterable[tuple[str, str | None, str | None]],
 ) -> dict[str, Any]:
     """The data of the mail; None if unknown. `items` are the products not yet reviewed: id, name, and the URL of the
     page where the customer writes."""

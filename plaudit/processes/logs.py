@@ -67,7 +67,7 @@ def configure_logs(settings: LogSettings) -> None:
     handler = _Handler()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=final))
     handler.addFilter(LeaderMoves())
-    handler.addFilter(Repeats("aiokafka"))
+    handler.addFilter(Repeats())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
@@ -121,13 +121,13 @@ def _log_unraisable(args: "sys.UnraisableHookArgs") -> None:
 
 
 class Repeats(logging.Filter):
-    """Drops repeated lines of a library: aiokafka logs some a thousand times a second while Kafka is unavailable.
+    """Drops repeated lines of aiokafka: it logs some a thousand times a second while Kafka is unavailable.
 
     A line passes again after `pause_s` seconds.
     """
 
-    def __init__(self, library: str, pause_s: float = 10.0) -> None:
-        super().__init__(library)
+    def __init__(self, pause_s: float = 10.0) -> None:
+        super().__init__("aiokafka")
         self._pause_s = pause_s
         self._passed: dict[str, float] = {}
 

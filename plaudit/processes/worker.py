@@ -31,7 +31,7 @@ READ_BY_WORKERS: Final = frozenset(CONSUMED) - {Topic.MAIL_COMMANDS}
 _PAUSE_S: Final = 0.5
 
 
-async def run_worker(settings: Settings, only: Collection[Topic] = ()) -> bool:
+async def run_worker(settings: Settings, only: Collection[Topic]) -> bool:
     """Consume until SIGTERM or SIGINT, then finish the work in progress. With `only`: only these topics, until all
     their records are applied; False if it was stopped before."""
     entity_types = registered_entity_types(settings)

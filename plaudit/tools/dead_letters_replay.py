@@ -50,9 +50,9 @@ class ReplayOptions:
     """The options of a replay. `mended` replaces the value of the single named letter."""
 
     wanted: Filter
-    mended: bytes | None = None
-    again: bool = False
-    dry_run: bool = False
+    mended: bytes | None
+    again: bool
+    dry_run: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class DiscardOptions:
 
     wanted: Filter
     reason: str
-    everything: bool = False
-    dry_run: bool = False
+    everything: bool
+    dry_run: bool
 
 
 async def replay_dead_letters(settings: Settings, out: Terminal, progress: Terminal, options: ReplayOptions) -> None:

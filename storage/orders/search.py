@@ -47,7 +47,7 @@ class OrderPage:
 
     sizes: Mapping[str, int]
     """The stored size in bytes of each order by its id, in the order of the page."""
-    end: OrderPosition | None = None
+    end: OrderPosition | None
     """The position of the last order, if more follow."""
 
 

@@ -97,8 +97,8 @@ class RatedObjectRepository:
         entity: Entity,
         stores: Collection[str] | None,
         *,
-        after: Sequence[SortValue] | None = None,
-        take: int | None = None,
+        after: Sequence[SortValue] | None,
+        take: int | None,
     ) -> list[RatedObject]:
         """The ratings of one object, at most `take` or all, in these stores, or in all and without one, by store;
         `after` a position, which is a store or None for none."""

@@ -118,7 +118,7 @@ class ReminderDecisions:
         return DecidedOrders(list(decided), damaged)
 
     async def on_some(
-        self, settings: ReminderSettings, now: datetime, most: int, *, within: Collection[str] | None = None
+        self, settings: ReminderSettings, now: datetime, most: int, *, within: Collection[str] | None
     ) -> list[Decided]:
         """Decide on at most `most` due orders, and on as many others in the status, latest first; on fewer if they have
         more than MOST_LINES. Damaged ones are left out.

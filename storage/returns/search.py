@@ -71,7 +71,7 @@ class ReturnPage:
     """One page of a list, without the returns themselves."""
 
     found: Sequence[FoundReturn]
-    end: Sequence[SortValue] | None = None
+    end: Sequence[SortValue] | None
     """The position of the last return in the sort, if more follow."""
 
 

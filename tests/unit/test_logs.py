@@ -12,7 +12,7 @@ def record(logger: str, text: str, at: float) -> logging.LogRecord:
 
 
 def test_repeats_of_library_are_suppressed_for_a_while() -> None:
-    repeats = Repeats("aiokafka", pause_s=10)
+    repeats = Repeats(pause_s=10)
     assert repeats.filter(record("aiokafka.client", "away", 100))
     assert not repeats.filter(record("aiokafka.client", "away", 109.9))
     assert not repeats.filter(record("aiokafka", "away", 109.9))
@@ -22,13 +22,13 @@ def test_repeats_of_library_are_suppressed_for_a_while() -> None:
 
 
 def test_other_loggers_are_not_filtered() -> None:
-    repeats = Repeats("aiokafka")
+    repeats = Repeats()
     for name in ("plaudit", "aiokafkaesque"):
         assert all(repeats.filter(record(name, "again", 100)) for _ in range(3))
 
 
 def test_memory_is_bounded() -> None:
-    repeats = Repeats("aiokafka")
+    repeats = Repeats()
     for number in range(5_000):
         assert repeats.filter(record("aiokafka", f"line {number}", 100))
     assert len(repeats._passed) <= 1_000

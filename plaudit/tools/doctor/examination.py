@@ -109,7 +109,7 @@ async def _mongo(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _kafka(settings: Settings) -> AsyncIterator[Finding]:
-    with _captured_log("aiokafka") as captured:
+    with _captured_log() as captured:
         try:
             async for finding in _examined_kafka(settings):
                 yield finding
@@ -164,9 +164,9 @@ class _LastMessage(logging.Handler):
 
 
 @contextmanager
-def _captured_log(library: str) -> Iterator[_LastMessage]:
-    """Capture the log of a library, and don't propagate it: aiokafka raises that no server answers, and logs why."""
-    captured, logger = _LastMessage(), logging.getLogger(library)
+def _captured_log() -> Iterator[_LastMessage]:
+    """Capture aiokafka's log, and don't propagate it: it raises that no server answers, and logs why."""
+    captured, logger = _LastMessage(), logging.getLogger("aiokafka")
     logger.addHandler(captured)
     logger.propagate = False
     try:
