@@ -90,6 +90,33 @@ class Child:
         return self._popen.wait()
 
 
+class Restartable:
+    """A process that can be started again when its child has ended."""
+
+    name: str
+    log: Path
+    """The file with its output."""
+    stop_grace_s: float
+    """Seconds that it has to stop."""
+    _child: Child | None = None
+    """That of the last start."""
+
+    @property
+    def running(self) -> bool:
+        """True while the process lives, ready or not."""
+        return self._child is not None and self._child.exit_code is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the last run; None while it runs."""
+        return self._child.exit_code if self._child else None
+
+    async def stop(self) -> None:
+        """Stop it gracefully; kill it after `stop_grace_s`."""
+        if self._child is not None:
+            await self._child.stop(self.stop_grace_s)
+
+
 async def run(
     command: Sequence[str | Path], *, timeout_s: float, folder: Path | None = None, keep_open: Sequence[int] = ()
 ) -> tuple[int, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from devservers.child import Child
+from devservers.child import Child, Restartable
 from devservers.errors import EmbeddedServerError
 from devservers.lock import FolderLock
 from devservers.ports import HOST, ReservedPort
@@ -26,16 +26,14 @@ _FOLDER_PATIENCE_S = 15.0
 _MOST_DOUBLINGS = 6
 
 
-class ServerProcess(ABC):
+class ServerProcess(Restartable, ABC):
     """A server on its own data folder, on a local port that it keeps through every restart.
 
     As a context manager it claims folder and port, starts, and at the end stops and releases both. In between, `stop`
-    or `kill` and then `start` restart it on the same port with the same data.
+    or `kill` and then `start` restart it on the same port with the same data: both stay claimed.
     """
 
-    name: str
     start_timeout_s: float
-    stop_grace_s: float
 
     def __init__(self, folder: Path, log: Path, *, with_password: bool = False) -> None:
         """`folder` is for this server only. Its port is that of the last run if it is free, else any.
@@ -49,7 +47,6 @@ class ServerProcess(ABC):
         self._with_password = with_password
         self._lock: FolderLock | None = None
         self._port: ReservedPort | None = None
-        self._child: Child | None = None
         self._late_starts = 0
 
     @property
@@ -68,16 +65,6 @@ class ServerProcess(ABC):
     def pid(self) -> int | None:
         """The server's process id; None while it is down."""
         return self._child.pid if self.running and self._child else None
-
-    @property
-    def running(self) -> bool:
-        """True while the process lives, ready or not."""
-        return self._child is not None and self._child.exit_code is None
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code of the last run; None while it runs."""
-        return self._child.exit_code if self._child else None
 
     async def claim(self) -> None:
         """Claim folder and port without starting: members of a cluster must know each other's ports first."""
@@ -137,11 +124,6 @@ class ServerProcess(ABC):
         except BaseException:
             self.kill()
             raise
-
-    async def stop(self) -> None:
-        """Stop it gracefully; kill it after `stop_grace_s`. Folder and port stay claimed for the next start."""
-        if self._child is not None:
-            await self._child.stop(self.stop_grace_s)
 
     def kill(self) -> None:
         """Kill it (SIGKILL), like a crash."""

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import structlog
 
-from devservers.child import Child
+from devservers.child import Child, Restartable
 from devservers.errors import EmbeddedServerError
 from devservers.private import new_log
 from devservers.server import ServerProcess
@@ -29,36 +29,22 @@ _LONGEST_PAUSE_S: Final = 10.0
 _SHORT_RUN_S: Final = 30.0
 
 
-class ServiceProcess:
+class ServiceProcess(Restartable):
     """A process of the service as a child process."""
+
+    stop_grace_s = STOP_GRACE_S
 
     def __init__(self, name: str, folder: Path, environment: Mapping[str, str], keep_open: Sequence[int] = ()) -> None:
         self.name = name
         self._keep_open = keep_open
         self._environment = environment
         self.log = folder / f"{name}.log"
-        self._child: Child | None = None
 
     async def start(self) -> None:
         """Start it, with a new log for its output; that of the last run is kept."""
         with new_log(self.log) as output:
             command = [sys.executable, "-m", "plaudit", self.name]
             self._child = Child(command, output, keep_open=self._keep_open, environment=self._environment)
-
-    @property
-    def running(self) -> bool:
-        """True while it runs."""
-        return self._child is not None and self._child.exit_code is None
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code of the last run; None while it runs."""
-        return self._child.exit_code if self._child else None
-
-    async def stop(self) -> None:
-        """Let it finish the work in progress; kill it after STOP_GRACE_S."""
-        if self._child is not None:
-            await self._child.stop(STOP_GRACE_S)
 
 
 async def run_with(servers: Sequence[ServerProcess], work: Coroutine[Any, Any, T]) -> T:
@@ -103,7 +89,7 @@ async def keep_running(
             group.create_task(_keep_running("process", process, process.start))
 
 
-async def _keep_running(kind: str, each: ServerProcess | ServiceProcess, start: Callable[[], Awaitable[None]]) -> None:
+async def _keep_running(kind: str, each: Restartable, start: Callable[[], Awaitable[None]]) -> None:
     """Restart it whenever it ends, without a limit: it ran once, so the cause is expected to pass.
 
     At once, but after growing pauses if it keeps ending soon.
