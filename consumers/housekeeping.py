@@ -62,13 +62,7 @@ class Task(Protocol):
 
 
 async def run_housekeeping(
-    database: Database,
-    services: Services,
-    lag: ConsumerLag,
-    commands: Parked,
-    returns: Parked,
-    *,
-    remember: timedelta,
+    services: Services, lag: ConsumerLag, commands: Parked, returns: Parked, *, remember: timedelta
 ) -> None:
     """Run until cancelled, then stop `lag`. Several workers may run it: each task is idempotent, and a failing task
     doesn't keep the others from running. The two tasks that use the image store run concurrently with the rest, which
@@ -76,9 +70,10 @@ async def run_housekeeping(
 
     `remember` has to exceed the retention of submissions in Kafka, so that no redelivery restores a deleted review.
     """
+    database = services.database
     clock, objections = ParkingClock(database), Objections(lag, services.transactions.outbox)
     async with lag, lag.another() as images_lag:
-        tasks = _Tasks(database, services, lag, images_lag, commands, returns, remember, clock, objections)
+        tasks = _Tasks(services, lag, images_lag, commands, returns, remember, clock, objections)
         of_servers = _run_in_loop(database, *tasks.of_servers())
         await side_by_side(of_servers, _run_in_loop(database, tasks.forget), _run_in_loop(database, tasks.sweep_images))
 
@@ -118,7 +113,6 @@ async def _run_task(task: Task, now: datetime) -> bool:
 class _Tasks:
     """The housekeeping tasks."""
 
-    database: Database
     services: Services
     lag: ConsumerLag
     lag_of_images: ConsumerLag
@@ -193,7 +187,7 @@ class _Tasks:
 
     async def abort_abandoned(self, _: datetime) -> None:
         """Abort transactions that no process continues."""
-        if aborted := await abort_abandoned(self.database, ABANDONED_AFTER):
+        if aborted := await abort_abandoned(self.services.database, ABANDONED_AFTER):
             log.info("aborted the transactions of a stopped process", count=aborted)
 
 

@@ -29,7 +29,8 @@ class Services(Repositories):
     ) -> None:
         super().__init__(database, entity_types.purchase_item_fields, token_keys, erasure_keys)
         self.transactions = Transactions(database, self, publisher.publish)
-        self._database = database
+        self.database = database
+        self.entity_types = entity_types
         self.image_files = image_files
         self.publisher = publisher
         self.topics = topics
@@ -37,7 +38,7 @@ class Services(Repositories):
     def with_patience(self, patience: RetryWhileAway) -> "Services":
         """A copy whose transactions publish with this patience while Kafka is unavailable."""
         services = copy(self)
-        services.transactions = Transactions(self._database, self, self.publisher.publish, patience)
+        services.transactions = Transactions(self.database, self, self.publisher.publish, patience)
         return services
 
     def message(

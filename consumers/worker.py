@@ -34,15 +34,11 @@ from consumers.sessions import SessionConsumer
 from consumers.stores import StoreConsumer
 from consumers.subscriptions import start, subscribed_broker
 from consumers.verdicts import VerdictConsumer
-from domain.entity_types import EntityTypes
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.dead_letters import DeadLetterTopics
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.patient_consumer import PatientConsumer
-from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
-from storage.database import Database
-from storage.images.files import ImageFiles
 from storage.pymongo_internals import cancel_and_wait
 from storage.topics_growth import GrowthRepository
 
@@ -66,39 +62,26 @@ class RunningWorker:
 
 @asynccontextmanager
 async def running_worker(
-    connection: KafkaConnection,
-    topics: TopicNames,
-    database: Database,
-    publisher: Publisher,
-    entity_types: EntityTypes,
-    *,
-    remember: timedelta,
-    token_keys: Sequence[bytes],
-    image_files: ImageFiles,
-    erasure_keys: Sequence[bytes],
-    only: Collection[Topic] = tuple(Topic),
+    services: Services, connection: KafkaConnection, *, remember: timedelta, only: Collection[Topic]
 ) -> AsyncIterator[RunningWorker]:
     """Consume the topics `only` until the block ends, then finish batches in progress. Topics and indexes must exist.
 
-    `remember`: retention of the ids of deleted reviews. `token_keys` check review tokens, `erasure_keys` recognise
-    erased people.
+    `remember`: retention of the ids of deleted reviews.
     """
-    without_patience = Services(database, publisher, topics, image_files, entity_types, token_keys, erasure_keys)
-    services = without_patience.with_patience(partial(retry, "outbox"))
+    topics, entity_types = services.topics, services.entity_types
     names = KnownNames(entity_types)
     handover = Handover(connection, topics)
-    inboxes = _inboxes(services, names, handover, DeadLetterTopics(connection, topics))
+    patient = services.with_patience(partial(retry, "outbox"))
+    inboxes = _inboxes(patient, names, handover, DeadLetterTopics(connection, topics))
     broker = subscribed_broker(connection, topics, inboxes, group_prefix=topics.prefix, only=only)
     # Housekeeping without patience: while Kafka is unavailable, its other tasks go on.
     lag = ConsumerLag(connection, topics)
-    parked = _parked_commands(without_patience, handover)
-    returns = ReturnConsumer(without_patience)
-    housekeeping = run_housekeeping(database, without_patience, lag, parked, returns, remember=remember)
-    house = asyncio.create_task(housekeeping)
+    parked = _parked_commands(services, handover)
+    house = asyncio.create_task(run_housekeeping(services, lag, parked, ReturnConsumer(services), remember=remember))
     naming = asyncio.create_task(fill_names(services.reviews, services.rated_objects, entity_types, names))
-    relay = asyncio.create_task(ReviewRelay(database, connection, topics).run())
+    relay = asyncio.create_task(ReviewRelay(services.database, connection, topics).run())
     try:
-        await start(broker, topics, GrowthRepository(database))
+        await start(broker, topics, GrowthRepository(services.database))
         yield RunningWorker(house, relay, broker, topics)
     finally:
         for task in (house, naming, relay):

@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from consumers.services import Services
 from consumers.worker import RunningWorker, running_worker
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.lag import ConsumerLag
@@ -41,18 +42,10 @@ async def run_worker(settings: Settings, only: Collection[Topic]) -> bool:
     async def consume(database: Database, publisher: Publisher, probes: Probes) -> None:
         nonlocal is_done
         await make_keys(settings, database)
-        async with running_worker(
-            settings.kafka_connection(),
-            settings.topics,
-            database,
-            publisher,
-            entity_types,
-            remember=timedelta(days=settings.remember_days),
-            token_keys=settings.review_tokens.keys(),
-            image_files=image_files,
-            erasure_keys=settings.privacy.keys(),
-            only=only or READ_BY_WORKERS,
-        ) as running:
+        token_keys, erasure_keys = settings.review_tokens.keys(), settings.privacy.keys()
+        services = Services(database, publisher, settings.topics, image_files, entity_types, token_keys, erasure_keys)
+        connection, remember = settings.kafka_connection(), timedelta(days=settings.remember_days)
+        async with running_worker(services, connection, remember=remember, only=only or READ_BY_WORKERS) as running:
             tune_memory(YOUNG_OF_BATCHES)
             probes.is_ready = True
             log.info("worker ready")

@@ -311,9 +311,7 @@ async def kept_in_order(desk: Desk, returns: ReturnConsumer | None = None) -> As
     """Run the housekeeping of a worker within the block."""
     lag, remember = ConsumerLag(KafkaConnection(NOWHERE), TOPICS), timedelta(days=21)
     parked, returns = desk.submissions.parked, returns or ReturnConsumer(desk.services)
-    keeping = asyncio.create_task(
-        run_housekeeping(desk.database, desk.services, lag, parked, returns, remember=remember)
-    )
+    keeping = asyncio.create_task(run_housekeeping(desk.services, lag, parked, returns, remember=remember))
     try:
         yield
     finally:

@@ -176,8 +176,8 @@ def test_every_consumed_topic_has_a_sample() -> None:
 def inboxes(monkeypatch: pytest.MonkeyPatch) -> list[Inbox[Any]]:
     """The inboxes of worker and mailer."""
     subscribed, anything = Mock(side_effect=EOFError), MagicMock()
-    options: dict[str, Any] = dict.fromkeys(("remember", "token_keys", "image_files", "erasure_keys"), anything)
-    processes = worker.running_worker(*[anything] * 5, **options), mailer.running_mailer(*[anything] * 8)
+    worker_running = worker.running_worker(anything, anything, remember=anything, only=CONSUMED)
+    processes = worker_running, mailer.running_mailer(*[anything] * 8)
     for module, running in zip((worker, mailer), processes, strict=True):
         monkeypatch.setattr(module, "subscribed_broker", subscribed)
         with pytest.raises(EOFError):
