@@ -98,6 +98,17 @@ lock: ## update the lock files
 clean: ## remove environments, data and caches
 	rm -rf $(VENV) $(VENV)-peer $(VENV)-release .plaudit .mutants dist
 
+# Two at once would destroy each other's environment. Who waited looks again at what is left to do. The lock is opened for
+# writing too, which NFS requires.
+ifndef LOCKED
+.PHONY: looked-at
+looked-at:
+again = $(MAKE) --silent --no-print-directory --makefile=$(firstword $(MAKEFILE_LIST)) LOCKED=1 $@
+$(VENV)/%.stamp: looked-at
+	@$(again) --question || { exec 9<> $(firstword $(MAKEFILE_LIST)); \
+	  flock --nonblock 9 || { echo "Waiting for another make that sets up the virtual environment"; flock 9; } && $(again); }
+else
+
 # A virtual environment contains its own path: moved, it doesn't start; copied, it runs the code of the original folder.
 ifneq ($(file <$(VENV)/bootstrap.stamp),$(CURDIR))
 .PHONY: $(VENV)/bootstrap.stamp
@@ -143,3 +154,5 @@ $(VENV)/release.stamp: $(VENV)/bootstrap.stamp requirements/release.lock
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)-release
 	@$(BIN)/uv pip install --quiet --python $(VENV)-release/bin/python --require-hashes -r requirements/release.lock
 	@touch $@
+
+endif

@@ -85,6 +85,33 @@ def test_moved_or_copied_environment_is_recreated(tmp_path: Path) -> None:
         assert stamp.read_text() == f"{checkout}\n"
 
 
+def test_second_make_waits_and_uses_the_environment_of_the_first(tmp_path: Path) -> None:
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements/bootstrap.lock").touch()
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    python, go = tmp_path / "python", tmp_path / "go"
+    os.mkfifo(go)
+    python.write_text(f'#!/bin/sh\ncase "$2" in venv) mkdir .venv && read line < {go};; esac\n')
+    python.chmod(0o700)
+    command = ["make", "--no-print-directory", f"PYTHON={python}", ".venv/bootstrap.stamp"]
+    with (
+        subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as first,
+        go.open("w") as gate,  # open once the first has begun
+        subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as second,
+    ):
+        assert first.stdout is not None
+        assert second.stdout is not None
+        waits = second.stdout.readline()
+        gate.write("\n")
+        gate.close()
+        said = (first.stdout.read(), waits + second.stdout.read())
+    assert said == (
+        "Setting up the virtual environment\n",
+        "Waiting for another make that sets up the virtual environment\n",
+    )
+    assert (first.returncode, second.returncode) == (0, 0)
+
+
 @pytest.mark.parametrize("end", ["exit 2", "kill -INT $PPID; exit 130"], ids=["failed", "interrupted"])
 def test_environment_with_an_unfinished_installation_is_recreated(tmp_path: Path, end: str) -> None:
     (tmp_path / "bin").mkdir()
