@@ -15,7 +15,7 @@ from jwt.exceptions import PyJWTError
 from jwt.types import JWKDict
 
 from api.auth.authentication import KeysAwayError
-from api.web.foreign_answers import read_answer
+from messaging.foreign_answers import read_answer
 
 PAUSE_S: Final = 5.0
 """Minimum seconds between two fetches: anyone can make up key ids that aren't known."""

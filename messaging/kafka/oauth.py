@@ -2,13 +2,17 @@
 
 import asyncio
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import httpx
+import orjson
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaConnectionError
 
+from messaging.foreign_answers import read_answer
+
 _TIMEOUT_S: Final = 10.0
+_MOST_BYTES: Final = 256 * 1024
 _MARGIN_S: Final = 30.0
 """Seconds before its expiry at which a token is replaced."""
 
@@ -32,18 +36,24 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # aiokafk
             if monotonic() >= self._replace_at:
                 try:
                     await self._request_token()
-                except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+                except (httpx.HTTPError, TimeoutError, ValueError, KeyError, TypeError) as error:
                     # Without the response, which may contain a token.
                     raise KafkaConnectionError(f"No token from {self._url}: {type(error).__name__}") from error
             return self._token
 
     async def _request_token(self) -> None:
-        async with httpx.AsyncClient(timeout=_TIMEOUT_S) as client:
-            response = await client.post(self._url, data=self._form, auth=self._credentials)
-        response.raise_for_status()
-        answer = response.json()
+        async with asyncio.timeout(_TIMEOUT_S):
+            answer = await self._answer()
         token, seconds = answer["access_token"], float(answer.get("expires_in", 0))
         if not isinstance(token, str):
             raise TypeError("access_token")
         self._token = token
         self._replace_at = monotonic() + max(_MIN_KEPT_S, seconds - _MARGIN_S)
+
+    async def _answer(self) -> Any:
+        headers = {"accept": "application/json", "accept-encoding": "identity"}
+        async with (
+            httpx.AsyncClient(headers=headers, timeout=_TIMEOUT_S) as client,
+            client.stream("POST", self._url, data=self._form, auth=self._credentials) as response,
+        ):
+            return orjson.loads(await read_answer(response, _MOST_BYTES))

@@ -11,8 +11,8 @@ from urllib.parse import quote, unquote
 import httpx
 import orjson
 
-from api.web.foreign_answers import read_answer
 from domain.entity_types import PartlyResolvedError, ResolvedEntity, ResolverError
+from messaging.foreign_answers import read_answer
 from plaudit.entity_types.resolvers import resolved_entity
 
 MOST_REQUESTS: Final = 8

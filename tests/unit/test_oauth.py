@@ -1,5 +1,7 @@
 """OAuth tokens for Kafka: cached, and never part of an error message."""
 
+import asyncio
+
 import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
 from pydantic import SecretStr
@@ -8,6 +10,7 @@ from messaging.kafka import oauth
 from messaging.kafka.connection import KafkaAccess, KafkaConnection, UnusableConnectionError, is_broker_away
 from messaging.kafka.oauth import ClientCredentials
 from tests.support.clock import Clock
+from tests.support.sockets import HOST, listening
 from tests.support.tls_servers import PASSWORDS, SERVICE, token_endpoint
 
 
@@ -38,6 +41,27 @@ async def test_wrong_secret_is_not_part_of_the_error() -> None:
             await ClientCredentials(url, SERVICE, "pass-of-nobody", scope=None).token()
     assert "pass-of" not in str(caught.value)
     assert is_broker_away(caught.value)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 2**20 + b'{"access_token": "a"}',
+        b"HTTP/1.1 302 Found\r\nlocation: /other\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n[]",
+        b'HTTP/1.1 200 OK\r\n\r\n{"access_token": 1}',
+    ],
+    ids=["too large", "redirect", "list", "number"],
+)
+async def test_unusable_answer_is_no_token(answer: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async with listening(serve) as port:
+        with pytest.raises(KafkaConnectionError):
+            await ClientCredentials(f"http://{HOST}:{port}/token", SERVICE, PASSWORDS[SERVICE], scope=None).token()
 
 
 @pytest.mark.parametrize(
