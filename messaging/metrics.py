@@ -15,7 +15,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
 from domain.delivery import OutgoingMessage
-from messaging.kafka.connection import is_broker_away
+from messaging.kafka.connection import WrongClockError, is_broker_away
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -236,7 +236,8 @@ def note_wait(where: str, error: BaseException | None, **about: object) -> None:
     """Log and count a wait for Kafka, MongoDB or the image store, according to the error."""
     reason = f"{type(error).__name__}: {error}"[:300]
     what = _unavailable_server(error)
-    log.warning("retrying: server unavailable", where=where, what=what, **about, error=reason)
+    event = "retrying: clocks differ" if isinstance(error, WrongClockError) else "retrying: server unavailable"
+    log.warning(event, where=where, what=what, **about, error=reason)
     RETRIES.labels(where, what).inc()
 
 

@@ -14,6 +14,7 @@ from aiokafka.errors import (
     AuthenticationFailedError,
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
+    InvalidTimestampError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
@@ -53,6 +54,10 @@ _MAX_PORT: Final = 65_535
 
 class BrokerAwayError(Exception):
     """Kafka can't be reached, or didn't acknowledge in time."""
+
+
+class WrongClockError(BrokerAwayError):
+    """Kafka accepts nothing from this machine until its clock, or Kafka's, is set."""
 
 
 @asynccontextmanager
@@ -199,6 +204,13 @@ def _pem_error(error: OSError) -> str:
     return (
         f"not a usable PEM file ({error.reason})" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
     )
+
+
+def rejection(error: KafkaError) -> BrokerAwayError:
+    """The error of messages that Kafka rejects for now."""
+    if isinstance(error, InvalidTimestampError):
+        return WrongClockError("this machine's clock and Kafka's differ by more than the topic allows: set the clock")
+    return BrokerAwayError(f"Kafka rejected the messages: {error!r}")
 
 
 def is_too_large(error: BaseException) -> bool:

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from domain.delivery import OutgoingMessage
-from messaging.kafka.connection import BrokerAwayError, KafkaConnection
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection, rejection
 from messaging.kafka.packing import BY_PLACE, send_batch
 from messaging.kafka.publisher import close_producer, new_producer
 from messaging.metrics import count_published
@@ -74,4 +74,4 @@ async def _publish_timeout() -> AsyncIterator[None]:
     except TimeoutError as error:
         raise BrokerAwayError("Kafka did not acknowledge in time") from error
     except KafkaError as error:
-        raise BrokerAwayError(f"Kafka rejected the messages: {error!r}") from error
+        raise rejection(error) from error

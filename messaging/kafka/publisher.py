@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError
 
 from domain.delivery import OutgoingMessage
 from messaging.kafka.aiokafka_internals import close_without_flush
-from messaging.kafka.connection import BrokerAwayError, KafkaConnection, is_too_large
+from messaging.kafka.connection import BrokerAwayError, KafkaConnection, is_too_large, rejection
 from messaging.kafka.packing import Partitioning, send_batch
 from messaging.kafka.partition_counts import PartitionCounts, never_grew
 from messaging.metrics import count_published
@@ -90,7 +90,7 @@ class Publisher:
                 raise  # retrying doesn't help
             if producer is not None:
                 self._discard(producer)
-            raise BrokerAwayError(f"Kafka rejected the messages: {error!r}") from error
+            raise rejection(error) from error
 
     async def missing(self, topics: Collection[str]) -> list[str]:
         """The topics among these that the cluster doesn't have, or doesn't let us see. Raises BrokerAwayError."""

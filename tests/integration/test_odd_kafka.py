@@ -399,11 +399,16 @@ async def test_committed_offsets_beyond_the_end_of_a_topic(own_service: Service)
     await eventually(partial(own_service.lag, TOPIC), lambda lag: lag == 0)
 
 
-async def limit(service: Service, topic: str, most_bytes: int) -> None:
-    """Limit the size of records of a topic; returns once the limit is in effect."""
-    resource = ConfigResource(ConfigResourceType.TOPIC, service.topic(topic), {"max.message.bytes": f"{most_bytes}"})
+async def configure(service: Service, topic: str, setting: str, value: int) -> None:
+    """Change a setting of a topic, which takes effect a moment later."""
+    resource = ConfigResource(ConfigResourceType.TOPIC, service.topic(topic), {setting: f"{value}"})
     async with admin_client(KafkaConnection(service.servers.kafka)) as admin:
         await admin.alter_configs([resource])
+
+
+async def limit(service: Service, topic: str, most_bytes: int) -> None:
+    """Limit the size of records of a topic; returns once the limit is in effect."""
+    await configure(service, topic, "max.message.bytes", most_bytes)
     async with AIOKafkaProducer(bootstrap_servers=service.servers.kafka) as producer:
 
         async def is_limited() -> bool:
@@ -444,12 +449,30 @@ async def test_too_large_event_waits_until_topic_accepts_it(own_service: Service
 
 
 @pytest.mark.long
+async def test_events_wait_while_kafka_rejects_the_clock(own_service: Service, own_facade: Facade) -> None:
+    setting, products = "message.timestamp.before.max.ms", list[str]()
+
+    async def is_rejected() -> bool:
+        products.append(new_id())
+        await own_facade.submit(submission(products[-1]))
+        return "retrying: clocks differ" in own_service.log("worker")
+
+    async def announced() -> list[str]:
+        return [product for product in products if await own_service.events(f"Product:{product}")]
+
+    # All records are older than that, as those of a clock that is ahead are too new.
+    await configure(own_service, "events", setting, 0)
+    await eventually(is_rejected)
+    await configure(own_service, "events", setting, 2**63 - 1)
+    await eventually(announced, products.__eq__)
+    assert "server unavailable" not in own_service.log("worker")
+
+
+@pytest.mark.long
 async def test_order_event_from_the_future_does_not_stop_later_ones(own_service: Service, own_returns: Returns) -> None:
     """Kafka refuses such records only from version 4.0 on, and by its default settings."""
     topic, id, ahead = "order-events", new_id("order"), datetime(2100, 1, 1, tzinfo=UTC)
-    configs = {"message.timestamp.after.max.ms": f"{2**63 - 1}"}
-    async with admin_client(KafkaConnection(own_service.servers.kafka)) as admin:
-        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, own_service.topic(topic), configs)])
+    await configure(own_service, topic, "message.timestamp.after.max.ms", 2**63 - 1)
 
     async def is_accepted(date: str | None) -> bool:
         event = order_event(an_order(id, {"a": 9}, modifiedDate=date))
