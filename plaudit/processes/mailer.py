@@ -10,7 +10,7 @@ from consumers.mails.mailer import running_mailer
 from consumers.mails.smtp import SmtpServer
 from domain.mails import RetryPlan
 from messaging.kafka.publisher import Publisher
-from plaudit.config import ConfigurationError, MissingAddressError, Settings
+from plaudit.config import ConfigurationError, Settings
 from plaudit.processes.connections import run_process
 from plaudit.processes.probes import Probes
 from storage.database import Database
@@ -56,10 +56,10 @@ async def missing_sender(settings: Settings, stores: StoreRepository) -> str | N
 
 
 def mail_server(settings: Settings) -> SmtpServer:
-    """The configured mail server. Raises MissingAddressError or ConfigurationError."""
+    """The configured mail server. Raises ConfigurationError."""
     smtp = settings.smtp
     if not smtp.host:
-        raise MissingAddressError("Set PLAUDIT_SMTP__HOST, the mail server.")
+        raise ConfigurationError("PLAUDIT_SMTP__HOST: must be set to the mail server.")
     if smtp.tls_ca_file and smtp.security == "none":
         raise ConfigurationError(
             "PLAUDIT_SMTP__TLS_CA_FILE: has no effect while PLAUDIT_SMTP__SECURITY is none. Set that, or unset this."

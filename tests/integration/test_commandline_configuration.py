@@ -184,6 +184,7 @@ def test_hosts_networks_and_origins_are_accepted(tmp_path: Path) -> None:
             "HTTP__ALLOWED_HOSTS: https://shop.example: must be a host name",
         ),
         ("api", {"HTTP__ALLOWED_HOSTS": '["shop.example:8080"]'}, "shop.example:8080: must be a host name"),
+        ("mailer", {"SMTP__HOST": ""}, "SMTP__HOST: must be set to the mail server."),
         ("api", {"HTTP__ALLOWED_HOSTS": '["[::1]"]'}, "HTTP__ALLOWED_HOSTS: [::1]: must be a host name"),
         *(
             ("worker", {name: secret}, f"{name}: each key must have at least 32 characters")
