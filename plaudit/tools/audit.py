@@ -18,7 +18,7 @@ from plaudit.config import Settings
 from plaudit.errors import CommandError, UsageError, naming
 from plaudit.terminal import Terminal
 from plaudit.tools.servers import reached
-from plaudit.tools.whole_files import draft_of, locked_draft, put_on_disk
+from plaudit.tools.whole_files import check_folder, draft_of, locked_draft, put_on_disk
 from storage.audit import AuditEntry
 from storage.audit_archives import Archive, ArchivedEntry, AuditArchives
 
@@ -71,6 +71,7 @@ def _moment(keep_days: int | None, before: datetime | None, now: datetime) -> da
 @contextmanager
 def _draft(file: Path) -> Iterator[BinaryIO]:
     """The empty draft of an archive, locked against other runs."""
+    check_folder(file)
     with naming(file), locked_draft(file) as draft:
         # Under the lock: another run may have completed this very file.
         if file.exists():

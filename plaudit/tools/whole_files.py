@@ -18,6 +18,12 @@ def draft_of(file: Path) -> Path:
     return file.with_name(file.name + ".draft")
 
 
+def check_folder(file: Path) -> None:
+    """Raises UsageError: the folder of a file to write doesn't exist."""
+    if not file.parent.is_dir():
+        raise UsageError(f"{file.parent} is not a folder: create it, or choose another one.")
+
+
 def open_draft(draft: Path, mode: Literal["ab", "wb"]) -> BinaryIO:
     """Open a draft for its owner alone. Raises UsageError: it is a symbolic link, a pipe or a device."""
     return open(draft, mode, opener=_regular)
@@ -88,8 +94,7 @@ def whole_file(file: Path, then: Callable[[], None] | None = None) -> Iterator[B
         raise UsageError(f"{file} is not a regular file, and would be replaced: write to standard output instead.")
     # Not earlier: a pipe's name in /proc resolves to a path that doesn't exist.
     file = file.resolve()
-    if not file.parent.is_dir():
-        raise UsageError(f"{file.parent} is not a folder: create it, or choose another one.")
+    check_folder(file)
     with naming(file), locked_draft(file) as draft:
         try:
             yield draft

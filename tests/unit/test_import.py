@@ -243,6 +243,8 @@ def test_report_replaces_only_reports(tmp_path: Path) -> None:
     for taken in (other, Path("/dev/null"), file, tmp_path / "r.jsonl.plaudit-import.json"):
         with pytest.raises(UsageError, match="name another file"):
             import_options(file, taken).check()
+    with pytest.raises(UsageError, match="/missing is not a folder: create it"):
+        import_options(file, tmp_path / "missing" / "report.jsonl").check()
 
 
 def test_default_report_does_not_follow_links(tmp_path: Path) -> None:

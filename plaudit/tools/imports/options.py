@@ -9,6 +9,7 @@ from plaudit.tools.file_format import FileFormat
 from plaudit.tools.image_folder import images_beside
 from plaudit.tools.imports.checkpoint import checkpoint_of
 from plaudit.tools.imports.mapping import ColumnMapping
+from plaudit.tools.whole_files import check_folder
 
 REPORT_BEGINS: Final = b'{"line":'
 """The first bytes of every report that isn't empty."""
@@ -49,8 +50,9 @@ class ImportOptions:
         return self.file.with_name(self.file.name + ".bad-rows.jsonl")
 
     def check(self) -> None:
-        """Raises UsageError: the input is no regular file, in which an import can resume, or the report would overwrite
-        the input, its checkpoint, its images, a file that is no report, or one to which a link leads that isn't named.
+        """Raises UsageError: the input is no regular file, in which an import can resume, or the report would be in
+        a missing folder, or overwrite the input, its checkpoint, its images, a file that is no report, or one to which
+        a link leads that isn't named.
         """
         if not self.file.is_file():
             raise UsageError(
@@ -67,6 +69,7 @@ class ImportOptions:
         folder = images_beside(self.file).resolve()
         if folder in report.resolve().parents or any(_is_same(report, each) for each in ours):
             raise UsageError(f"{report} is part of the import: name another file for the report of bad rows.")
+        check_folder(report.resolve())
         if report.exists() and not _is_report(report):
             raise UsageError(f"{report} exists and is not a report of bad rows: name another file for it.")
 
