@@ -1,6 +1,8 @@
 """The embedded broker: Apache Kafka, or Tansu instead."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -96,6 +98,19 @@ async def test_startup_failure_is_reported_immediately(data: Path, progress: lis
         # Well before the start timeout, but long enough for a JVM on a busy machine.
         async with asyncio.timeout(KafkaProcess.start_timeout_s / 2), embedded_kafka(data, progress.append):
             pass
+
+
+@pytest.mark.usefixtures("kafka_can_run")
+@pytest.mark.long
+async def test_node_by_itself_keeps_its_session_without_processor_for_seconds(data: Path, progress: list[str]) -> None:
+    async with embedded_kafka(data, progress.append) as server:
+        assert server.pid is not None
+        for _ in range(3):
+            os.kill(server.pid, signal.SIGSTOP)
+            await asyncio.sleep(4.5)
+            os.kill(server.pid, signal.SIGCONT)
+            await asyncio.sleep(1)
+    assert "session has timed out" not in (data / "logs" / "kafka.log").read_text()
 
 
 async def test_tansu_keeps_its_address(data: Path, progress: list[str]) -> None:
