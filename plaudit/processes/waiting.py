@@ -17,7 +17,7 @@ from messaging.kafka.durability import why_not_durable as why_not_in_kafka
 from messaging.metrics import RETRIES
 from messaging.topics import Topic, TopicNames, check_topics, create_topics
 from plaudit.config import Settings
-from plaudit.errors import CommandError
+from plaudit.errors import CommandError, short
 from storage.database import Database
 from storage.durability import why_not_durable as why_not_in_mongodb
 from storage.indexes import IndexNotMadeError, ensure_indexes
@@ -128,9 +128,10 @@ async def patiently(
 
     def report(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
+        reason = short(error) if error else ""
         # The first attempts often fail on a server that has just started.
         level = logging.DEBUG if state.attempt_number < _FIRST_WARNED_ATTEMPT else logging.WARNING
-        log_wait(level, state.attempt_number, f"{error}"[:300])
+        log_wait(level, state.attempt_number, reason)
         RETRIES.labels("start", _IN_METRICS[what]).inc()
 
     def log_wait(level: int, attempt: int, error: str) -> None:
