@@ -105,7 +105,7 @@ ifndef LOCKED
 looked-at:
 again = $(MAKE) --silent --no-print-directory --makefile=$(firstword $(MAKEFILE_LIST)) LOCKED=1 $@
 $(VENV)/%.stamp: looked-at
-	@$(again) --question || { exec 9<> $(firstword $(MAKEFILE_LIST)); \
+	+@$(again) --question || { exec 9<> $(firstword $(MAKEFILE_LIST)); \
 	  flock --nonblock 9 || { echo "Waiting for another make that sets up the virtual environment"; flock 9; } && $(again); }
 else
 
