@@ -31,6 +31,7 @@ from plaudit.http_settings import HttpSettings
 from plaudit.processes.authentication import authenticator, check_authentication
 from plaudit.processes.connections import STOP_S, connected, opened_images, watch_stop_signals
 from plaudit.processes.http_protocol import bounded_protocol
+from plaudit.processes.listening import port_to_listen_at
 from plaudit.processes.memory import YOUNG_OF_REQUESTS, tune_memory
 from plaudit.processes.sign_in import sign_in
 from plaudit.processes.telemetry import serve_telemetry
@@ -100,8 +101,9 @@ async def run_api(settings: Settings) -> None:
         try:
             await server.serve()
         except SystemExit as failed:
-            # uvicorn has its own exit code for a failed start, for example on a taken port: ours is 1.
-            raise SystemExit(1) from failed
+            # uvicorn has its own exit code for a failed start: ours is 1, with advice if its address can't be used.
+            with port_to_listen_at(settings.http):
+                raise SystemExit(1) from failed
         finally:
             probes.refresh = None
             refusal = _refusal(preparing)

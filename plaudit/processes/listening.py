@@ -1,4 +1,4 @@
-"""The ports that `plaudit up` needs for HTTP and metrics, tried before anything is started."""
+"""The ports for HTTP and metrics: `plaudit up` tries them before it starts anything."""
 
 import errno
 import socket

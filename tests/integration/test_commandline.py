@@ -391,7 +391,6 @@ async def test_topics_refused_by_kafka_are_reported(servers: Servers, tmp_path: 
 
 async def test_port_in_use_is_reported(service: Service, tmp_path: Path) -> None:
     second = Service(service.servers, tmp_path, port=service.port)
-    result = await second.run("api", code=1)
-    assert "address already in use" in result.stderr
-    result = await second.run("up", code=1)
-    assert "choose another port with PLAUDIT_HTTP__PORT" in " ".join(result.stderr.split())
+    for command in ("api", "up"):
+        stderr = " ".join((await second.run(command, code=1)).stderr.split())
+        assert stderr.endswith("choose another port with PLAUDIT_HTTP__PORT.")
