@@ -40,6 +40,7 @@ from plaudit.tools.migration_lease import HELD_UP, MigrationLease, migration_lea
 from plaudit.tools.servers import reached
 from storage.schema import SchemaMarks
 from storage.topics_growth import GrowthRepository
+from storage.unit_of_work import is_unavailable
 
 _UNORDERED: Final = (Topic.MAIL_COMMANDS,)
 """Topics whose messages are independent of each other. Without a mailer nobody reads the mails."""
@@ -120,9 +121,13 @@ class Grower:
             await self._wait(_SWITCHING_S, "until no process publishes with the old partitions")
             if monotonic() < began + _SWITCH_BY_S:
                 # Not retried: later, processes may have stopped waiting for it.
-                await self.repository.go_to(Step.SWITCHED, topics)
-                return
-            # Processes that wait for it will soon go on as before.
+                try:
+                    await self.repository.go_to(Step.SWITCHED, topics)
+                    return
+                except Exception as error:
+                    if not is_unavailable(error):
+                        raise
+            # Processes that wait for it will soon go on as before, unless MongoDB has written it.
             await self.lease.note(partial(self.repository.go_to, Step.ANNOUNCED, topics))
             await self._wait(_SWITCHING_S, "because the last step took too long")
 
@@ -197,7 +202,7 @@ class Grower:
             ) from error
 
     async def _complete(self, topic: Topic, growth: Growth) -> None:
-        await self.repository.complete(topic, growth.to or growth.count)
+        await self.lease.note(partial(self.repository.complete, topic, growth.to or growth.count))
 
     async def _wait(self, seconds: float, until: str) -> None:
         self.progress.print(f"Waiting for {seconds:.0f} s, {until}")

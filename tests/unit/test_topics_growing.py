@@ -8,7 +8,7 @@ from unittest.mock import AsyncMock
 import pytest
 from pymongo.errors import AutoReconnect
 
-from messaging.kafka.partition_counts import Growth
+from messaging.kafka.partition_counts import Growth, Step
 from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.errors import CommandError
@@ -77,6 +77,30 @@ async def test_growth_that_lost_its_lease_says_so(database: Database, monkeypatc
     with pytest.raises(CommandError, match=r"Run it again. Until then moderation is paused") as raised:
         await failing(database).grow(24, 0)
     assert raised.value.__cause__ is first
+
+
+async def test_switch_that_mongodb_missed_is_made_again(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = list[Step]()
+
+    async def go_to(self: GrowthRepository, step: Step, growing: Collection[str]) -> None:
+        steps.append(step)
+        if step is Step.SWITCHED and steps.count(step) == 1:
+            raise AutoReconnect("away")
+
+    monkeypatch.setattr(GrowthRepository, "go_to", go_to)
+    monkeypatch.setattr(MigrationLease, "is_still_mine", AsyncMock(return_value=True))
+    monkeypatch.setattr(Grower, "_wait", AsyncMock())
+    await failing(database)._switch([Topic.ORDER_EVENTS])
+    # What others do meanwhile follows from the last step that was written, so they go back before they try again.
+    assert steps == [Step.SWITCHING, Step.SWITCHED, Step.ANNOUNCED, Step.SWITCHING, Step.SWITCHED]
+
+
+async def test_completion_waits_for_mongodb(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    complete = AsyncMock(side_effect=[AutoReconnect("away"), None])
+    monkeypatch.setattr(GrowthRepository, "complete", complete)
+    monkeypatch.setattr(MigrationLease, "is_still_mine", AsyncMock(return_value=True))
+    await failing(database)._complete(Topic.ORDER_EVENTS, Growth(12, to=24))
+    assert complete.await_count == 2
 
 
 async def test_growth_cancelled_twice_still_resumes_moderation(
