@@ -189,9 +189,9 @@ def check_whole(shape: Shape, document: Document) -> None:
     _check(shape, document, shape.fields)
 
 
-def check_present(shape: Shape, document: Document) -> None:
-    """Raise TypeError if a field that the document has is damaged."""
-    _check(shape, document, [name for name in shape.fields if name in document])
+def check_present(shape: Shape, document: Document, names: Iterable[str] | None = None) -> None:
+    """Raise TypeError if a field that the document has, one of these names, is damaged. Default: all of the shape."""
+    _check(shape, document, [name for name in names or shape.fields if name in document])
 
 
 def _check(shape: Shape, document: Document, names: Iterable[str]) -> None:

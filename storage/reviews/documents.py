@@ -15,9 +15,9 @@ from storage.database import Document
 from storage.reviews.facts import FACTS, STORED_FACTS, facts_fields, fill_facts, image_fields, images_from
 from storage.reviews.late import stored_fields
 from storage.reviews.queue import queue_fields
-from storage.reviews.shape import REVIEW, is_uncertain
+from storage.reviews.shape import REVIEW, TALLIED, is_uncertain
 from storage.seen import seen_document, seen_from
-from storage.shapes import StoredDocumentError, is_whole, read, read_for_display, require
+from storage.shapes import StoredDocumentError, check_present, is_whole, read, read_for_display, require
 
 LONG_TEXT_BYTES: Final = 2_048
 
@@ -160,6 +160,7 @@ def moderated_from(document: Document) -> ModeratedReview:
 
 
 def _moderated(document: Document) -> ModeratedReview:
+    check_present(REVIEW, document, TALLIED)
     reason_code = document.get("reasonCode")
     return ModeratedReview(
         entity=Entity(document["entityType"], document["entityId"]),
@@ -221,6 +222,7 @@ def editable_from(document: Document) -> Review:
 
 
 def _editable(document: Document) -> Review:
+    check_present(REVIEW, document, TALLIED)
     review, written = _review(document), written_from(document)
     if not written.messages:
         said = review.content._replace(images=review.content.images or None)

@@ -8,7 +8,17 @@ from pymongo import ASCENDING, DESCENDING
 from domain.reviews import ReviewStatus
 from domain.timestamps import EPOCH, from_milliseconds
 from storage.database import Document
-from storage.shapes import DATE, STRING, TEXT_OR_NULL, WHOLE, RequiredField, Shape, default_field, irrecoverable_field
+from storage.shapes import (
+    DATE,
+    STRING,
+    TEXT_OR_NULL,
+    WHOLE,
+    RequiredField,
+    Shape,
+    default_field,
+    irrecoverable_field,
+    is_field_damaged,
+)
 
 BY_ENTITY: Final = [("entityType", ASCENDING), ("entityId", ASCENDING)]
 NEWEST: Final = [("createdDate", DESCENDING), ("_id", DESCENDING)]
@@ -71,5 +81,5 @@ TALLIED: Final = frozenset(("entityType", "entityId", "storeId", "ratingHundredt
 
 
 def is_uncertain(document: Document) -> bool:
-    """True if a field of TALLIED is missing: the document doesn't show what the review counts for."""
-    return not document.keys() >= TALLIED
+    """True if a field of TALLIED is damaged: the document doesn't show what the review counts for."""
+    return any(is_field_damaged(REVIEW, document, name) for name in TALLIED)

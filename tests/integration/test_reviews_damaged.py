@@ -73,3 +73,28 @@ async def test_copy_stops_neither_export_nor_erasure_of_its_author(own_service: 
         erased = json.loads((await own_service.run("privacy", "erase", "--customer", person, "--yes", "--json")).stdout)
         assert (erased["reviews"], erased["damaged"]) == (3, [f"review {copy['_id']}"])
         assert await database["reviews"].find({"userId": person}).to_list() == []
+
+
+@pytest.mark.parametrize(("field", "value"), [("entityType", {}), ("storeId", {}), ("ratingHundredths", "500")])
+async def test_decision_about_review_with_a_field_of_another_type_waits_for_its_repair(
+    desk: Desk, field: str, value: object
+) -> None:
+    review = desk.review()
+    await desk.submit(desk.records(review))
+    await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": {field: value}})
+    await desk.moderate(("approve", review["id"]))
+    (letter,) = [dict(each.headers) for each in desk.kafka.published if each.topic.endswith(".dlq")]
+    assert letter["x-error-code"] == b"stored-document"
+
+
+async def test_commands_about_review_whose_rating_is_null_are_applied(desk: Desk) -> None:
+    review, other = desk.review(), desk.review(rating=3)
+    await desk.submit(desk.records(review, other))
+    await desk.moderate(("approve", review["id"]), ("approve", other["id"]))
+    await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": {"ratingHundredths": None}})
+    await desk.moderate(("reject", review["id"]))
+    await desk.submit(desk.records({**review, "review": "Edited"}))
+    stored = await desk.stored(review["id"])
+    assert (stored["status"], stored["review"], stored["ratingHundredths"]) == (ReviewStatus.NEW, "Edited", 400)
+    tally = await desk.database["ratings"].find_one({"entityId": desk.product}) or {}
+    assert (tally["count"], tally["sumHundredths"]) == (1, 300)
