@@ -16,12 +16,12 @@ also waits until everything that others passed on is applied (`consumers.routing
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 from aiokafka.errors import BrokerResponseError
@@ -41,6 +41,8 @@ from plaudit.tools.servers import reached
 from storage.schema import SchemaMarks
 from storage.topics_growth import GrowthRepository
 from storage.unit_of_work import is_unavailable
+
+T = TypeVar("T")
 
 _UNORDERED: Final = (Topic.MAIL_COMMANDS,)
 """Topics whose messages are independent of each other. Without a mailer nobody reads the mails."""
@@ -182,24 +184,24 @@ class Grower:
 
     async def _create(self, counts: Mapping[Topic, int], *, is_only_asked: bool = False) -> None:
         """Create missing partitions, or only ask Kafka to validate that. Raises CommandError: Kafka refuses."""
+        try:
+            await self._patiently(partial(self._create_once, counts, is_only_asked=is_only_asked))
+        except BrokerResponseError as error:
+            so_far = "Nothing was changed" if is_only_asked else "The growth is unfinished"
+            raise CommandError(
+                f"Kafka refuses more partitions ({error}). {so_far}. Grant the permission ALTER on the topics, and "
+                "check the brokers' limits and policies. Then run this again."
+            ) from error
+
+    async def _create_once(self, counts: Mapping[Topic, int], *, is_only_asked: bool) -> None:
         there = await self._counts()
         wanted = {
             self.names.name(topic): NewPartitions(total_count=count)
             for topic, count in counts.items()
             if there[topic] < count
         }
-        if not wanted:
-            return
-        try:
+        if wanted:
             await self.admin.create_partitions(wanted, validate_only=is_only_asked)
-        except BrokerResponseError as error:
-            if error.retriable:
-                raise
-            so_far = "Nothing was changed" if is_only_asked else "The growth is unfinished"
-            raise CommandError(
-                f"Kafka refuses more partitions ({error}). {so_far}. Grant the permission ALTER on the topics, and "
-                "check the brokers' limits and policies. Then run this again."
-            ) from error
 
     async def _complete(self, topic: Topic, growth: Growth) -> None:
         await self.lease.note(partial(self.repository.complete, topic, growth.to or growth.count))
@@ -230,14 +232,18 @@ class Grower:
             await self._renew_and_pause()
 
     async def _lag(self) -> Lag:
-        """The lag of all partitions; retries while Kafka is unavailable."""
+        """The lag of all partitions."""
+        return await self._patiently(self.lag.measure)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """The answer of Kafka; retries while it is unavailable."""
         while True:
             try:
-                return await self.lag.measure()
+                return await ask()
             except Exception as error:
                 if is_access_denied(error) or not is_broker_away(error):
                     raise
-                self.progress.print(f"Retrying to read offsets from Kafka: {short(error)}")
+                self.progress.print(f"Retrying: Kafka is unavailable ({short(error)})")
                 await self._renew_and_pause()
 
     async def _renew_and_pause(self) -> None:

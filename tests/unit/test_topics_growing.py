@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from typing import Any, cast
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 from pymongo.errors import AutoReconnect
 
 from messaging.kafka.partition_counts import Growth, Step
@@ -101,6 +102,18 @@ async def test_completion_waits_for_mongodb(database: Database, monkeypatch: pyt
     monkeypatch.setattr(MigrationLease, "is_still_mine", AsyncMock(return_value=True))
     await failing(database)._complete(Topic.ORDER_EVENTS, Growth(12, to=24))
     assert complete.await_count == 2
+
+
+async def test_partitions_are_created_once_kafka_is_back(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = AsyncMock(side_effect=[KafkaConnectionError("away"), None])
+    admin = cast(Any, Mock(create_partitions=create))
+    monkeypatch.setattr(Grower, "_counts", AsyncMock(return_value={Topic.ORDER_EVENTS: 12}))
+    monkeypatch.setattr(Grower, "_renew_and_pause", AsyncMock())
+    found = failing(database)
+    await Grower(found.names, found.repository, admin, found.lag, found.progress, found.lease)._create(
+        {Topic.ORDER_EVENTS: 24}
+    )
+    assert create.await_count == 2
 
 
 async def test_growth_cancelled_twice_still_resumes_moderation(
