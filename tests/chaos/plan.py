@@ -4,16 +4,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.chaos.exports import EXPORTS
 from tests.chaos.faults import FAULTS, Fault
 from tests.chaos.growth import GROWTHS
 from tests.chaos.index_changes import INDEX_CHANGES
 from tests.chaos.model import Json
 from tests.chaos.upgrades import UPGRADES
 
-KINDS: dict[str, Fault] = {**FAULTS, **INDEX_CHANGES, **UPGRADES, **GROWTHS}
+KINDS: dict[str, Fault] = {**FAULTS, **INDEX_CHANGES, **UPGRADES, **GROWTHS, **EXPORTS}
 """All faults by name."""
-ROLLING = ("rolling-restart", "settings-changed", *UPGRADES, *GROWTHS)
-"""Faults that restart all processes one by one, beside which another fault may happen."""
+ROLLING = ("rolling-restart", "settings-changed", *UPGRADES, *GROWTHS, *EXPORTS)
+"""Faults that take long, beside which another fault may happen."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from tests.chaos.short import good_result, short_plan
 
 KINDS = (
     *("worker-killed", "facade-killed", "network-resets"),
-    *("kafka-leader-killed", "mongodb-primary-killed", "clock-jumps", "bad-records"),
+    *("kafka-leader-killed", "mongodb-primary-killed", "clock-jumps", "bad-records", "exported"),
 )
 
 
