@@ -9,6 +9,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import httpx
@@ -96,6 +97,12 @@ class Sent(NamedTuple):
     ids: Sequence[str]
 
 
+def _is_temporary(response: httpx.Response) -> bool:
+    """True if a server is unavailable, or this machine was too busy to send the request in time."""
+    is_unavailable = response.status_code == HTTPStatus.SERVICE_UNAVAILABLE and "retry-after" in response.headers
+    return is_unavailable or response.status_code == HTTPStatus.REQUEST_TIMEOUT
+
+
 @dataclass
 class Http:
     """A client of all facades, which tries the next one after a failure."""
@@ -119,7 +126,7 @@ class Http:
         wait: int | None = None,
         is_remembered: bool = True,
     ) -> Answer:
-        """Send a request until it has a final response: neither 503 nor a connection error. Bytes are sent unchanged.
+        """Send a request until it has a final response: not 503, 408 or a connection error. Bytes are sent unchanged.
 
         It is remembered if it has a key and is acknowledged. Raises NotAcknowledgedError after `TIMEOUT_S`.
         """
@@ -137,13 +144,13 @@ class Http:
                 problem: object = repr(error)
             else:
                 self.ledger.statuses[response.status_code] += 1
-                if response.status_code < 500:
+                if response.status_code < 500 and not _is_temporary(response):
                     answer = Answer(response.status_code, response.json(), attempts)
                     if key and is_remembered and answer.status in (200, 202, 409) and answer.command:
                         self._remember(Sent(method, path, body, key, answer.command, answer.body["ids"]))
                     return answer
                 problem = response.text
-                if response.status_code != 503 or "retry-after" not in response.headers:
+                if not _is_temporary(response):
                     self.ledger.report_unexpected(f"{method} {path} answered {response.status_code}: {problem}")
                 self.ledger.unknown += 1
             if asyncio.get_running_loop().time() > end:
@@ -180,7 +187,7 @@ class Http:
                 if response.status_code in (200, 404):
                     return response.status_code == 200
                 problem = f"{response.status_code}: {response.text}"
-                if response.status_code != 503 or "retry-after" not in response.headers:
+                if not _is_temporary(response):
                     self.ledger.report_unexpected(f"GET {path} answered {problem}")
             if asyncio.get_running_loop().time() > end:
                 raise NotAcknowledgedError(f"GET {path}: {problem}")

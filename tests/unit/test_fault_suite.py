@@ -320,6 +320,13 @@ async def test_a_question_to_a_broken_facade_ends(monkeypatch: pytest.MonkeyPatc
     assert ledger.unexpected
 
 
+async def test_a_request_that_was_sent_too_slowly_is_repeated() -> None:
+    answers, ledger = iter([httpx.Response(408), httpx.Response(202, json={"commandId": "c", "ids": []})]), Ledger()
+    async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: next(answers))) as client:
+        answer = await Http(["http://facade"], ledger, client).send("POST", "/api/customerReviews", [])
+    assert (answer.status, answer.attempts, ledger.unexpected) == (202, 2, [])
+
+
 @pytest.mark.parametrize("fields", [{"failures": ["x"]}, {"undone": ["x"]}, {"differences": {"lost": 1}}])
 def test_run_verdicts(fields: Any) -> None:
     assert Result(1).is_good
