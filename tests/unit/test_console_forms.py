@@ -1,5 +1,6 @@
 """Refused forms of the console: their content is shown again, and no input breaks a page."""
 
+import asyncio
 import re
 import tracemalloc
 from collections.abc import AsyncIterator
@@ -15,16 +16,19 @@ from python_multipart.multipart import parse_options_header
 from starlette.requests import Request
 from starlette.types import Message
 
+from api.auth.authentication import Nobody
+from api.web import middleware
 from api.web.budgets import Budget, NoRoomError, Share
 from api.web.forms import MAX_FORM_BYTES, read_form
 from api.web.limits import RateLimit
 from api.web.problems import ProblemError
 from api.web.uploads import MAX_BODY_BYTES
+from console import app as console_app
 from console.api_client import ApiClient, Refused
 from console.app import add_console
 from console.fields import place_in_words
 from console.visits import Visit
-from domain.permissions import STRANGER, Permission
+from domain.permissions import STRANGER, Caller, Permission
 from tests.support.app import app_without_servers, client_of
 from tests.support.console_pages import forms, text_of
 from tests.support.faked_interface import EVERYTHING, ROW, faked, get_page, post_form
@@ -174,6 +178,36 @@ async def test_form_is_shown_again_during_an_outage(http: httpx.AsyncClient) -> 
     assert "this page keeps what you typed" in text_of(page.text)
     assert form_of(page) == {"action": "/console/reviews/1/reply", **typed}
     assert AGAIN not in (await http.get("/console/reviews/1")).text
+
+
+class Stuck(OpenDoor, Nobody):
+    """Hangs, as PyMongo may when its server goes away: the look-up of the session, or that of its owner."""
+
+    def __init__(self, hangs_in: str) -> None:
+        self.hangs_in = hangs_in
+
+    async def credential(self, request: Request) -> None:
+        if self.hangs_in == "session":
+            await asyncio.Event().wait()
+
+    async def caller(self, credential: str | None) -> Caller:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("step", ["session", "owner"])
+async def test_form_is_shown_again_if_its_visitor_cannot_be_identified(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 2 * console_app._CHECK_LIMIT_S < middleware._ANSWER_S
+    monkeypatch.setattr(console_app, "_CHECK_LIMIT_S", 0.01)
+    monkeypatch.setattr(middleware, "_ANSWER_S", 1)
+    stuck, typed = Stuck(step), {"key": "k-2", "text": "Thank you", "author": ""}
+    async with app_without_servers(authenticator=stuck) as app, client_of(app) as http, asyncio.timeout(60):
+        add_console(app, stuck)
+        page = await http.post("/console/reviews/1/reply", data=typed)
+    assert (page.status_code, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
+    assert form_of(page) == {"action": "/console/reviews/1/reply", **typed}
 
 
 async def test_page_that_an_outage_kept_away_can_be_tried_again(http: httpx.AsyncClient) -> None:
