@@ -16,6 +16,7 @@ from liquid.builtin.tags.case_tag import MultiExpressionBlockNode
 from liquid.builtin.tags.for_tag import ForNode, ForTag
 from liquid.exceptions import FilterArgumentError, LiquidTypeError, ResourceLimitError
 from liquid.expression import Expression
+from liquid.limits import to_int
 from liquid.token import Token
 from liquid.undefined import Undefined
 
@@ -115,10 +116,24 @@ class _WorkForNode(ForNode):
         super().__init__(token, expression, _LoopBody(block), default)
 
     def render_to_output(self, context: RenderContext, buffer: TextIO) -> int:
-        limit = self.expression.limit and self.expression.limit.evaluate(context)
-        if isinstance(limit, int | float) and limit < 0:
+        limit, offset = (self._number(name, context) for name in ("limit", "offset"))
+        if limit is not None and limit < 0:
             raise LiquidTypeError("`limit` must not be negative", token=self.token)
+        # As in Shopify. python-liquid would loop over everything, or raise an error of Python.
+        if limit is not None and (limit == 0 or limit + (offset or 0) <= 0):
+            return self.default.render(context, buffer) if self.default else 0
         return super().render_to_output(context, buffer)
+
+    def _number(self, name: str, context: RenderContext) -> int | None:
+        """The value of `limit` or `offset`, None without one. Raises LiquidTypeError."""
+        expression = getattr(self.expression, name)
+        value = expression and expression.evaluate(context)
+        if expression is None or isinstance(value, Undefined) or value == "continue":
+            return None
+        try:
+            return to_int(value)
+        except (ValueError, TypeError, OverflowError):
+            raise LiquidTypeError(f"`{name}` needs a whole number", token=self.token) from None
 
 
 class WorkForTag(ForTag):

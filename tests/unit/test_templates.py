@@ -114,6 +114,25 @@ def test_missing_values_are_empty() -> None:
     assert render(template, data).text == "[]"
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("limit: 2", "12"),
+        ("limit: '2' offset: 1", "23"),
+        ("limit: 0", "-"),
+        ("limit: '0' offset: 1", "-"),
+        ("limit: items.size", "-"),
+        ("limit: 1 offset: -5", "-"),
+        ("limit: 3 offset: -1", "12"),
+        ("offset: -1", "123"),
+        ("limit: 0 offset: continue", "-"),
+    ],
+)
+def test_loops_are_limited_as_in_shopify(options: str, expected: str) -> None:
+    text = f"{{% for n in (1..3) {options} %}}{{{{ n }}}}{{% else %}}-{{% endfor %}}"
+    assert render(replace(DEFAULT_ORDER_REVIEW_REQUEST, text=text), {"items": []}).text == expected
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_empty_part_is_an_error(part: Part) -> None:
     template = replace(DEFAULT_ORDER_REVIEW_REQUEST, **{part: "{% case languageCode %}{% when 'de' %}x{% endcase %}"})
@@ -176,6 +195,8 @@ def test_usable_sources(source: str) -> None:
         ("{% for i in (1..1001) %}{% endfor %}", 1, "a range may have at most 1000 numbers"),
         ("{% for i in (1..items.size) %}{% endfor %}", 1, "needs two numbers"),
         ("\n{% for item in items limit: -1 %}x{% endfor %}", 2, "must not be negative"),
+        ("{% for item in items limit: '-1' %}x{% endfor %}", 1, "must not be negative"),
+        ("{% for item in items limit: 'x' %}x{% endfor %}", 1, "`limit` needs a whole number"),
         ("{% if customer.name != blank %}x{% endif %}", 1, "are nil"),
         ("{{ 'x' | times: 99999999999999999 }}", 1, "too large"),
         ("{% include 'x' %}", 1, "unexpected tag"),
