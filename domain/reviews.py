@@ -69,7 +69,7 @@ class Review:
     """A review as it is stored. Times are aware, in UTC.
 
     `moderator` and `moderation_reason` are those of the last moderation, `reason_code` that of a rejection. Reads for
-    display load neither `written` nor `submitted`.
+    display don't load `written`.
     """
 
     id: str

@@ -35,8 +35,8 @@ class ReviewRow(TypedDict):
 
 
 class ReviewDetails(ReviewRow, ReviewFacts):
-    """One review with all its fields. `writtenDate`: only of an imported review, the same as `createdDate`.
-    `pendingImages`: the number of its images that aren't rebuilt yet, and so aren't in `images`.
+    """One review with all its fields. `writtenDate`: only of a review that was imported with it, the same as
+    `createdDate`. `pendingImages`: the number of its images that aren't rebuilt yet, and so aren't in `images`.
     `unseenImages`: ids of the images that are hidden until a moderator has seen them, and shows or hides them."""
 
     writtenDate: ShownMoment | None
@@ -89,10 +89,11 @@ def review_row(review: Review, stores: Mapping[str, Store]) -> ReviewRow:
 
 def review_details(review: Review, stores: Mapping[str, Store]) -> ReviewDetails:
     """A review with all its fields."""
+    is_import = review.facts.source is Source.IMPORT
     return {
         **review_row(review, stores),
         **review_facts(review),
-        "writtenDate": timestamp(review.created) if review.facts.source is Source.IMPORT else None,
+        "writtenDate": timestamp(review.created) if is_import and review.submitted else None,
         "pendingImages": sum(image.is_pending for image in review.images),
         "unseenImages": [image.id for image in review.images if image.is_unseen and not image.is_pending],
     }

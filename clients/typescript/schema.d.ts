@@ -2286,8 +2286,8 @@ export interface components {
             withTotal?: boolean;
         };
         /**
-         * @description One review with all its fields. `writtenDate`: only of an imported review, the same as `createdDate`.
-         *     `pendingImages`: the number of its images that aren't rebuilt yet, and so aren't in `images`.
+         * @description One review with all its fields. `writtenDate`: only of a review that was imported with it, the same as
+         *     `createdDate`. `pendingImages`: the number of its images that aren't rebuilt yet, and so aren't in `images`.
          *     `unseenImages`: ids of the images that are hidden until a moderator has seen them, and shows or hides them.
          */
         ReviewDetails: {

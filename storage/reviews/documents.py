@@ -25,7 +25,7 @@ _TEXT: Final = {"$cond": [{"$eq": [{"$type": "$review"}, "string"]}, "$review", 
 TEXT_BYTES: Final = {"$strLenBytes": _TEXT}
 LISTED: Final[Document] = {
     **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title"), 1),
-    **dict.fromkeys(("ratingHundredths", "createdDate", "modifiedDate", "status", "nameWanted"), 1),
+    **dict.fromkeys(("ratingHundredths", "createdDate", "modifiedDate", "submittedAt", "status", "nameWanted"), 1),
     **dict.fromkeys(("moderator", "moderationReason", *STORED_FACTS), 1),
     "review": {"$cond": [{"$lte": [TEXT_BYTES, LONG_TEXT_BYTES]}, _TEXT, TEXT_BYTES]},
 }
@@ -115,6 +115,7 @@ def _review(document: Document) -> Review:
         "nameWanted" in document,
         document.get("moderator"),
         document.get("moderationReason"),
+        submitted=document.get("submittedAt"),
     )
     return fill_facts(review, document)
 

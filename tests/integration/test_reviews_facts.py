@@ -94,17 +94,20 @@ async def test_submissions_in_one_array_complete_each_other(
 
 @pytest.mark.long
 async def test_import_keeps_written_date(facade: Facade, service: Service, product: str) -> None:
-    imported, plain, future = (new_id("review") for _ in range(3))
+    imported, plain, future, undated = (new_id("review") for _ in range(4))
     written: Json = {"writtenDate": LONG_AGO}
     messages = [
         review_message(submission(product, id=imported, source="Import", **written)),
         review_message(submission(product, id=plain, source="api", via=None, **written)),
         review_message(submission(product, id=future, source="import", writtenDate="2999-01-01T00:00:00Z")),
+        review_message(submission(product, id=undated, source="import")),
     ]
     began = datetime.now(UTC)
     await service.publish("review-submissions", *messages)
     review = await until(facade, imported, source="import", createdDate=LONG_AGO)
     assert review["modifiedDate"] > LONG_AGO
+    assert review["writtenDate"] == LONG_AGO
+    assert (await until(facade, undated, source="import"))["writtenDate"] is None
     assert (await until(facade, plain, source="kafka"))["createdDate"] > LONG_AGO
     assert (await until(facade, future, source="import"))[
         "createdDate"
