@@ -33,6 +33,9 @@ _WORDS: Final = {
 
 _STRING_OR_SPACE: Final = re.compile(r'(?P<string>"[^"\\]*(?:\\.[^"\\]*)*")|[ \n\t]+')
 
+_ID: Final = re.compile(r".+/([0-9]+)-([0-9]+)--?[0-9]+")
+"""The id of a letter, with its partition and offset."""
+
 _SPARE_LENGTH: Final = 65_536
 """Characters that an indented value may have beyond twice its original length."""
 
@@ -118,7 +121,13 @@ async def _letter(visit: Visit) -> Mapping[str, Any]:
     place = "/".join(map(visit.segment, ("topic", "partition", "offset")))
     letter: Mapping[str, Any] = await visit.facade.ask("GET", f"{_API}/{place}")
     # In a thread: a large value would block other requests.
-    return {**letter, "editable": await asyncio.to_thread(_editable, letter)}
+    return {**letter, "editable": await asyncio.to_thread(_editable, letter), "first": _place_of_first(letter)}
+
+
+def _place_of_first(letter: Mapping[str, Any]) -> str | None:
+    """The place of the letter that this one is a replay of: a message that is replayed stays in its topic."""
+    found = _ID.fullmatch(letter["replayedFrom"] or "")
+    return found and f"{letter['topic']}/{found[1]}/{found[2]}"
 
 
 async def _try(visit: Visit, body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

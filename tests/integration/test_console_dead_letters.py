@@ -65,6 +65,8 @@ async def test_letter_is_opened_edited_tried_and_replayed(
     assert "<script>alert" not in raw
     page = unescape(raw)
     assert "<code>/rating</code>" in page
+    (unreadable,) = await publish_invalid(service, new_id(), b"no JSON")
+    assert "<code>/</code>" not in await page_of(http, f"{PATH}/{unreadable}")
     shown = typed_in(raw)
     assert json.loads(unescape(shown)) == {**review, "rating": 9}
 
@@ -97,6 +99,8 @@ async def test_selected_letters_are_tried_and_replayed(
     new = (await service.letters(TOPIC, key, 3))[-1]
     await page_with(http, f"{PATH}?topic={TOPIC}", "refused again")
     assert dict(new.headers)["x-replayed-from"]
+    page = await page_with(http, f"{PATH}/{TOPIC}/{new.partition}/{new.offset}", "A replay of")
+    assert f'<a href="{PATH}/{first}">' in page
     both = await send_form(http, PATH, 200, action="replay", places=[first, other])
     assert "1 of 2 were replayed" in both
     assert "replayed before" in both
