@@ -115,6 +115,14 @@ async def test_wrong_fields_of_a_rule_are_marked(rule: dict[str, Any], marked: l
     assert page.text.count("aria-invalid") == len(marked)
 
 
+async def test_links_to_tried_reviews_have_their_words() -> None:
+    page = await tried(
+        [RULE], trial_within(1_048_576), [{"title": "Sharp", "review": "a"}, {"title": " ", "review": "b"}]
+    )
+    links = re.findall(r'<td dir="auto">(.*?)</td>', page.text, re.DOTALL)
+    assert [text_of(each).split() for each in links] == [["Sharp", "a"], ["b"]]
+
+
 async def test_tried_rules_are_described_by_the_labels_of_the_form() -> None:
     rule = {**RULE, "kind": "stars", "below": 3, "publishAfterHours": 24}
     page = await tried([rule], trial_within(1_048_576))

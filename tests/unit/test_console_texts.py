@@ -88,7 +88,8 @@ async def test_console_texts_are_not_marked_with_the_review_language(title: str,
 
 async def test_links_of_rows_have_names_that_differ() -> None:
     """Screen readers list the links of a page without their rows."""
-    rows = [{**ROW, "id": "1", "title": 'Say "cheese"'}, {**ROW, "id": "2", "title": None, "review": "Sharp"}]
+    texts: list[dict[str, Any]] = [{"id": "1", "title": 'Say "cheese"'}, {"id": "2", "title": None, "review": "Sharp"}]
+    rows = [{**ROW, **each, "userName": None} for each in texts]
     settings = {"reviewsEnabled": True, "purchaseRequired": True, "moderationRules": []}
     mail = {"name": "Mail", "languageCode": None, "subject": "How was it?", "source": "store"}
     store: dict[str, Any] = {"name": "Photo", "languages": [], "settings": settings}
@@ -105,6 +106,10 @@ async def test_links_of_rows_have_names_that_differ() -> None:
     for path, names in lists.items():
         page = (await get_page(f"/console/{path}", answers)).text
         assert re.findall(r'<a [^>]*aria-label="((?:open|none|Mail)\b[^"]*)"', page) == names
+    queue = (await get_page("/console/queue", answers)).text
+    assert re.findall(r'aria-label="(Select [^"]*)"', queue) == [
+        f"Select {words}, by somebody" for words in ("Say &#34;cheese&#34;", "Sharp")
+    ]
 
 
 def registered_type(name: str, *, is_resolved: bool) -> dict[str, Any]:
