@@ -29,20 +29,20 @@ const SHEET = sheet(`
 display:block;container-type:inline-size;font-family:var(--plaudit-font,inherit);
 /** Where the page asks for the width of the content, such as in a flex box, a container has none of its own. */
 contain-intrinsic-width:min(44em,90vw);min-width:0;max-width:100%}
-*{box-sizing:border-box}
-h2,h3,p,ol,ul,fieldset{margin:0;padding:0;border:0;list-style:none;min-width:0}
+*{box-sizing:border-box;min-width:0;grid-template-columns:minmax(0,1fr)}
+h2,h3,p,ol,ul,fieldset{margin:0;padding:0;border:0;list-style:none}
 h2{font-size:1.4em;line-height:1.2}h3{font-size:1em}
 /** Styles of the page don't apply, except fonts, the colour scheme, and that it is hidden or can't be clicked. */
 section{all:initial;font:inherit;color-scheme:inherit;visibility:inherit;pointer-events:inherit;color:var(--ink);
-line-height:1.5}
-section,form,.stack{display:grid;gap:1em;grid-template-columns:minmax(0,1fr)}
+line-height:1.5;overflow-wrap:anywhere}
+section,form,.stack{display:grid;gap:1em}
 section{gap:1.5em}
 .stack[hidden]{display:none}.row{display:flex;flex-wrap:wrap;gap:.5em 1em;align-items:center}
 .top{display:grid;gap:1em 3em;align-items:center}
 .sum{display:grid;justify-items:start}.sum b{font-size:3em;line-height:1.2}
 .sum .stars{height:1.6em}
 .soft{color:var(--soft);font-size:.9em}
-.text,h3,bdi,b{overflow-wrap:anywhere}.text{white-space:pre-line;max-width:70ch}
+.text{white-space:pre-line;max-width:70ch}
 button,select,input,textarea{font:inherit;color:inherit;background:var(--paper);border:1px solid var(--soft);
 border-radius:var(--round);padding:.45em .9em;max-width:100%}
 button,select{cursor:pointer;min-width:24px;min-height:24px}button:hover:enabled{border-color:var(--accent)}

@@ -38,6 +38,15 @@ SMALL: Final = """([lowest]) => {
 }"""
 """The targets that are smaller than this number of CSS pixels, each with its size."""
 
+BESIDE: Final = """() => {
+  const widget = document.querySelector('plaudit-reviews');
+  const { left, right } = widget.getBoundingClientRect();
+  return [...widget.shadowRoot.querySelectorAll('section :not(.gone, .gone *, svg, svg *)')]
+    .filter((each) => each.getBoundingClientRect().left < left - 1 || each.getBoundingClientRect().right > right + 1)
+    .map((each) => each.outerHTML.slice(0, 100));
+}"""
+"""The elements that reach beyond the widget."""
+
 
 def sent_to(page: Page, ending: str) -> list[str]:
     """The bodies that the page posts to addresses with this ending, in a list that grows."""
@@ -266,6 +275,19 @@ async def test_targets_are_large_enough_in_all_languages(browser: Browser, fille
             await page.locator("plaudit-reviews dialog").wait_for()
             if small := await page.evaluate(SMALL, [24]):
                 found[language] = small
+    assert found == {}
+
+
+async def test_narrow_column_holds_the_form_in_all_languages(browser: Browser, filled: Filled) -> None:
+    found: dict[str, list[str]] = {}
+    for language in LANGUAGES:
+        address = filled.show("/column", html=f'lang="{language}"', attributes='style="width: 200px"')
+        async with shopping(browser, address, bypass_csp=True) as page:
+            await titles(page).first.wait_for()
+            await page.locator("plaudit-reviews button.main").click()
+            await page.locator("plaudit-reviews form").wait_for()
+            if beside := await page.evaluate(BESIDE):
+                found[language] = beside
     assert found == {}
 
 
