@@ -22,7 +22,7 @@ function localize() {
 
 document.addEventListener("htmx:after:swap", ({ target }) => {
   localize();
-  if (target.id === "context") target.ariaBusy = null;
+  target.ariaBusy = null;
 });
 document.addEventListener("htmx:error", ({ target }) => {
   if (target.id !== "context") return;

@@ -119,6 +119,17 @@ async def test_two_undos_take_back_the_last_two_decisions(service: Service, faca
     assert await statuses(facade, ids) == ["Rejected", "New", "New", "New"]
 
 
+async def test_context_follows_an_undo(service: Service, facade: Facade) -> None:
+    """It would offer to keep an approval that isn't there any more."""
+    async with queue_of(service, facade, 2) as (page, _, outcomes):
+        approve, keep = (page.locator("#context").get_by_role("button", name=name) for name in ("Approve", "Keep"))
+        await press_for(page, outcomes[0], "Approved.", "a")
+        await press(page, "k")
+        await keep.wait_for()
+        await press_for(page, outcomes[0], "Undone", "z")
+        await approve.wait_for()
+
+
 async def test_failed_decision_is_not_undone(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 3) as (page, ids, outcomes):
         await press_for(page, outcomes[0], "Approved.", "a")

@@ -174,5 +174,6 @@ export class Deciding {
     }
     this.decisions.drop(last);
     row.undone(reasonCode, wasSettled);
+    this.queue.look(row);
   }
 }

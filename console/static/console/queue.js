@@ -8,12 +8,12 @@ import { Row } from "./row.js";
 let desk = random();
 try { desk = sessionStorage.desk ??= desk; } catch { /* then each page has its own */ }
 
-/** True if the page before set this flag; clears it. */
-function took(name) {
+/** True once after a finished page. */
+function goesOn() {
   try {
-    const isThere = name in sessionStorage;
-    sessionStorage.removeItem(name);
-    return isThere;
+    const { goesOn } = sessionStorage;
+    delete sessionStorage.goesOn;
+    return goesOn;
   } catch { return false; }
 }
 
@@ -38,7 +38,7 @@ export class Queue {
     this.claim(this.current);
     // After a finished page, or a step back: screen readers read the row that keys decide about.
     const { type } = performance.getEntriesByType("navigation")[0] ?? {};
-    if (took("goesOn") || type === "back_forward") this.goTo(this.current);
+    if (goesOn() || type === "back_forward") this.goTo(this.current);
   }
 
   row(id) { return this.rows.find((row) => row.data.id === id); }
@@ -55,11 +55,17 @@ export class Queue {
     clearTimeout(this.looking);
     this.looking = setTimeout(() => {
       this.remember();
-      const address = `/console/reviews/${encodeURIComponent(row.data.id)}/context`;
-      one("#context").scrollTop = 0;
-      htmx.ajax("GET", address, { target: "#context", source: "#context" });
+      this.look(row);
       this.claim(row);
     }, 150);
+  }
+
+  /** Load the context of a row, if that is in focus. */
+  look(row) {
+    if (row !== this.current) return;
+    const address = `/console/reviews/${encodeURIComponent(row.data.id)}/context`;
+    one("#context").scrollTop = 0;
+    htmx.ajax("GET", address, { target: "#context", source: "#context" });
   }
 
   /** Put the row in focus into the address: going back leads to it. */
