@@ -41,7 +41,7 @@ SMALL: Final = """([lowest]) => {
 BESIDE: Final = """() => {
   const widget = document.querySelector('plaudit-reviews');
   const { left, right } = widget.getBoundingClientRect();
-  return [...widget.shadowRoot.querySelectorAll('section :not(.gone, .gone *, svg, svg *)')]
+  return [...widget.shadowRoot.querySelectorAll('section :not(.gone, .gone *, svg, svg *, option)')]
     .filter((each) => each.getBoundingClientRect().left < left - 1 || each.getBoundingClientRect().right > right + 1)
     .map((each) => each.outerHTML.slice(0, 100));
 }"""
