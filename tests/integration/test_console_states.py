@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from playwright.async_api import Browser, Page
+from playwright.async_api import Browser, Page, expect
 
 from tests.support.chromium import WINDOWS, Watch, faults, opened, window
 from tests.support.facade import Facade, new_id, submission
@@ -164,6 +164,18 @@ async def test_preview_reports_end_of_session(browser: Browser, guarded: Service
         await page.get_by_role("button", name="Preview as text").click()
         await mail.get_by_text("Subject: ").wait_for()
         assert await alert.count() == 0
+
+
+async def test_end_of_session_is_in_sight_in_a_long_form(browser: Browser, guarded: Service) -> None:
+    """Its button is at the end, and the message at the beginning."""
+    async with signed_in(browser, guarded) as (page, elsewhere, _, _):
+        await page.set_viewport_size({"width": 800, "height": 500})
+        await page.goto("/console/templates/OrderReviewRequest")
+        await sign_out(elsewhere)
+        await page.get_by_role("button", name="Save for").click()
+        alert = page.get_by_role("alert").filter(has_text="You are signed out")
+        await alert.wait_for()
+        await expect(alert).to_be_in_viewport()
 
 
 async def test_typed_reply_survives_unreachable_service(browser: Browser, guarded: Service) -> None:

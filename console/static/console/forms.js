@@ -1,4 +1,4 @@
-import { checkSession, create, one, signIn } from "./page.js";
+import { checkSession, create, one, reveal, signIn } from "./page.js";
 
 const LIVE_MS = 400;
 
@@ -10,9 +10,7 @@ window.addEventListener("beforeunload", (event) => {
 
 /** Before a form is sent, check that the visitor is still signed in. If not, the page stays, and says what to do. */
 export function keep(form) {
-  let isIn = false;
-  let asking = null;
-  let told = null;
+  let isIn, asking, told;
   const tell = (isPreview, ...words) => {
     // Previews come while somebody types: one message is enough.
     if (isPreview && told) return;
@@ -20,6 +18,7 @@ export function keep(form) {
     told = create("p", { className: "errors", role: "alert" });
     told.append(...words);
     form.prepend(told);
+    isPreview || reveal(told);
   };
   form.addEventListener("input", () => unsent.add(form));
   form.addEventListener("submit", async (event) => {

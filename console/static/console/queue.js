@@ -68,7 +68,7 @@ export class Queue {
     htmx.ajax("GET", address, { target: "#context", source: "#context" });
   }
 
-  /** Put the row in focus into the address: going back leads to it. */
+  /** Put the row in focus into the address, for going back. */
   remember() {
     const here = new URL(location.href);
     here.searchParams.set("focus", this.current.data.id);
@@ -106,7 +106,7 @@ export class Queue {
 
   /** All rows are decided: load the next ones once the decisions are answered. */
   async finish() {
-    // Only once: each further key would restart the loading.
+    // Once: each further key would restart the loading.
     if (this.isFinishing) return;
     this.isFinishing = true;
     for (const row of this.rows) row.isUnread = false;
