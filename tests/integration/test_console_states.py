@@ -168,11 +168,13 @@ async def test_preview_reports_end_of_session(browser: Browser, guarded: Service
 
 async def test_end_of_session_is_in_sight_in_a_long_form(browser: Browser, guarded: Service) -> None:
     """Its button is at the end, and the message at the beginning."""
-    async with signed_in(browser, guarded) as (page, elsewhere, _, _):
-        await page.set_viewport_size({"width": 800, "height": 500})
-        await page.goto("/console/templates/OrderReviewRequest")
+    async with signed_in(browser, guarded) as (page, elsewhere, own, _):
+        await page.set_viewport_size({"width": 800, "height": 200})
+        (id,) = await own.submit(submission(new_id(), 4))
+        await page.goto(f"/console/reviews/{id}")
+        await page.get_by_label("Text, shown with the review").fill("Thank you.")
         await sign_out(elsewhere)
-        await page.get_by_role("button", name="Save for").click()
+        await page.get_by_role("button", name="Save the reply").click()
         alert = page.get_by_role("alert").filter(has_text="You are signed out")
         await alert.wait_for()
         await expect(alert).to_be_in_viewport()
