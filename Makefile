@@ -106,7 +106,7 @@ looked-at:
 again = $(MAKE) --silent --no-print-directory --makefile=$(firstword $(MAKEFILE_LIST)) LOCKED=1 $@
 $(VENV)/%.stamp: looked-at
 	+@$(again) --question || { exec 9<> $(firstword $(MAKEFILE_LIST)); \
-	  flock --nonblock 9 || { echo "Waiting for another make that sets up the virtual environment"; flock 9; } && $(again); }
+	  flock -n 9 || { echo "Waiting for another make that sets up the virtual environment"; flock 9; } && $(again); }
 else
 
 # A virtual environment contains its own path: moved, it doesn't start; copied, it runs the code of the original folder.

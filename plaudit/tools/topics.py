@@ -5,7 +5,7 @@ Topics go through the steps of `messaging.kafka.partition_counts.Step`. Old part
 | Step | the tool | our publishers | workers read | the router |
 |---|---|---|---|---|
 | announced | waits 32 s, and for `review-changes` (1); adds partitions | use the old ones | the old ones | waits (1) |
-| switching | waits 4.5 s; starts again if that took 15 s | wait, 10 s at most | the old ones | continues |
+| switching | waits 4.5 s; again if MongoDB was away for 10 s | wait, 10 s at most | the old ones | continues |
 | switched | waits `--wait` s, and until the old ones are applied | use all | the old ones | continues |
 | complete | is done | use all | all | continues |
 
@@ -76,7 +76,7 @@ class Grower:
 
     async def grow(self, count: int, wait_s: float) -> list[Topic]:
         """Grow each topic to `count` partitions; returns the topics that grew."""
-        there = await self._counts()
+        there = await self._patiently(self._counts)
         growths = await self._growths(count, there)
         growing = {
             topic: each if each.step is Step.SWITCHED else Growth(each.count, to=count)
@@ -131,7 +131,7 @@ class Grower:
                         raise
             # Processes that wait for it will soon go on as before, unless MongoDB has written it.
             await self.lease.note(partial(self.repository.go_to, Step.ANNOUNCED, topics))
-            await self._wait(_SWITCHING_S, "because the last step took too long")
+            await self._wait(_SWITCHING_S, "because the last step didn't succeed in time")
 
     async def _restore(
         self, count: int, growing: Collection[Topic], held: Collection[Topic], why: BaseException

@@ -13,7 +13,7 @@ from tests.chaos.upgrades import UPGRADES
 
 KINDS: dict[str, Fault] = {**FAULTS, **INDEX_CHANGES, **UPGRADES, **GROWTHS, **EXPORTS}
 """All faults by name."""
-ROLLING = ("rolling-restart", "settings-changed", *UPGRADES, *GROWTHS, *EXPORTS)
+LONG = ("rolling-restart", "settings-changed", *UPGRADES, *GROWTHS, *EXPORTS)
 """Faults that take long, beside which another fault may happen."""
 
 

@@ -18,7 +18,7 @@ from tests.chaos.faults import Stage, end_reminders
 from tests.chaos.fleet import EndedByItselfError, Fleet, running_fleet
 from tests.chaos.growth import GROWTHS, obstacle_to_growth
 from tests.chaos.model import Model
-from tests.chaos.plan import KINDS, ROLLING, Plan, Result
+from tests.chaos.plan import KINDS, LONG, Plan, Result
 from tests.chaos.ratings_watch import INTERVAL_S as INTERVAL_OF_RATINGS_S
 from tests.chaos.ratings_watch import RatingsWatch
 from tests.chaos.rules import expire_holds
@@ -243,8 +243,8 @@ class Run:
         self.report(f"{ended:.0f} s: {kind} ({ended - began:.1f} s{recovery}), {acknowledged} acknowledged")
 
     async def disturb(self, stage: Stage) -> None:
-        """Run another fault during a long one, which restarts all processes one by one."""
-        kinds = [kind for kind in self.possible_kinds(stage) if kind not in ROLLING]
+        """Run another fault during a long one."""
+        kinds = [kind for kind in self.possible_kinds(stage) if kind not in LONG]
         if kinds and not self.is_over.is_set():
             await self.inject(stage, stage.rng.choice(kinds))
 

@@ -66,7 +66,9 @@ async def test_letter_is_opened_edited_tried_and_replayed(
     page = unescape(raw)
     assert "<code>/rating</code>" in page
     (unreadable,) = await publish_invalid(service, new_id(), b"no JSON")
-    assert "<code>/</code>" not in await page_of(http, f"{PATH}/{unreadable}")
+    refused = await page_of(http, f"{PATH}/{unreadable}")
+    assert "Its consumer would refuse it" in refused
+    assert "<code>/</code>" not in refused
     shown = typed_in(raw)
     assert json.loads(unescape(shown)) == {**review, "rating": 9}
 

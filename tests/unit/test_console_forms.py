@@ -201,7 +201,7 @@ async def test_form_is_shown_again_if_its_visitor_cannot_be_identified(
 ) -> None:
     assert 2 * console_app._CHECK_LIMIT_S < middleware._ANSWER_S
     monkeypatch.setattr(console_app, "_CHECK_LIMIT_S", 0.01)
-    monkeypatch.setattr(middleware, "_ANSWER_S", 1)
+    monkeypatch.setattr(middleware, "_ANSWER_S", 10)
     stuck, typed = Stuck(step), {"key": "k-2", "text": "Thank you", "author": ""}
     async with app_without_servers(authenticator=stuck) as app, client_of(app) as http, asyncio.timeout(60):
         add_console(app, stuck)
