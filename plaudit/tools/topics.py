@@ -5,7 +5,7 @@ Topics go through the steps of `messaging.kafka.partition_counts.Step`. Old part
 | Step | the tool | our publishers | workers read | the router |
 |---|---|---|---|---|
 | announced | waits 32 s, and for `review-changes` (1); adds partitions | use the old ones | the old ones | waits (1) |
-| switching | waits 4.5 s; again if MongoDB was away for 10 s | wait, 10 s at most | the old ones | continues |
+| switching | waits 4.5 s; again if this fails or takes 15 s | wait, 10 s at most | the old ones | continues |
 | switched | waits `--wait` s, and until the old ones are applied | use all | the old ones | continues |
 | complete | is done | use all | all | continues |
 
