@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from messaging.server_errors import first_line
 from plaudit.credentials import without_credentials
 
 NO_SPACE: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
@@ -40,5 +41,4 @@ def naming(file: Path) -> Iterator[None]:
 
 def short(error: BaseException) -> str:
     """The first line of an error, cut, without credentials and without PyMongo's details of timeouts and servers."""
-    text = str(error).strip().partition("\n")[0].partition(" (configured timeouts")[0]
-    return without_credentials(text)[:_LONGEST_ERROR].rstrip(".") or type(error).__name__
+    return without_credentials(first_line(error))[:_LONGEST_ERROR].rstrip(".") or type(error).__name__

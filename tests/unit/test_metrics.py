@@ -4,15 +4,20 @@ import json
 import re
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
+from pymongo import AsyncMongoClient
+from pymongo.errors import ServerSelectionTimeoutError
+from structlog.testing import capture_logs
 
 from consumers.moderation_rules import count_rulings
 from domain.delivery import OutgoingMessage
 from domain.moderation_rules import NO_RULING, ModerationRule, RuleKind, RuleOutcome, Ruling
 from messaging import metrics
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic
+from plaudit.errors import short
 
 ROOT = Path(__file__).parents[2]
 QUERIES = ("deploy/grafana/plaudit.json", "deploy/prometheus/alerts.yml")
@@ -67,6 +72,21 @@ def test_rulings_are_counted_by_winning_outcome() -> None:
     before = counts()
     count_rulings([Ruling((approve,)), Ruling((approve, hold)), NO_RULING, Ruling((hold,))])
     assert [after - each for after, each in zip(counts(), before, strict=True)] == [1, 2, 0]
+
+
+async def test_log_of_a_wait_has_the_reason_without_the_details_of_pymongo() -> None:
+    client: AsyncMongoClient[Any] = AsyncMongoClient("mongodb://127.0.0.1:1", serverSelectionTimeoutMS=1)
+    async with client:
+        with pytest.raises(ServerSelectionTimeoutError) as caught:
+            await client.admin.command("ping")
+    primary = 'No replica set members match selector "Primary()"'
+    during_election = ServerSelectionTimeoutError(f"{primary}, Timeout: 5.0s, Topology Description: <...>")
+    refused = "127.0.0.1:1: [Errno 111] Connect call failed ('127.0.0.1', 1)"
+    for error, reason in ((caught.value, refused), (during_election, primary)):
+        with capture_logs() as logs:
+            metrics.note_wait("scheduler", error)
+        assert [line["error"] for line in logs] == [f"ServerSelectionTimeoutError: {reason}"]
+        assert short(error) == reason
 
 
 def test_declared_labels_and_families() -> None:
