@@ -7,15 +7,17 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Final, Literal
 
 from devservers.private import private
 from plaudit.errors import CommandError, UsageError, naming
 
+_SUFFIX: Final = ".draft"
+
 
 def draft_of(file: Path) -> Path:
     """The path of a file's draft."""
-    return file.with_name(file.name + ".draft")
+    return file.with_name(file.name + _SUFFIX)
 
 
 def check_folder(file: Path) -> None:
@@ -38,6 +40,8 @@ def _regular(path: str, flags: int) -> int:
             raise UsageError(f"{path} is a symbolic link, which is not followed: remove it first.") from None
         if error.errno == errno.ENXIO:
             raise _not_regular(path) from None
+        if not os.path.lexists(path):
+            error.filename = path.removesuffix(_SUFFIX)  # the name that was given
         raise
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)

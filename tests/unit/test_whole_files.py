@@ -46,6 +46,19 @@ def test_full_disk_is_reported_with_the_file_and_what_to_do(tmp_path: Path) -> N
     )
 
 
+def test_unwritable_place_is_named_without_the_draft(tmp_path: Path) -> None:
+    file = Path("/proc/reviews.jsonl")
+    for opened in (whole_file(file), locked_draft(file)):
+        with pytest.raises(OSError) as caught, opened:  # noqa: PT011 - checked below
+            pass
+        assert in_words(caught.value) == f"{file}: No such file or directory."
+    draft = draft_of(tmp_path / "reviews.jsonl")
+    draft.mkdir()
+    with pytest.raises(IsADirectoryError) as in_the_way, whole_file(tmp_path / "reviews.jsonl"):
+        pass
+    assert in_words(in_the_way.value) == f"{draft}: Is a directory."
+
+
 def test_draft_that_is_a_link_is_refused(tmp_path: Path) -> None:
     file, checkpoint, target = (tmp_path / name for name in ("reviews.jsonl", "checkpoint.json", "target"))
     target.write_text("somebody else's")
