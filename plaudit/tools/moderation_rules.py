@@ -16,7 +16,7 @@ from messaging.moderation_rules_trial import TrialCounts, TriedRow, tried_row
 from messaging.reading import Reader
 from messaging.reading_errors import InvalidContentError
 from plaudit.config import Settings
-from plaudit.errors import CommandError, UsageError
+from plaudit.errors import UsageError
 from plaudit.terminal import Terminal, shown
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
@@ -25,6 +25,7 @@ from plaudit.tools.imports.options import check_text
 from plaudit.tools.imports.past import feedback_in
 from plaudit.tools.imports.rows import rows_of, with_pauses
 from plaudit.tools.servers import reached
+from plaudit.tools.stores import unknown_store
 from storage.stores import StoreRepository
 
 _YES: Final = ("true", "1", "yes")
@@ -102,8 +103,8 @@ async def _rules_of(settings: Settings, store_id: str | None) -> tuple[Moderatio
         raise UsageError("Name a store with --store, or a file of rules with --rules.")
     async with reached(settings) as (database, _):
         store = await StoreRepository(database).get(store_id)
-    if store is None:
-        raise CommandError(f"There is no store {store_id}.")
+        if store is None:
+            raise await unknown_store(database, store_id)
     return store.settings.moderation_rules
 
 

@@ -30,10 +30,14 @@ async def check_registered(database: Database, id: str | None) -> None:
             return True
         return bool((await ReviewRepository(database).search(ReviewSearch(store_id=id, take=1))).reviews)
 
-    if await patiently("MongoDB", is_known):
-        return
+    if not await patiently("MongoDB", is_known):
+        raise await unknown_store(database, id)
+
+
+async def unknown_store(database: Database, id: str) -> CommandError:
+    """The error of a command that names an unknown store; it lists those that exist."""
     stores = await patiently("MongoDB", StoreRepository(database).all)
-    raise CommandError(f"There is no store {shown(id)}. The stores are: {_listed([store.id for store in stores])}.")
+    return CommandError(f"There is no store {shown(id)}. The stores are: {_listed([store.id for store in stores])}.")
 
 
 async def check_entity_type(database: Database, entity_type: str | None) -> None:
