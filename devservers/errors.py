@@ -11,6 +11,10 @@ class EmbeddedServerError(Exception):
     """An embedded server can't run here; the message says what to do about it."""
 
 
+class WrongFolderError(EmbeddedServerError):
+    """Data can't be kept in the configured folder."""
+
+
 class MissingPartError(EmbeddedServerError):
     """Something that the server needs isn't installed."""
 

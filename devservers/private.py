@@ -6,30 +6,31 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from devservers.errors import EmbeddedServerError, Report, unwritable
+from devservers.errors import Report, WrongFolderError, unwritable
 
 UMASK = 0o077
 """Removes the permissions of group and others from all files that a process creates."""
 
 _SECRET_BYTES = 32
+_CHOICE = "Choose a separate folder with PLAUDIT_DATA or `make up DATA=...`."
 
 
 def private_folder(folder: Path, report: Report | None = None, *, known_by: str | None = None) -> None:
     """Create a folder for its owner only, or close one that is open to others, and report that.
 
     With `known_by`, the name of a file in it, a folder with other files is closed only if it has that one, too. Raises
-    EmbeddedServerError if it can't be created or closed, isn't ours, or is for everybody, like /tmp.
+    WrongFolderError if it isn't ours, or is for everybody, like /tmp; EmbeddedServerError if it can't be created or
+    closed.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = folder.stat().st_mode
         if mode & stat.S_ISVTX:
-            raise EmbeddedServerError(f"{folder} is shared by all users of this machine. Choose a folder of your own.")
+            raise WrongFolderError(f"{folder} is shared by all users of this machine. {_CHOICE}")
         if mode & UMASK:
             if known_by is not None and any(folder.iterdir()) and not (folder / known_by).exists():
-                raise EmbeddedServerError(
-                    f"{folder} contains other files, which other users could no longer reach. Choose a separate "
-                    "folder with PLAUDIT_DATA or `make up DATA=...`."
+                raise WrongFolderError(
+                    f"{folder} contains other files, which other users could no longer reach. {_CHOICE}"
                 )
             folder.chmod(0o700)
             if report is not None:

@@ -16,7 +16,7 @@ import uvloop
 from pydantic import ValidationError
 from typer.core import TyperGroup
 
-from devservers.errors import EmbeddedServerError
+from devservers.errors import EmbeddedServerError, WrongFolderError
 from domain.timestamps import moment_in
 from messaging.kafka.connection import UnusableConnectionError
 from messaging.reading_errors import error_message
@@ -87,10 +87,10 @@ def run(work: Callable[[Settings], Coroutine[Any, Any, T]]) -> T:
         return uvloop.run(until_terminated(work(settings)))
     except CommandError as error:
         fail(str(error), error.exit_code)
+    except (ConfigurationError, UnusableConnectionError, WrongFolderError) as error:
+        fail_of_configuration(str(error))
     except (MissingAddressError, EmbeddedServerError) as error:
         fail(str(error))
-    except (ConfigurationError, UnusableConnectionError) as error:
-        fail_of_configuration(str(error))
     except (KeyboardInterrupt, asyncio.CancelledError):
         sys.exit(1)
     except Exception as error:

@@ -18,7 +18,7 @@ def port_to_listen_at(http: HttpSettings) -> Iterator[int]:
     """The configured port; a free one if that is 0. Until the block ends, no other `plaudit up` gets it: the API
     listens at it only some seconds later, and would then answer for both.
 
-    Raises CommandError if the address can't be listened at: its owner would answer instead of our API.
+    Raises what `cannot_listen` returns: its owner would answer instead of our API.
     """
     with ExitStack() as claims:
         try:
@@ -29,14 +29,14 @@ def port_to_listen_at(http: HttpSettings) -> Iterator[int]:
                 claims.enter_context(socket.socket(socket.AF_UNIX)).bind(f"\0plaudit up {address} {port}")
         except OSError as error:
             why = f"HTTP can't be served on {http.address} ({error.strerror})."
-            raise CommandError(f"{why} {_advice(error)}") from error
+            raise cannot_listen(f"{why} {_advice(error)}", error) from error
         yield port
 
 
 def check_metrics_ports(metrics: MetricsSettings, http: HttpSettings, processes: Sequence[str]) -> None:
     """Check that each of these processes gets a port for its metrics: the configured one, or one of those after it.
 
-    Raises ConfigurationError if one is not free while HTTP is served: its process could never run.
+    Raises what `cannot_listen` returns if one is not free while HTTP is served: its process could never run.
     """
     if not metrics.port:
         return
@@ -50,10 +50,17 @@ def check_metrics_ports(metrics: MetricsSettings, http: HttpSettings, processes:
             try:
                 _listen(metrics.host, port, probes)
             except OSError as error:
-                raise ConfigurationError(
+                why = (
                     f"{needed} of {metrics.host}, but {port} can't be used ({error.strerror}). HTTP has the port "
                     f"{http.port}. Choose another one, with free ports after it."
-                ) from error
+                )
+                raise (ConfigurationError(why) if port == http.port else cannot_listen(why, error)) from error
+
+
+def cannot_listen(message: str, error: OSError) -> CommandError | ConfigurationError:
+    """The error of an address that can't be listened at: CommandError if it is taken, which is no fault of the
+    configuration."""
+    return CommandError(message) if error.errno == errno.EADDRINUSE else ConfigurationError(message)
 
 
 def _listen(host: str, port: int, probes: ExitStack) -> tuple[int, set[str]]:

@@ -8,7 +8,8 @@ from importlib.metadata import version
 import structlog
 
 from messaging.metrics import TASKS, name_build
-from plaudit.config import ConfigurationError, Settings
+from plaudit.config import Settings
+from plaudit.processes.listening import cannot_listen
 from plaudit.processes.probes import Probes, serve_health
 from plaudit.processes.traces import export_traces
 
@@ -19,7 +20,7 @@ log = structlog.get_logger()
 def serve_telemetry(settings: Settings, process: str) -> Iterator[Probes]:
     """Serve health and metrics, and export traces, until the block ends; the process sets the probes.
 
-    Raises ConfigurationError if the port for metrics is taken, or the file for traces can't be written.
+    Raises ConfigurationError if the file for traces can't be written, and what `cannot_listen` returns.
     """
     release = version("plaudit")
     name_build(release, process)
@@ -31,6 +32,7 @@ def serve_telemetry(settings: Settings, process: str) -> Iterator[Probes]:
             try:
                 stack.enter_context(serve_health(probes, settings.metrics.host, port))
             except OSError as error:
-                raise ConfigurationError(f"Can't listen on the port PLAUDIT_METRICS__PORT={port}: {error}.") from error
+                why = f"Can't listen on the port PLAUDIT_METRICS__PORT={port}: {error.strerror}."
+                raise cannot_listen(why, error) from error
             log.info("serving metrics", host=settings.metrics.host, port=port)
         yield probes

@@ -16,7 +16,7 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import OperationFailure
 
 from devservers.broker import Broker, embedded_kafka
-from devservers.errors import EmbeddedServerError
+from devservers.errors import EmbeddedServerError, WrongFolderError
 from devservers.mongo import MongoProcess, embedded_mongo, form_replica_set
 from devservers.private import private_folder
 from messaging.kafka.administration import admin_client
@@ -157,7 +157,7 @@ def test_shared_folder_is_refused(tmp_path: Path, progress: list[str]) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
-    with pytest.raises(EmbeddedServerError, match="shared by all users of this machine"):
+    with pytest.raises(WrongFolderError, match="shared by all users of this machine"):
         private_folder(shared, progress.append)
     assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
     assert progress == []
@@ -168,7 +168,7 @@ def test_folder_with_foreign_files_keeps_its_mode(tmp_path: Path, progress: list
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
     (folder / "theirs").touch()
-    with pytest.raises(EmbeddedServerError, match="contains other files"):
+    with pytest.raises(WrongFolderError, match="contains other files"):
         private_folder(folder, progress.append, known_by="lock")
     assert (stat.S_IMODE(folder.stat().st_mode), progress) == (0o755, [])
     (folder / "lock").touch()

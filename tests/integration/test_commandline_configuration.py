@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -146,6 +147,22 @@ def test_up_refuses_unusable_ports_for_metrics(tmp_path: Path, http: int, metric
     variables = {f"PLAUDIT_{name}": str(value) for name, value in {**ports, **servers}.items()}
     stderr = plaudit(tmp_path, "up", code=2, **variables).stderr
     assert "PLAUDIT_METRICS__PORT: worker and scheduler serve metrics at the ports " in stderr
+
+
+@pytest.mark.parametrize(("host", "code"), [("127.0.0.1", 1), ("192.0.2.1", 2)], ids=["taken", "of another machine"])
+def test_port_for_metrics_can_not_be_used(tmp_path: Path, host: str, code: int) -> None:
+    servers = {"PLAUDIT_MONGO__URI": "mongodb://127.0.0.1:1", "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1"}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        variables = {**servers, "PLAUDIT_METRICS__HOST": host, "PLAUDIT_METRICS__PORT": port}
+        stderr = plaudit(tmp_path, "worker", code=code, **variables).stderr
+    assert f"Can't listen on the port PLAUDIT_METRICS__PORT={port}: " in " ".join(stderr.split())
+
+
+def test_up_refuses_a_folder_for_all_users(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    stderr = plaudit(tmp_path, "up", code=2, PLAUDIT_DATA=str(tmp_path)).stderr
+    assert "shared by all users of this machine. Choose a separate folder with PLAUDIT_DATA" in " ".join(stderr.split())
 
 
 def test_hosts_networks_and_origins_are_accepted(tmp_path: Path) -> None:

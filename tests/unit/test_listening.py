@@ -40,12 +40,19 @@ def test_port_is_kept_until_the_block_ends() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost"])  # noqa: S104 - listens for a moment
 def test_port_of_http_is_not_used_for_metrics(host: str) -> None:
-    port, processes = free_port(), ("worker", "scheduler")
+    port, processes = free_port(), ["worker"]
     http = HttpSettings(host=host, port=port)
-    with pytest.raises(ConfigurationError, match=rf"PLAUDIT_METRICS__PORT: worker and .* HTTP has the port {port}\. "):
-        check_metrics_ports(MetricsSettings(port=port - 1), http, processes)
-    check_metrics_ports(MetricsSettings(host="127.0.0.2", port=port - 1), HttpSettings(port=port), processes)
+    with pytest.raises(ConfigurationError, match=rf"PLAUDIT_METRICS__PORT: worker .* HTTP has the port {port}\. "):
+        check_metrics_ports(MetricsSettings(port=port), http, processes)
+    check_metrics_ports(MetricsSettings(host="127.0.0.2", port=port), HttpSettings(port=port), processes)
     check_metrics_ports(MetricsSettings(), http, processes)
+
+
+def test_port_of_another_process_is_not_used_for_metrics() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        metrics = MetricsSettings(host="127.0.0.1", port=taken.getsockname()[1])
+        with pytest.raises(CommandError, match=r"PLAUDIT_METRICS__PORT: worker serve.* \(Address already in use\)"):
+            check_metrics_ports(metrics, HttpSettings(port=0), ["worker"])
 
 
 def test_each_process_has_a_port_for_metrics() -> None:
@@ -54,14 +61,21 @@ def test_each_process_has_a_port_for_metrics() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "advice"), [(errno.EADDRINUSE, STOP), (errno.EADDRNOTAVAIL, HOST), (errno.EACCES, ROOT)]
+    ("number", "expected", "advice"),
+    [
+        (errno.EADDRINUSE, CommandError, STOP),
+        (errno.EADDRNOTAVAIL, ConfigurationError, HOST),
+        (errno.EACCES, ConfigurationError, ROOT),
+    ],
 )
-def test_bind_error_gives_advice(number: int, advice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bind_error_gives_advice(
+    number: int, expected: type[Exception], advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def bind(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(socket.socket, "bind", bind)
-    with pytest.raises(CommandError) as caught, port_to_listen_at(HttpSettings()):
+    with pytest.raises(expected) as caught, port_to_listen_at(HttpSettings()):
         pass
     assert str(caught.value) == f"HTTP can't be served on http://127.0.0.1:8080 ({os.strerror(number)}). {advice}"
 
@@ -71,6 +85,6 @@ def test_unknown_host_name_gives_advice(monkeypatch: pytest.MonkeyPatch) -> None
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    with pytest.raises(CommandError) as caught, port_to_listen_at(HttpSettings(host="nohost.invalid")):
+    with pytest.raises(ConfigurationError) as caught, port_to_listen_at(HttpSettings(host="nohost.invalid")):
         pass
     assert str(caught.value).endswith(f"(Name or service not known). {HOST}")
