@@ -76,6 +76,33 @@ def line_of(checkpoint: Path) -> int:
         return 0
 
 
+def started(service: Service, *command: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "plaudit", *command],
+        env=service.command_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+@pytest.mark.long
+async def test_interrupted_import_tells_where_the_next_one_continues(tools: Service, tmp_path: Path) -> None:
+    file, checkpoint = tmp_path / "reviews.csv", tmp_path / "reviews.csv.plaudit-import.json"
+    write_reviews(file, new_id("kind"), 6_000)
+
+    async def interrupted() -> str:
+        """The output of an interrupted import; empty if all rows were published before."""
+        with started(tools, "import", str(file), *COLUMNS) as process:
+            await eventually(lambda: process.poll() is not None or line_of(checkpoint) > 1, pause_s=0.002)
+            process.terminate()
+            output, _ = await asyncio.to_thread(process.communicate)
+            assert process.returncode in (-signal.SIGTERM, 1), output.decode()
+        return output.decode() if 0 < line_of(checkpoint) < 12_000 else ""
+
+    output = await eventually(interrupted)
+    assert f"Interrupted. The same command continues after line {line_of(checkpoint)}." in output
+
+
 @pytest.mark.slow
 async def test_killed_import_continues(tools: Service, tmp_path: Path) -> None:
     kind = new_id("kind")
@@ -84,17 +111,9 @@ async def test_killed_import_continues(tools: Service, tmp_path: Path) -> None:
     checkpoint = tmp_path / "reviews.csv.plaudit-import.json"
     command = ["import", str(file), *COLUMNS, "--report", str(report)]
 
-    def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "plaudit", *command],
-            env=tools.command_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-
     async def kill_import() -> int:
         """Return the line of the checkpoint that the killed import has left; 0 if it was finished before."""
-        first = start()
+        first = started(tools, *command)
         # Polled often, since the import takes only a second or two.
         await eventually(lambda: first.poll() is not None or line_of(checkpoint) >= ROWS * 0.8, pause_s=0.002)
         first.kill()
@@ -108,7 +127,7 @@ async def test_killed_import_continues(tools: Service, tmp_path: Path) -> None:
     # As if it had been killed between writing its report and its checkpoint.
     report.write_text(report.read_text() + '{"line": 1, "reason": "half')
 
-    second = start()
+    second = started(tools, *command)
     output, _ = await asyncio.to_thread(second.communicate)
     assert second.returncode == 1, output.decode()
     assert b"Continuing after line" in output

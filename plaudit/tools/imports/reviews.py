@@ -1,5 +1,6 @@
 """`plaudit import`: reviews from a file to Kafka. Each good row takes effect once, each bad row is reported once."""
 
+import asyncio
 import fcntl
 import hashlib
 import os
@@ -74,7 +75,12 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, opti
             columns = SeenColumns(options.mapping, start.left_out, start.mapped, as_new=options.as_new)
             past_options = (options.as_new, options.image_folder, LatestReviews(start.latest))
             reader = RowReader(options.mapping, columns, settings.topics, is_text, *past_options)
-            await _Import(options, servers, stores, reader, start, progress).run(file, names)
+            try:
+                await _Import(options, servers, stores, reader, start, progress).run(file, names)
+            except asyncio.CancelledError:
+                if not options.dry_run:
+                    progress.print(f"Interrupted. The same command continues after line {start.line}.")
+                raise
         if not options.dry_run:
             # While locked: the next import may start once the lock is released.
             checkpoint_of(options.file).unlink(missing_ok=True)
