@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import structlog
 
-from consumers.mails.mailer import running_mailer
+from consumers.mails.mailer import MailerServices, running_mailer
 from consumers.mails.smtp import SmtpServer
 from domain.mails import RetryPlan
 from messaging.kafka.publisher import Publisher
@@ -30,9 +30,17 @@ async def run_mailer(settings: Settings) -> None:
     async def send_mails(database: Database, publisher: Publisher, probes: Probes) -> None:
         if missing := await missing_sender(settings, StoreRepository(database)):
             log.warning("some mails have no sender", advice=missing)
-        connection, topics = settings.kafka_connection(), settings.topics
-        keys = settings.privacy.keys()
-        async with running_mailer(connection, topics, database, publisher, server, plan, sender, keys) as sending:
+        services = MailerServices(
+            connection=settings.kafka_connection(),
+            topics=settings.topics,
+            database=database,
+            publisher=publisher,
+            server=server,
+            plan=plan,
+            sender=sender,
+            erasure_keys=settings.privacy.keys(),
+        )
+        async with running_mailer(services) as sending:
             probes.is_ready = True
             log.info("mailer ready")
             await asyncio.shield(sending)

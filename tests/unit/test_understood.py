@@ -177,7 +177,7 @@ def inboxes(monkeypatch: pytest.MonkeyPatch) -> list[Inbox[Any]]:
     """The inboxes of worker and mailer."""
     subscribed, anything = Mock(side_effect=EOFError), MagicMock()
     worker_running = worker.running_worker(anything, anything, remember=anything, only=CONSUMED)
-    processes = worker_running, mailer.running_mailer(*[anything] * 8)
+    processes = worker_running, mailer.running_mailer(anything)
     for module, running in zip((worker, mailer), processes, strict=True):
         monkeypatch.setattr(module, "subscribed_broker", subscribed)
         with pytest.raises(EOFError):
