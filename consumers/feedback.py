@@ -17,6 +17,7 @@ from domain.feedback import (
     with_own_reports,
 )
 from domain.places import entity_key
+from domain.ratings import TallyKey
 from messaging.decoding import Received
 from messaging.events import review_replied, review_reported
 from messaging.feedback import FeedbackCommand, feedback_in, feedback_value
@@ -120,12 +121,6 @@ def _applied(commands: Iterable[Feedback], taken: AppliedFeedback) -> Iterator[t
 
 
 def _audit_entry(command: Feedback, review: ReviewFeedback) -> AuditEntry:
-    return AuditEntry(
-        at=command.at,
-        subject=command.moderator,
-        action=AuditAction(command.action.value),
-        review_id=command.review_id,
-        entity=review.entity,
-        store_id=review.store_id,
-        command_id=command.command_id,
-    )
+    action = AuditAction(command.action.value)
+    entry = AuditEntry(command.at, command.moderator, action, command_id=command.command_id)
+    return entry.about(command.review_id, TallyKey(review.entity, review.store_id))

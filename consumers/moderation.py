@@ -160,14 +160,12 @@ def _answer(command_id: str, command: Moderation, result: ModerationResult) -> I
 
 
 def _audit_entry(command: Moderation, review: ModeratedReview) -> AuditEntry:
-    return AuditEntry(
-        at=command.at,
-        subject=command.moderator,
-        action=AuditAction(command.action.value),
-        review_id=command.review_id,
-        entity=review.entity,
-        store_id=review.store_id,
+    entry = AuditEntry(
+        command.at,
+        command.moderator,
+        AuditAction(command.action.value),
         reason=command.reason,
         command_id=command.command_id,
         reason_code=command.reason_code,
     )
+    return entry.about(command.review_id, review.key)

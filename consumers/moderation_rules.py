@@ -176,15 +176,8 @@ def ruling_audit_entries(
     """The audit entries of the rules that decided: the approving rule, or all that object."""
     approval = ruling.approval
     for rule in [approval] if approval else ruling.objections:
-        yield AuditEntry(
-            at=at,
-            subject=rule.subject,
-            action=AuditAction(rule.outcome.value),
-            review_id=review_id,
-            entity=key.entity,
-            store_id=key.store_id,
-            command_id=command_id,
-        )
+        entry = AuditEntry(at, rule.subject, AuditAction(rule.outcome.value), command_id=command_id)
+        yield entry.about(review_id, key)
 
 
 def count_rulings(rulings: Iterable[Ruling]) -> None:

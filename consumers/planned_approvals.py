@@ -20,7 +20,6 @@ from consumers.moderation_rules import approval_event
 from consumers.ratings import change_ratings
 from consumers.services import Services
 from domain.planned_approvals import PlannedApproval, approve_planned
-from domain.reviews_moderated import ModeratedReview
 from messaging.kafka.lag import ConsumerLag, Partition, Unread
 from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry
@@ -134,16 +133,8 @@ async def _approve(services: Services, due: Collection[PlannedApproval], now: da
     for id, review in approved.reviews.items():
         work.emit([approval_event(services, id, review.key, review.moderator or "", now, "")])
     await change_ratings(services, work, approved.tallies, approved.reviews.values())
-    work.audit(_audit_entry(id, review, now) for id, review in approved.reviews.items())
-    return len(approved.reviews)
-
-
-def _audit_entry(review_id: str, review: ModeratedReview, now: datetime) -> AuditEntry:
-    return AuditEntry(
-        at=now,
-        subject=review.moderator,
-        action=AuditAction.APPROVE,
-        review_id=review_id,
-        entity=review.entity,
-        store_id=review.store_id,
+    work.audit(
+        AuditEntry(now, review.moderator, AuditAction.APPROVE).about(id, review.key)
+        for id, review in approved.reviews.items()
     )
+    return len(approved.reviews)

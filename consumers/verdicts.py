@@ -89,12 +89,6 @@ def _effective(verdicts: Iterable[Verdict], result: AppliedVerdicts) -> Iterator
 def _audit_entry(verdict: Verdict, review: ModeratedReview) -> AuditEntry:
     labels = ", ".join(verdict.labels)
     score = "" if verdict.score is None else f" ({verdict.score:g})"
-    return AuditEntry(
-        at=verdict.at,
-        subject=verdict.subject,
-        action=AuditAction(verdict.outcome.value),
-        review_id=verdict.review_id,
-        entity=review.entity,
-        store_id=review.store_id,
-        reason=f"{labels}{score}".strip() or None,
-    )
+    reason = f"{labels}{score}".strip() or None
+    entry = AuditEntry(verdict.at, verdict.subject, AuditAction(verdict.outcome.value), reason=reason)
+    return entry.about(verdict.review_id, review.key)

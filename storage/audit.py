@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from domain.ratings import Entity
+from domain.ratings import Entity, TallyKey
 from domain.reviews_facts import ReasonCode
 from domain.timestamps import EPOCH
 from storage.database import Database, Document, Session
@@ -92,6 +92,10 @@ class AuditEntry(NamedTuple):
     language: str | None = None
     letter: str | None = None
     """The place of a dead letter."""
+
+    def about(self, review_id: str, key: TallyKey) -> "AuditEntry":
+        """The same entry about a review, with the key of its rating."""
+        return self._replace(review_id=review_id, entity=key.entity, store_id=key.store_id)
 
     @property
     def may_be_of_customer(self) -> bool:

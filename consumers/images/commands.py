@@ -10,6 +10,7 @@ from consumers.services import Services
 from domain.commands import Outcome
 from domain.images import StoredImage, may_come, with_visibility
 from domain.permissions import is_within
+from domain.ratings import TallyKey
 from messaging.dead_letters import image_never_came
 from messaging.decoding import Received
 from messaging.images import ImageCommand, ReceivedImageCommand, image_command_in, image_command_value
@@ -181,14 +182,12 @@ def _decide(received: ReceivedImageCommand, targets: _Targets, work: UnitOfWork)
 
 def _audit_entry(received: ReceivedImageCommand, review: ReviewWithImages) -> AuditEntry:
     command = received.command
-    return AuditEntry(
-        at=received.at,
-        subject=command.moderator,
-        action=AuditAction.HIDE_IMAGE if command.is_to_hide else AuditAction.SHOW_IMAGE,
-        review_id=review.id,
-        entity=review.entity,
-        store_id=review.store_id,
+    entry = AuditEntry(
+        received.at,
+        command.moderator,
+        AuditAction.HIDE_IMAGE if command.is_to_hide else AuditAction.SHOW_IMAGE,
         reason=command.reason,
         command_id=command.command_id,
         fields=(command.image_id,),
     )
+    return entry.about(review.id, TallyKey(review.entity, review.store_id))

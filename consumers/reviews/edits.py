@@ -218,13 +218,7 @@ def _refusals(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Ed
 
 def _audit_entry(edit: Edit, review: Review, edited: Edited) -> AuditEntry:
     author = review.identity.user_id if edit.right is EditRight.AUTHOR else None
-    return AuditEntry(
-        at=edit.at,
-        subject=edit.editor or author,
-        action=AuditAction.EDIT,
-        review_id=edit.review_id,
-        entity=review.identity.entity,
-        store_id=review.identity.store_id,
-        command_id=edit.command_id,
-        fields=edited.fields,
+    entry = AuditEntry(
+        edit.at, edit.editor or author, AuditAction.EDIT, command_id=edit.command_id, fields=edited.fields
     )
+    return entry.about(edit.review_id, review.identity.key)
