@@ -103,7 +103,7 @@ async def test_import_of_only_bad_rows_yields_to_the_loop(monkeypatch: pytest.Mo
             asyncio.get_running_loop().call_soon(callbacks.append, number)
 
     mapping = ColumnMapping()
-    reader = RowReader(mapping, SeenColumns(mapping, [], [], as_new=False), TopicNames("t."), is_text=True)
+    reader = RowReader(SeenColumns(mapping, [], [], as_new=False), TopicNames("t."), is_text=True)
     order = ImportOptions(Path("reviews.csv"), FileFormat.CSV, mapping)
     run = reviews._Import(order, None, None, reader, Checkpoint(job="a"), Terminal())
     (batch,) = [each async for each in run._batches(rows())]
@@ -301,7 +301,7 @@ def test_checkpoint_belongs_to_its_job(tmp_path: Path) -> None:
 async def test_import_resumes_only_with_its_own_report(tmp_path: Path) -> None:
     order = import_options(tmp_path / "reviews.jsonl", tmp_path / "bad.jsonl")
     mapping = ColumnMapping()
-    reader = RowReader(mapping, SeenColumns(mapping, [], [], as_new=False), TopicNames("t."), is_text=True)
+    reader = RowReader(SeenColumns(mapping, [], [], as_new=False), TopicNames("t."), is_text=True)
     done = Checkpoint(job="a")
     order.file.write_bytes(b"[1]\n" * 3)
     for times in range(1, 3):

@@ -39,7 +39,7 @@ REPORT = {"reason": "spam", "explanation": "", "at": "2023-05-06T07:08:09Z", "em
 
 def reader(mapping: ColumnMapping) -> RowReader:
     columns = SeenColumns(mapping, [], [], as_new=False)
-    return RowReader(mapping, columns, TopicNames("t."), is_text=False, as_new=False)
+    return RowReader(columns, TopicNames("t."), is_text=False)
 
 
 def messages(columns: dict[str, Any], mapping: ColumnMapping | None = None) -> RowMessages:
@@ -308,7 +308,7 @@ def test_omitted_columns_are_named() -> None:
     for as_new, expected in ((False, ["rating", "newer", "title", "createdDate"]), (True, None)):
         left_out, seen = list[str](), list[str]()
         columns_seen = SeenColumns(mapping, left_out, seen, as_new=as_new)
-        rows = RowReader(mapping, columns_seen, TopicNames("t."), is_text=False, as_new=as_new)
+        rows = RowReader(columns_seen, TopicNames("t."), is_text=False)
         for columns in (exported, plain):
             rows.messages(Row(1, 1, 1, columns))
         assert seen == ["stars"]

@@ -18,7 +18,7 @@ from messaging.topics import Topic, TopicNames
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.columns import SeenColumns
 from plaudit.tools.imports.images import FoundImage, count_without_files, images_in
-from plaudit.tools.imports.mapping import ColumnMapping, submission_identity
+from plaudit.tools.imports.mapping import submission_identity
 from plaudit.tools.imports.past import PastFeedback, feedback_identity, feedback_in, is_exported, past_in
 from plaudit.tools.imports.rows import Row
 
@@ -98,16 +98,15 @@ class RowMessages:
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """Builds the messages of rows. `as_new` leaves out the past that our own exports have; without `folder`, images.
+    """Builds the messages of rows, by the mapping of `columns`. If that is `as_new`, the past in our own exports is
+    left out; without `folder`, images.
 
     Commands that restore a past carry the hash of their review's text: they don't change another review with that id.
     """
 
-    mapping: ColumnMapping
     columns: SeenColumns
     topics: TopicNames
     is_text: bool
-    as_new: bool = False
     folder: Path | None = None
     latest: LatestReviews = field(default_factory=LatestReviews)
     envelope: Envelope = field(default_factory=lambda: Envelope("/plaudit/import"))
@@ -120,7 +119,7 @@ class RowReader:
         return self._feedback_row(feedback) if feedback else self._review(row.columns)
 
     def _feedback_row(self, feedback: PastFeedback) -> RowMessages:
-        if self.as_new:
+        if self.columns.as_new:
             return RowMessages(None)
         text = self.latest.texts.get(feedback.review_id)
         if text is None:
@@ -129,11 +128,11 @@ class RowReader:
 
     def _review(self, columns: Mapping[str, Any]) -> RowMessages:
         self.columns.note(columns)
-        past = None if self.as_new else past_in(columns, is_text=self.is_text)
+        past = None if self.columns.as_new else past_in(columns, is_text=self.is_text)
         images, without_file = list[FoundImage](), 0
         if self.folder and is_exported(columns):
             images, without_file = images_in(columns, self.folder), count_without_files(columns)
-        review = self.mapping.submission(columns, is_text=self.is_text)
+        review = self.columns.mapping.submission(columns, is_text=self.is_text)
         data = review.model_dump(mode="json", by_alias=True, exclude_none=True)
         data |= {"source": Source.IMPORT.value} | _image_fields(images)
         if past:

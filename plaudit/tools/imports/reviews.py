@@ -73,8 +73,8 @@ async def run_import(settings: Settings, out: Terminal, progress: Terminal, opti
                 servers = _Servers(publisher, Uploader(settings, ImageStoreMark(database)))
             is_text = options.format is FileFormat.CSV
             columns = SeenColumns(options.mapping, start.left_out, start.mapped, as_new=options.as_new)
-            past_options = (options.as_new, options.image_folder, LatestReviews(start.latest))
-            reader = RowReader(options.mapping, columns, settings.topics, is_text, *past_options)
+            latest = LatestReviews(start.latest)
+            reader = RowReader(columns, settings.topics, is_text, options.image_folder, latest)
             try:
                 await _Import(options, servers, stores, reader, start, progress).run(file, names)
             except asyncio.CancelledError:
