@@ -27,7 +27,7 @@ OF_OBJECT: Final = OF_STORE + "/{entityType}/{entityId}"
 _ORIGINS: Final = "plaudit.storefront_origins"
 _HITS: Final = {status: HTTP_REQUESTS.labels("GET", "storefront-cache", f"{status // 100}xx") for status in (200, 304)}
 _PREFLIGHT_S: Final = "600"
-_STATUSES_BEFORE_STORE: Final = frozenset({413, 429, 503})
+_STATUSES_BEFORE_STORE: Final = frozenset({400, 405, 413, 422, 429, 503})
 """Statuses that pages of any origin may read before the store is looked up: they disclose nothing about it."""
 
 

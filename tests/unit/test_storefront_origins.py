@@ -38,7 +38,7 @@ async def test_only_the_store_decides_which_origins_may_read(configured: str) ->
         add_storefront(app)
         app.state.services.lookups.stores_for_rules = stores_there
         async with client_of(app) as http:
-            for path in (SUMMARY, f"{SUMMARY}?no=such", "/storefront/v1/S/nowhere"):
+            for path in (SUMMARY, "/storefront/v1/S/nowhere"):
                 assert "access-control-allow-origin" not in (await http.get(path, headers=origin)).headers, path
             own = await http.get(SUMMARY, headers={"origin": SHOP})
             assert own.headers["access-control-allow-origin"] == SHOP
@@ -59,6 +59,25 @@ async def test_any_origin_may_read_that_the_service_is_busy_or_unavailable() -> 
                 assert answer.headers["access-control-allow-origin"] == SHOP
                 assert "Retry-After" in answer.headers["access-control-expose-headers"]
                 assert "Origin" in answer.headers["vary"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", f"{SUMMARY}?no=such", 422),
+        ("GET", SUMMARY.replace("Product", "x" * 513), 422),
+        ("GET", SUMMARY.replace("Product", "%FF"), 400),
+        ("DELETE", SUMMARY, 405),
+    ],
+)
+async def test_any_origin_may_read_that_a_request_is_wrong(method: str, path: str, status: int) -> None:
+    """Its page would report a failed connection instead."""
+    async with app_without_servers() as app:
+        add_storefront(app)
+        async with client_of(app) as http:
+            answer = await http.request(method, path, headers={"origin": SHOP})
+    problem_of(answer, status)
+    assert answer.headers["access-control-allow-origin"] == SHOP
 
 
 async def test_documented_statuses_are_those_that_any_origin_may_read() -> None:
