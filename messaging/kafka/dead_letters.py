@@ -122,9 +122,9 @@ class OpenedLetters:
         """
         async with in_time(_TIMEOUT_S, _NO_ANSWER):
             spans = await self.reader.spans([p for p, first in self.partitions.items() if first.topic in topics])
-            left = {p: self._span_before(p, span, ends) for p, span in spans.items()}
-            merge = _Merge(self, {p: span for p, span in left.items() if span})
-            letters = await merge.take(take, search)
+        left = {p: self._span_before(p, span, ends) for p, span in spans.items()}
+        merge = _Merge(self, {p: span for p, span in left.items() if span})
+        letters = await merge.take(take, search)
         return FoundLetters(letters, merge.rest())
 
     def _span_before(self, partition: TopicPartition, span: range, ends: Ends | None) -> range:
@@ -144,11 +144,14 @@ class _Merge:
     async def take(self, wanted: int, search: Search) -> list[LetterPreview]:
         """The newest letters that match the search, at most `wanted`."""
         deadline, found, searched = monotonic() + _SEARCH_S, list[LetterPreview](), 0
-        await self._read({partition: span[-1:] for partition, span in self.left.items()})
+        # Reads are limited, not the whole search: its look-ups wait for MongoDB, which has limits of its own.
+        async with in_time(_TIMEOUT_S, _NO_ANSWER):
+            await self._read({partition: span[-1:] for partition, span in self.left.items()})
         chosen = await search.among([each for letters in self.waiting.values() for each in letters])
         while len(found) < wanted and searched < _MAX_SEARCHED and monotonic() < deadline:
             for partition in [partition for partition in self.left if not self.waiting.get(partition)]:
-                await self._read_chunk(partition)
+                async with in_time(_TIMEOUT_S, _NO_ANSWER):
+                    await self._read_chunk(partition)
                 chosen |= await search.among(self.waiting.get(partition, ()))
             if not self.left:
                 break
