@@ -1,10 +1,11 @@
 """Settings, templates, the audit log and similar pages in Chromium: no violation of axe or of the security policy."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.support.chromium import Watch, chromium, opened, violations
 from tests.support.facade import Facade, new_id, submission
@@ -122,11 +123,16 @@ async def test_long_names_stay_readable(service: Service, facade: Facade) -> Non
         assert await id.evaluate(_IS_LEFT_TO_RIGHT)
 
 
-async def test_phone_shows_the_name_of_the_page_in_the_navigation(service: Service, facade: Facade) -> None:
+@pytest.mark.parametrize("counts", [{}, {"queue": "123,456", "returns": "1,000+"}], ids=["small", "large"])
+async def test_phone_shows_the_name_of_the_page_in_the_navigation(
+    service: Service, facade: Facade, counts: dict[str, str]
+) -> None:
     """Also once the counts before it are loaded. The end of a row fades out where more follows."""
     await facade.submit(submission(new_id()))
     async with chromium() as browser, opened(browser, service.address, Watch(), **PHONE) as page:
-        for path in ("orders", "reminders", "audit", "health"):
+        for name, count in counts.items():
+            await page.route(f"**/{name}/waiting", partial(Route.fulfill, content_type="text/html", body=count))
+        for path in ("returns", "orders", "reminders", "audit", "health"):
             await page.goto(f"/console/{path}")
             await expect(page.locator("nav .n").first).not_to_be_empty()
             await expect(page.locator("nav [aria-current]")).to_be_in_viewport(ratio=1)
