@@ -1,9 +1,8 @@
 """The console's routes in the facade's application."""
 
-import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import urlencode
 
 from fastapi import FastAPI
@@ -16,7 +15,7 @@ from api.auth.permissions import client_address, identified
 from api.web.forms import MAX_FORM_BYTES
 from api.web.hygiene import SAFE_METHODS
 from api.web.middleware import problem_of
-from api.web.problems import ProblemError, unavailable
+from api.web.problems import ProblemError
 from api.web.routes import PageRoute
 from console import (
     audit,
@@ -41,7 +40,7 @@ from console import (
     store_choice,
     stores,
 )
-from console.access import SIGN_IN, ConsoleAccess
+from console.access import SIGN_IN, ConsoleAccess, in_time
 from console.api_client import ApiClient, Refused, refusal_by
 from console.fields import Form
 from console.navigation import start_page
@@ -52,7 +51,6 @@ from console.templating import PAGES
 from console.visits import Options, Visit
 from domain.permissions import STRANGER, Caller
 
-T = TypeVar("T")
 SCREENS: Final[Sequence[Screen]] = (
     *queue.screens,
     *queue_missed.screens,
@@ -78,10 +76,6 @@ SCREENS: Final[Sequence[Screen]] = (
 _KEPT_FORM_BYTES: Final = 256 * 1024
 """Maximum bytes of a form that is returned to a visitor who isn't signed in, as far as is known, or who sends too many
 requests: more than the longest review or reply."""
-
-_CHECK_LIMIT_S: Final = 15.0
-"""Seconds for each of the two steps that identify a visitor. Both end before the deadline of requests, which would
-answer no page, and doesn't apply to an answer that has begun."""
 
 _SIGNED_OUT: Final = {
     "detail": "You are signed out. Sign in in another tab, then send this again: nothing that you typed is lost."
@@ -129,7 +123,7 @@ class _Console:
     async def _serve(self, screen: Screen, request: Request) -> Response:
         client = (request.client.host, request.client.port) if request.client else ("", 0)
         try:
-            credential = await _in_time(self._access.credential(request))
+            credential = await in_time(self._access.credential(request))
             if credential is None and not self._access.is_open:
                 raise Refused(401, _SIGNED_OUT)
         except Refused as refused:
@@ -137,7 +131,7 @@ class _Console:
         async with ApiClient(request, credential, client) as facade:
             visit = self._visit(request, facade, STRANGER)
             try:
-                visit = self._visit(request, facade, await _in_time(_caller(request, credential)))
+                visit = self._visit(request, facade, await in_time(_caller(request, credential)))
                 self._check(screen, visit)
                 return await screen.handler(visit)
             except Refused as refused:
@@ -183,10 +177,10 @@ class _Console:
     async def _is_still_in(self, request: Request, caller: Caller) -> bool:
         """True while the visitor's session is valid and their rights are unchanged; for long-lived responses."""
         try:
-            credential = await _in_time(self._access.credential(request))
+            credential = await in_time(self._access.credential(request))
             if credential is None:
                 return self._access.is_open
-            return await _in_time(_caller(request, credential)) == caller
+            return await in_time(_caller(request, credential)) == caller
         except Refused:
             return False
 
@@ -199,15 +193,6 @@ class _Console:
         site = visit.request.headers.get("sec-fetch-site")
         if not self._access.is_open and not is_own_request(screen.method, site):
             raise Refused(403, _FOREIGN)
-
-
-async def _in_time(step: Awaitable[T]) -> T:
-    """The result of a step that identifies a visitor. Raises Refused, also if it takes longer than _CHECK_LIMIT_S."""
-    try:
-        async with asyncio.timeout(_CHECK_LIMIT_S):
-            return await step
-    except TimeoutError as error:
-        raise refusal_by(unavailable("The database")) from error
 
 
 async def _caller(request: Request, credential: str | None) -> Caller:

@@ -18,8 +18,8 @@ from api.web.forms import read_form
 from api.web.limits import RateLimit, Slots
 from api.web.problems import ProblemError, ProblemKind, unavailable
 from api.web.routes import PageRoute
-from console.access import SIGN_IN, ConsoleAccess
-from console.api_client import ApiClient, refusal_by
+from console.access import SIGN_IN, ConsoleAccess, in_time
+from console.api_client import ApiClient, Refused, refusal_by
 from console.sign_in.attempts import ATTEMPT, Attempt, Provider, opened_attempt
 from console.sign_in.cookies import SESSION, TooLargeError, opened_session, sealed_session
 from console.sign_in.ended import EndedSessions
@@ -109,8 +109,8 @@ class SignIn(ConsoleAccess):
         return None if session is None or await self._ended.contains(session.id) else session
 
     def _guard(self, handler: Handler) -> Handler:
-        """The handler, with a page of ours while MongoDB is unavailable. Requests are rate-limited by address, as their
-        sender isn't identified yet."""
+        """The handler, with a page of ours while MongoDB is unavailable or hangs. Requests are rate-limited by address,
+        as their sender isn't identified yet."""
 
         async def serve(request: Request) -> Response:
             try:
@@ -120,7 +120,7 @@ class SignIn(ConsoleAccess):
             try:
                 return await handler(request)
             except Exception as error:
-                if not is_database_away(error):
+                if not (isinstance(error, Refused) or is_database_away(error)):
                     raise
                 return self._page(request, None, unavailable(_DATABASE), offers=False)
 
@@ -162,7 +162,7 @@ class SignIn(ConsoleAccess):
             with outside(request.scope):
                 address = await self._provider.address(attempt, _callback(request))
             response = RedirectResponse(address, 303)
-            ATTEMPT.put(response, attempt.sealed(await self._keys.all()))
+            ATTEMPT.put(response, attempt.sealed(await in_time(self._keys.all())))
         except ProblemError as problem:
             return self._page(request, back, problem)
         return response
@@ -172,7 +172,7 @@ class SignIn(ConsoleAccess):
             return RedirectResponse(SIGN_IN, 303)
         back, is_over = None, False
         try:
-            keys = await self._keys.all()
+            keys = await in_time(self._keys.all())
             attempt = opened_attempt(request.cookies.get(ATTEMPT.name, ""), keys, datetime.now(UTC))
             if attempt is None:
                 raise forbidden(_LATE)
@@ -211,7 +211,7 @@ class SignIn(ConsoleAccess):
             return RedirectResponse(HOME, 303)
         try:
             self._check(request)
-            if session := await self.session(request):
+            if session := await in_time(self.session(request)):
                 await self._ended.end(session.id)
         except ProblemError as problem:
             return self._page(request, None, problem, offers=False)
@@ -226,12 +226,12 @@ class SignIn(ConsoleAccess):
         """Issue a session for a credential that the API accepts. Raises ProblemError."""
         # From here on, its credential is counted instead.
         request.app.state.rate_limit.give_back(client_address(request))
-        caller = await identified(request, credential)
+        caller = await in_time(identified(request, credential))
         session = Session(token_urlsafe(_ID_BYTES), credential, caller.subject, datetime.now(UTC))
         response = RedirectResponse(back, 303)
         withdraw(response)  # another user of this browser may have decided before
         try:
-            SESSION.put(response, sealed_session(session, await self._keys.all()))
+            SESSION.put(response, sealed_session(session, await in_time(self._keys.all())))
         except TooLargeError as error:
             raise ProblemError(ProblemKind.TOO_LARGE, _TOO_LARGE) from error
         return response

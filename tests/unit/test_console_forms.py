@@ -23,7 +23,7 @@ from api.web.forms import MAX_FORM_BYTES, read_form
 from api.web.limits import RateLimit
 from api.web.problems import ProblemError
 from api.web.uploads import MAX_BODY_BYTES
-from console import app as console_app
+from console import access
 from console.api_client import ApiClient, Refused
 from console.app import add_console
 from console.fields import place_in_words
@@ -199,8 +199,8 @@ class Stuck(OpenDoor, Nobody):
 async def test_form_is_shown_again_if_its_visitor_cannot_be_identified(
     step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert 2 * console_app._CHECK_LIMIT_S < middleware._ANSWER_S
-    monkeypatch.setattr(console_app, "_CHECK_LIMIT_S", 0.01)
+    assert 2 * access._CHECK_LIMIT_S < middleware._ANSWER_S
+    monkeypatch.setattr(access, "_CHECK_LIMIT_S", 0.01)
     monkeypatch.setattr(middleware, "_ANSWER_S", 10)
     stuck, typed = Stuck(step), {"key": "k-2", "text": "Thank you", "author": ""}
     async with app_without_servers(authenticator=stuck) as app, client_of(app) as http, asyncio.timeout(60):

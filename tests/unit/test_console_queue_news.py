@@ -12,9 +12,8 @@ import orjson
 import pytest
 from starlette.requests import Request
 
-from console import app as console_app
+from console import access, queue_news
 from console import news as console_news
-from console import queue_news
 from console.app import add_console
 from console.queue_news import MOST_CLAIMS, MOST_STREAMS_PER_CLIENT, QueueNews
 from domain.permissions import ANYBODY, STRANGER, Caller
@@ -158,7 +157,7 @@ class StuckDoor(HeaderDoor):
 
 async def test_stream_ends_if_its_visitor_cannot_be_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console_news, "_CHECK_S", 0.01)
-    monkeypatch.setattr(console_app, "_CHECK_LIMIT_S", 0.01)
+    monkeypatch.setattr(access, "_CHECK_LIMIT_S", 0.01)
     news, token = (
         QueueNews(cast(Tail, BrokenTail())),
         ISSUER_OF_ALL.token(["customerReviews:read", "customerReviews:update"]),

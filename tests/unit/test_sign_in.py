@@ -1,18 +1,23 @@
-"""Sign-in to the console without servers: requests that need no authentication are limited by address."""
+"""Sign-in to the console without servers: its pages are limited by address and, if MongoDB hangs, in time."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import NoReturn
 
 import httpx
 import pytest
 
+from api.auth.authentication import Authenticator
 from api.auth.keys_of_issuer import StaticKey
 from api.auth.permissions import forbidden
 from api.auth.tokens import TokenRules, Tokens
-from api.web import limits
+from api.web import limits, middleware
 from api.web.limits import RateLimit
+from console import access
 from console.app import add_console
-from console.sign_in.attempts import Attempt, Provider
+from console.sign_in.attempts import ATTEMPT, Attempt, Provider
+from console.sign_in.cookies import SESSION
 from console.sign_in.keys import CookieKeys
 from console.sign_in.routes import SignIn
 from storage.generated_keys import GeneratedKey
@@ -92,3 +97,40 @@ async def test_sign_in_pages_count_as_requests(method: str, path: str) -> None:
     assert [answer.status_code == 429 for answer in answers] == [False, False, True]
     assert int(answers[-1].headers["retry-after"]) >= 1
     assert "Try again in" in answers[-1].text
+
+
+class Hanging(Authenticator, GeneratedKey):
+    """The keys of callers and of cookies, whose look-up hangs, as PyMongo's may when its server goes away."""
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+
+    async def caller(self, credential: str | None) -> NoReturn:
+        await self.get()
+
+    async def get(self) -> NoReturn:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("mode", "method", "path"),
+    [
+        ("api_key", "POST", "sign-in"),
+        ("jwt", "GET", "sign-in/start"),
+        ("jwt", "GET", "sign-in/callback"),
+        ("api_key", "POST", "sign-out"),
+    ],
+)
+async def test_page_answers_if_the_database_hangs(
+    mode: str, method: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_CHECK_LIMIT_S", 0.01)
+    monkeypatch.setattr(middleware, "_ANSWER_S", 10)
+    hanging, cookies = Hanging(mode), {SESSION.name: "sealed", ATTEMPT.name: "sealed"}
+    async with app_without_servers(authenticator=hanging) as app, client_of(app, cookies=cookies) as http:
+        add_console(app, SignIn(app.state.services, CookieKeys([], hanging), OneCodeProvider()))
+        address, headers = f"https://plaudit.test/console/{path}", {"sec-fetch-site": "same-origin"}
+        page = await http.request(method, address, data={"key": "k"}, headers=headers)
+    assert (page.status_code, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
+    assert "The database can&#39;t be reached" in page.text
