@@ -12,10 +12,10 @@ from domain.ratings import Entity
 from storage.database import Database, Document
 from storage.orders.repository import COLLECTION
 from storage.queries import ONE_ANSWER
-from storage.reviews.ids import identity_from
+from storage.reviews.ids import sound_identity_from
 from storage.reviews.repository import COLLECTION as REVIEWS
 from storage.reviews.shape import IS_REVIEW
-from storage.shapes import READ_ERRORS
+from storage.shapes import READ_ERRORS, StoredDocumentError
 
 _PRODUCT_FIELD: Final = "productId"
 _MOST_PRODUCTS: Final = 10_000
@@ -90,12 +90,18 @@ class PurchaseRepository:
         }
 
     async def reviews_of(self, customers: Collection[str]) -> list[VerifiableReview]:
-        """The reviews of these customers that purchases verify: all but those that a token has verified for good."""
+        """The reviews of these customers that purchases verify: all but those that a token has verified for good, and
+        those whose identity is damaged."""
         if not customers:
             return []
         shown = dict.fromkeys(("entityType", "entityId", "storeId", "userId", "verifiedPurchase"), 1)
         condition = {"userId": {"$in": sorted(customers)}, "provenByToken": {"$ne": True}}
-        return [_verifiable(document) async for document in self._reviews.find(condition, shown)]
+        reviews = []
+        async for document in self._reviews.find(condition, shown):
+            # No order waits for the repair of a review.
+            with suppress(StoredDocumentError):
+                reviews.append(_verifiable(document))
+        return reviews
 
     async def save_verification(self, reviews: Collection[VerifiableReview]) -> None:
         """Write the verification of reviews, which is no modification of them; deleted ones are left out."""
@@ -125,7 +131,7 @@ class PurchaseRepository:
 
 
 def _verifiable(document: Document) -> VerifiableReview:
-    entity, store_id, user_id = identity_from(document)
+    entity, store_id, user_id = sound_identity_from(document)
     purchase = Purchase(store_id, str(user_id), entity)
     return VerifiableReview(document["_id"], purchase, document.get("verifiedPurchase", False))
 

@@ -12,7 +12,7 @@ from storage.database import Document
 from storage.reviews.documents import written_from
 from storage.reviews.shape import REVIEW
 from storage.seen import seen_document, seen_from
-from storage.shapes import read, with_stand_ins
+from storage.shapes import check_present, read, with_stand_ins
 
 HOLDER: Final[Document] = dict.fromkeys(
     (
@@ -22,6 +22,8 @@ HOLDER: Final[Document] = dict.fromkeys(
     1,
 )
 """The projection of a document for the holder of its id."""
+
+_IDENTITY: Final = ("entityType", "entityId", "storeId", "userId")
 
 PLACEHOLDER: Final[Document] = {
     **{name: f"${name}" for name in ("_id", "told", "writtenAt")},
@@ -55,7 +57,7 @@ class IdHolder:
 
 
 def holder_from(document: Document) -> IdHolder:
-    """The holder of an id, from a document with the fields of HOLDER."""
+    """The holder of an id, from a document with the fields of HOLDER. Raises StoredDocumentError."""
     if "refused" in document:
         reason, seen = Refusal(document["refused"]), seen_from(document.get("seen"))
         return IdHolder(refused=RefusedSubmission(document["_id"], reason, seen))
@@ -64,12 +66,20 @@ def holder_from(document: Document) -> IdHolder:
         return IdHolder(document.get("submittedAt"), written=_last_record(document), is_announced=is_announced)
     whole = with_stand_ins(REVIEW, document)
     created = whole.get("submittedAt", whole["createdDate"])
-    return IdHolder(created, identity_from(whole), read(REVIEW, written_from, document), is_announced=is_announced)
+    return IdHolder(
+        created, sound_identity_from(whole), read(REVIEW, written_from, document), is_announced=is_announced
+    )
 
 
 def identity_from(document: Document) -> ReviewIdentity:
-    """The identity of a stored review."""
+    """The identity of a stored review, also if it can be that of no submission, as a field has another type."""
     return read(REVIEW, _identity, document)
+
+
+def sound_identity_from(document: Document) -> ReviewIdentity:
+    """The identity of a stored review, to be compared with others. Raises StoredDocumentError: a field has another
+    type."""
+    return read(REVIEW, _sound_identity, document)
 
 
 def is_gone(document: Document) -> bool:
@@ -80,6 +90,11 @@ def is_gone(document: Document) -> bool:
 def _identity(document: Document) -> ReviewIdentity:
     entity = Entity(document["entityType"], document["entityId"])
     return ReviewIdentity(entity, document["storeId"], document["userId"])
+
+
+def _sound_identity(document: Document) -> ReviewIdentity:
+    check_present(REVIEW, document, _IDENTITY)
+    return _identity(document)
 
 
 def _last_record(document: Document) -> Written | None:

@@ -13,6 +13,7 @@ from storage.ratings.objects import RatedObjectRepository
 from storage.reviews.search import ReviewSearch
 from tests.support.consumers import Desk
 from tests.support.facade import Facade, new_id, submission
+from tests.support.orders import an_order
 from tests.support.service import Json, Service
 
 
@@ -98,3 +99,18 @@ async def test_commands_about_review_whose_rating_is_null_are_applied(desk: Desk
     assert (stored["status"], stored["review"], stored["ratingHundredths"]) == (ReviewStatus.NEW, "Edited", 400)
     tally = await desk.database["ratings"].find_one({"entityId": desk.product}) or {}
     assert (tally["count"], tally["sumHundredths"]) == (1, 300)
+
+
+@pytest.mark.parametrize("field", ["entityType", "entityId", "storeId", "userId"])
+async def test_only_what_needs_the_identity_waits_for_the_repair_of_its_type(desk: Desk, field: str) -> None:
+    store, customer = await desk.open_store(oneReviewPerCustomer=True), new_id("customer")
+    review, other = (desk.review(storeId=store, userId=customer, EntityId=new_id()) for _ in range(2))
+    await desk.submit(desk.records(review, other))
+    await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": {field: {}}})
+    line = {"id": "a", "productId": other["EntityId"], "quantity": 1}
+    await desk.order({**an_order(new_id("order"), {}), "storeId": store, "customerId": customer, "items": [line]})
+    await desk.submit(desk.records({**review, "review": "Edited"}, {**other, "review": "Edited"}))
+    (letter,) = [dict(each.headers) for each in desk.kafka.published if each.topic.endswith(".dlq")]
+    assert letter["x-error-code"] == b"stored-document"
+    stored = await desk.stored(other["id"])
+    assert (stored["review"], stored["verifiedPurchase"]) == ("Edited", True)
