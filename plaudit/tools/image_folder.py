@@ -27,7 +27,7 @@ def image_file(folder: Path, id: str) -> Path:
 
 
 def folder_before(folder: Path) -> Path:
-    """The path of the previous folder until the new export's file has its name: it belongs to the old file."""
+    """The path of the previous folder until the new export's file has its name: it has the images of the old file."""
     return folder.with_name(folder.name + ".old")
 
 
@@ -50,8 +50,12 @@ def image_folder(folder: Path) -> Iterator[Path]:
     _remove(draft)
     try:
         yield draft
-        if folder.exists():
-            _remove(old)
+        if folder.exists() and old.exists():
+            # The file may still be that of before the last run, which was killed, and may have images in either.
+            for each in folder.iterdir():
+                each.replace(old / each.name)
+            folder.rmdir()
+        elif folder.exists():
             folder.rename(old)
         if draft.exists():
             os.sync()  # the folder to be removed next may hold the only other copies

@@ -19,21 +19,21 @@ def write_half(folder: Path, id: str) -> None:
 
 
 def test_folder_replaces_the_previous_one(tmp_path: Path) -> None:
-    folder, ids = tmp_path / "r.jsonl.images", [str(uuid4()) for _ in range(3)]
-    for id in ids[:2]:
+    folder, ids = tmp_path / "r.jsonl.images", [str(uuid4()) for _ in range(4)]
+    for id in ids[:3]:
         with image_folder(folder) as draft:
             draft.mkdir()
             image_file(draft, id).write_text(id)
         assert [each.name for each in folder.iterdir()] == [f"{id}.jpg"]
-    # The images of the old export are kept until the new one is renamed into place.
-    assert [each.name for each in folder_before(folder).iterdir()] == [f"{ids[0]}.jpg"]
-    for id in ids[:2]:
+    # The images of the old export are kept until a new one is renamed into place, also if several are killed before.
+    assert {each.name for each in folder_before(folder).iterdir()} == {f"{id}.jpg" for id in ids[:2]}
+    for id in ids[:3]:
         entry = {"id": id, "sha256": sha256(id.encode()).hexdigest()}
         assert [each.content for each in images_in({"images": [entry]}, folder)] == [id.encode()]
     remove_folder_before(folder)
     with pytest.raises(RuntimeError):
-        write_half(folder, ids[2])
-    assert [each.name for each in folder.iterdir()] == [f"{ids[1]}.jpg"]
+        write_half(folder, ids[3])
+    assert [each.name for each in folder.iterdir()] == [f"{ids[2]}.jpg"]
     with image_folder(folder):
         pass
     remove_folder_before(folder)
