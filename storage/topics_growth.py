@@ -38,7 +38,17 @@ class GrowthRepository:
     async def go_to(self, step: Step, topics: Collection[str]) -> None:
         """Move the growing ones of these topics to a step, unless their keys were divided anew already."""
         turn = uuid4().hex if step is Step.SWITCHING else None
-        await self._topics.update_many(_undivided_filter(topics), {"$set": {"step": step, "turn": turn}})
+        change = {"$set": {"step": step, "turn": turn}, "$currentDate": {"since": True}}
+        await self._topics.update_many(_undivided_filter(topics), change)
+
+    async def switch(self, topics: Collection[str], within_s: float) -> bool:
+        """Move the growing ones of these topics from the step SWITCHING to SWITCHED. False, and unchanged, if that step
+        is longer than `within_s` seconds ago by MongoDB's clock: a write can wait for a server that hangs."""
+        is_recent = {"$gt": ["$since", {"$subtract": ["$$NOW", int(within_s * 1000)]}]}
+        recent = {**_undivided_filter(topics), "step": Step.SWITCHING, "$expr": is_recent}
+        await self._topics.update_many(recent, {"$set": {"step": Step.SWITCHED, "turn": None}})
+        # An earlier attempt, whose answer was lost, may have switched them.
+        return not await self._topics.count_documents(_undivided_filter(topics))
 
     async def give_up(self, topics: Collection[str]) -> None:
         """Cancel the growth of these topics, unless their keys were divided anew already."""

@@ -124,8 +124,8 @@ class Grower:
             if monotonic() < began + _SWITCH_BY_S:
                 # Not retried: later, processes may have stopped waiting for it.
                 try:
-                    await self.repository.go_to(Step.SWITCHED, topics)
-                    return
+                    if await self.repository.switch(topics, _SWITCH_BY_S):
+                        return
                 except Exception as error:
                     if not is_unavailable(error):
                         raise

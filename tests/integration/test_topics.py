@@ -14,9 +14,10 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from domain.places import murmur2
-from messaging.kafka.partition_counts import Growth
+from messaging.kafka.partition_counts import Growth, Step
 from messaging.topics import Topic
 from storage.topics_growth import GrowthRepository
+from tests.support.consumers import Desk
 from tests.support.facade import REVIEWS, Facade, facade_of, new_id, submission
 from tests.support.forks import ForkedCommand
 from tests.support.messages import Message, review_message
@@ -98,6 +99,17 @@ async def test_recreated_topic_has_previous_partitions(stopped_service: Service)
 async def growths(service: Service) -> set[Growth]:
     async with service.mongo() as database:
         return set((await GrowthRepository(database).all()).values())
+
+
+async def test_switch_that_mongodb_makes_too_late_changes_nothing(desk: Desk) -> None:
+    growth = GrowthRepository(desk.database)
+    await growth.save("events", Growth(PARTITIONS, to=GROWN))
+    await growth.go_to(Step.SWITCHING, ["events"])
+    later = [{"$set": {"since": {"$subtract": ["$since", 20_000]}}}]
+    await desk.database["topics"].update_one({}, later)
+    for within_s, step in ((15, Step.SWITCHING), (30, Step.SWITCHED), (15, Step.SWITCHED)):
+        assert await growth.switch(["events"], within_s) == (step is Step.SWITCHED)
+        assert [each.step for each in (await growth.all()).values()] == [step]
 
 
 @pytest.mark.long

@@ -80,15 +80,23 @@ async def test_growth_that_lost_its_lease_says_so(database: Database, monkeypatc
     assert raised.value.__cause__ is first
 
 
-async def test_switch_that_mongodb_missed_is_made_again(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("missed", [AutoReconnect("away"), "too late"])
+async def test_switch_that_mongodb_missed_is_made_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch, missed: object
+) -> None:
     steps = list[Step]()
 
     async def go_to(self: GrowthRepository, step: Step, growing: Collection[str]) -> None:
         steps.append(step)
-        if step is Step.SWITCHED and steps.count(step) == 1:
-            raise AutoReconnect("away")
+
+    async def switch(self: GrowthRepository, growing: Collection[str], within_s: float) -> bool:
+        steps.append(Step.SWITCHED)
+        if isinstance(missed, AutoReconnect) and steps.count(Step.SWITCHED) == 1:
+            raise missed
+        return steps.count(Step.SWITCHED) > 1
 
     monkeypatch.setattr(GrowthRepository, "go_to", go_to)
+    monkeypatch.setattr(GrowthRepository, "switch", switch)
     monkeypatch.setattr(MigrationLease, "is_still_mine", AsyncMock(return_value=True))
     monkeypatch.setattr(Grower, "_wait", AsyncMock())
     await failing(database)._switch([Topic.ORDER_EVENTS])
