@@ -13,8 +13,8 @@ from console.api_client import refusal_by
 T = TypeVar("T")
 SIGN_IN: Final = "/console/sign-in"
 _CHECK_LIMIT_S: Final = 15.0
-"""Seconds for each of the steps, at most two, that identify a visitor. Both end before the deadline of requests, which
-would answer no page, and doesn't apply to an answer that has begun."""
+"""Seconds for each of the two steps that identify the visitor of a page. Both end before the deadline of requests,
+which would answer no page, and doesn't apply to an answer that has begun."""
 
 
 class ConsoleAccess(Protocol):

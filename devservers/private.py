@@ -19,8 +19,8 @@ def private_folder(folder: Path, report: Report | None = None, *, known_by: str 
     """Create a folder for its owner only, or close one that is open to others, and report that.
 
     With `known_by`, the name of a file in it, a folder with other files is closed only if it has that one, too. Raises
-    WrongFolderError if it isn't ours, or is for everybody, like /tmp; EmbeddedServerError if it can't be created or
-    closed.
+    WrongFolderError if it is for everybody, like /tmp, or has other files; EmbeddedServerError if it can't be created
+    or closed, or isn't ours.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from storage.queries import ONE_ANSWER
 from storage.reviews.ids import sound_identity_from
 from storage.reviews.repository import COLLECTION as REVIEWS
 from storage.reviews.shape import IS_REVIEW
-from storage.shapes import READ_ERRORS, StoredDocumentError
+from storage.shapes import READ_ERRORS, StoredDocumentError, log_damage
 
 _PRODUCT_FIELD: Final = "productId"
 _MOST_PRODUCTS: Final = 10_000
@@ -99,8 +99,10 @@ class PurchaseRepository:
         reviews = []
         async for document in self._reviews.find(condition, shown):
             # No order waits for the repair of a review.
-            with suppress(StoredDocumentError):
+            try:
                 reviews.append(_verifiable(document))
+            except StoredDocumentError as error:
+                log_damage("damaged review; no purchase verifies it", id=document["_id"], error=str(error))
         return reviews
 
     async def save_verification(self, reviews: Collection[VerifiableReview]) -> None:

@@ -11,6 +11,7 @@ from plaudit.errors import CommandError
 from plaudit.http_settings import HttpSettings
 
 _LAST_PORT: Final = 65_535
+_PASSING: Final = (errno.EADDRINUSE, errno.EMFILE, errno.ENFILE, socket.EAI_AGAIN)
 
 
 @contextmanager
@@ -58,9 +59,9 @@ def check_metrics_ports(metrics: MetricsSettings, http: HttpSettings, processes:
 
 
 def cannot_listen(message: str, error: OSError) -> CommandError | ConfigurationError:
-    """The error of an address that can't be listened at: CommandError if it is taken, which is no fault of the
-    configuration."""
-    return CommandError(message) if error.errno == errno.EADDRINUSE else ConfigurationError(message)
+    """The error of an address that can't be listened at: CommandError if it is taken or the reason passes, which is no
+    fault of the configuration."""
+    return CommandError(message) if error.errno in _PASSING else ConfigurationError(message)
 
 
 def _listen(host: str, port: int, probes: ExitStack) -> tuple[int, set[str]]:

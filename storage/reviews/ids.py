@@ -57,7 +57,7 @@ class IdHolder:
 
 
 def holder_from(document: Document) -> IdHolder:
-    """The holder of an id, from a document with the fields of HOLDER. Raises StoredDocumentError."""
+    """The holder of an id, from a document with the fields of HOLDER."""
     if "refused" in document:
         reason, seen = Refusal(document["refused"]), seen_from(document.get("seen"))
         return IdHolder(refused=RefusedSubmission(document["_id"], reason, seen))
@@ -66,9 +66,7 @@ def holder_from(document: Document) -> IdHolder:
         return IdHolder(document.get("submittedAt"), written=_last_record(document), is_announced=is_announced)
     whole = with_stand_ins(REVIEW, document)
     created = whole.get("submittedAt", whole["createdDate"])
-    return IdHolder(
-        created, sound_identity_from(whole), read(REVIEW, written_from, document), is_announced=is_announced
-    )
+    return IdHolder(created, identity_from(whole), read(REVIEW, written_from, document), is_announced=is_announced)
 
 
 def identity_from(document: Document) -> ReviewIdentity:

@@ -38,7 +38,6 @@ from storage.reviews.ids import (
     identity_from,
     is_gone,
     refused_document,
-    sound_identity_from,
 )
 from storage.reviews.ranked import HELPFUL, ranked, ranks_by_votes
 from storage.reviews.search import ReviewPage, ReviewSearch, criteria, order, sorts_everything
@@ -203,7 +202,7 @@ class ReviewRepository:
         return stored.intersection(wanted)
 
     async def written_by(self, wanted: Collection[ReviewIdentity]) -> dict[ReviewIdentity, set[str]]:
-        """The ids of the reviews with these authors, objects and stores, in any status. Raises StoredDocumentError."""
+        """The ids of the reviews with these authors, objects and stores, in any status."""
         if not wanted:
             return {}
         found = self._reviews.find(
@@ -216,7 +215,7 @@ class ReviewRepository:
         ids: dict[ReviewIdentity, set[str]] = {}
         async for document in found:
             if not is_field_damaged(REVIEW, document, "_id"):
-                ids.setdefault(sound_identity_from(document), set()).add(document["_id"])
+                ids.setdefault(identity_from(document), set()).add(document["_id"])
         return {identity: ids[identity] for identity in wanted if identity in ids}
 
     async def get(self, id: str, session: Session | None = None) -> Review | None:

@@ -100,7 +100,7 @@ def test_system_databases_are_refused(tmp_path: Path, name: str) -> None:
 def test_misspelt_variable_is_reported(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o1777)  # like /tmp: refused, after the warning under test
-    stdout = plaudit(tmp_path, "up", code=1, PLAUDIT_HTTP_PORT="9000", PLAUDIT_DATA="shared").stdout
+    stdout = plaudit(tmp_path, "up", code=2, PLAUDIT_HTTP_PORT="9000", PLAUDIT_DATA="shared").stdout
     assert "Unknown variables: PLAUDIT_HTTP_PORT. They have no effect" in stdout
 
 

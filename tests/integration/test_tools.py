@@ -92,6 +92,7 @@ async def test_interrupted_import_tells_where_the_next_one_continues(tools: Serv
 
     async def interrupted() -> str:
         """The output of an interrupted import; empty if all rows were published before."""
+        checkpoint.unlink(missing_ok=True)
         with started(tools, "import", str(file), *COLUMNS) as process:
             await eventually(lambda: process.poll() is not None or line_of(checkpoint) > 1, pause_s=0.002)
             process.terminate()

@@ -27,15 +27,6 @@ IN_TURN = [
     "moderation-commands/0/1",
 ]
 _PARTITION = TopicPartition("test.order-events.dlq", 0)
-_RECORD = {
-    "topic": _PARTITION.topic,
-    "partition": 0,
-    "offset": 0,
-    "timestamp": 0,
-    "key": None,
-    "value": None,
-    "headers": (),
-}
 
 
 async def replay_messages(monkeypatch: pytest.MonkeyPatch, places: list[str]) -> Sequence[OutgoingMessage]:
