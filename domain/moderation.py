@@ -176,8 +176,7 @@ def moderate(
             if after.reports < review.reports:
                 settled[command.review_id] = command
             if after.status is not review.status:
-                change = counted(after.status, after.rating) - counted(review.status, review.rating)
-                add_change(tallies, review.key, change)
+                add_change(tallies, review.key, _change_of_rating(review, after))
             present[command.review_id] = touched[command.review_id] = after
     before = {id: reviews[id] for id in touched}
     changes = {key: change for key, change in tallies.items() if change != RatingTally()}
@@ -242,6 +241,12 @@ def _moderated(review: ModeratedReview, command: Moderation, *, is_repeat: bool)
         reports=0,
         images=with_unseen_hidden(review.images, command.sent) if status is ReviewStatus.APPROVED else review.images,
     )
+
+
+def _change_of_rating(before: ModeratedReview, after: ModeratedReview) -> RatingTally:
+    """The change of its rating's tally when a review changes its status; a third of the time of a difference."""
+    is_taken_out = before.status is ReviewStatus.APPROVED
+    return -counted(before.status, before.rating) if is_taken_out else counted(after.status, after.rating)
 
 
 def _result(before: ModeratedReview, after: ModeratedReview, command: Moderation) -> ModerationResult:
