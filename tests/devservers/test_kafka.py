@@ -107,9 +107,9 @@ async def test_node_by_itself_keeps_its_session_without_processor_for_seconds(da
         assert server.pid is not None
         for _ in range(3):
             os.kill(server.pid, signal.SIGSTOP)
-            await asyncio.sleep(4.5)
+            await asyncio.sleep(4.5)  # longer than the session of a node in a cluster
             os.kill(server.pid, signal.SIGCONT)
-            await asyncio.sleep(4)
+            await asyncio.sleep(4)  # for a heartbeat, also on a busy machine
     assert "session has timed out" not in (data / "logs" / "kafka.log").read_text()
 
 
