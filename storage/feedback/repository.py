@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from pymongo import UpdateOne
 
 from domain.delivery import RecordPosition
-from domain.feedback import ReviewFeedback
+from domain.feedback import ReviewFeedback, Vote
 from domain.moderation import Moderation
 from domain.moderation_rules_text import text_hash
 from domain.ratings import Entity
@@ -81,10 +81,21 @@ class FeedbackRepository:
     async def settle_some(self, review_id: str, decision: Moderation, before: datetime, session: Session) -> int:
         """Settle some of very many reports about a review, as `ReportRepository.settle_some` does; others count on."""
         if count := await self._reports.settle_some(review_id, decision, before, session):
-            left = {"$subtract": ["$reports", count]}
-            subtract: list[Document] = [{"$set": {"reports": {"$cond": [{"$gt": [left, 0]}, left, "$$REMOVE"]}}}]
-            await self._reviews.update_one({"_id": review_id, **IS_REVIEW}, subtract, session=session)
+            await self._reviews.update_one({"_id": review_id, **IS_REVIEW}, _less("reports", count), session=session)
         return count
+
+    async def subtract_votes(self, votes: Mapping[str, Vote], session: Session) -> None:
+        """Subtract a vote on each of these reviews, by id, from its counter; the rest of a review may be damaged."""
+        for name, helpful in (("helpful", True), ("notHelpful", False)):
+            ids = [id for id, vote in votes.items() if vote.helpful is helpful]
+            counted: Document = {"_id": {"$in": ids}, name: {"$gt": 0}}
+            await self._reviews.update_many(counted, _less(name, 1), session=session)
+
+
+def _less(counter: str, count: int) -> list[Document]:
+    """The update that subtracts from a counter, and removes it if nothing is left."""
+    left = {"$subtract": [f"${counter}", count]}
+    return [{"$set": {counter: {"$cond": [{"$gt": [left, 0]}, left, "$$REMOVE"]}}}]
 
 
 def _brief_from(document: Document) -> ReviewBrief:

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import AsyncIterator, Collection
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from domain.feedback import Feedback, Vote, VoteKey, responses_after_vote
+from domain.feedback import Feedback, Vote, VoteKey
 from domain.feedback_reports import Report
 from domain.images import StoredImage
 from domain.moderation import Moderation
@@ -194,14 +193,9 @@ class PersonalData:
 
     async def _forget_votes(self, session: Session) -> int:
         """Remove some of their votes; returns how many, 0 once there are none."""
-        votes, feedback = self._repositories.votes, self._repositories.feedback
+        votes = self._repositories.votes
         found = await votes.of_voter(self._customer, _PAGE, session)
-        reviews = await feedback.load({key.review_id for key, _ in found}, session)
-        for key, vote in found:
-            if review := reviews.get(key.review_id):
-                responses = responses_after_vote(review.responses, vote.helpful, None)
-                reviews[key.review_id] = replace(review, responses=responses)
-        await feedback.save(reviews, session)
+        await self._repositories.feedback.subtract_votes({key.review_id: vote for key, vote in found}, session)
         await votes.remove([key for key, _ in found], session)
         return len(found)
 

@@ -142,3 +142,20 @@ async def test_damaged_waiting_return_stops_nobody(database: Database) -> None:
     left = {str(each["_id"]): each.get("value") async for each in database["parkedReturns"].find()}
     assert [id for id, each in left.items() if ANNA in str(each) or WORDS in str(each)] == []
     assert left["whole"] == left["without time"] == b'{"action": "create", "return": {"orderId": "o", "lineItems": []}}'
+
+
+@pytest.mark.parametrize("damage", [{"reply": 5}, {"helpful": "one"}])
+async def test_votes_on_damaged_reviews_are_removed(database: Database, damage: Json) -> None:
+    review = {"entityType": "Product", "entityId": "camera", "storeId": None, "helpful": 2, "notHelpful": 1}
+    others = {"kept": review, "only": {**review, "helpful": 1}, "against": review}
+    for id, document in {"damaged": {**review, **damage}, **others}.items():
+        await database["reviews"].insert_one({"_id": id, **document})
+        ids = [{"reviewId": id, "userId": voter} for voter in (ANNA, "ben")]
+        vote = {"helpful": id != "against", "at": [0, 1, 1]}
+        await database["votes"].insert_many([{"_id": each, **vote} for each in ids])
+    forgotten, _ = await erase(database)
+    assert forgotten["votes"] == 4
+    assert {each["_id"]["userId"] async for each in database["votes"].find()} == {"ben"}
+    found = {each["_id"]: (each.get("helpful"), each.get("notHelpful")) async for each in database["reviews"].find()}
+    assert found.pop("damaged") == (damage.get("helpful", 1), 1)
+    assert found == {"kept": (1, 1), "only": (None, 1), "against": (2, None)}
