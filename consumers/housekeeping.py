@@ -2,7 +2,8 @@
 images, expired ids, and names of rated objects."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -52,13 +53,8 @@ class Parked(Protocol):
         """Give up some commands parked before that moment. Returns the number given up."""
 
 
-class Task(Protocol):
-    """A housekeeping task; `now` is the time by MongoDB's clock."""
-
-    __name__: str
-
-    def __call__(self, now: datetime, /) -> Awaitable[None]:
-        """Run the task once."""
+Task = Callable[[datetime], Awaitable[None]]
+"""A housekeeping task, run with the time by MongoDB's clock."""
 
 
 async def run_housekeeping(
@@ -74,8 +70,13 @@ async def run_housekeeping(
     clock, objections = ParkingClock(database), Objections(lag, services.transactions.outbox)
     async with lag, lag.another() as images_lag:
         tasks = _Tasks(services, lag, images_lag, commands, returns, remember, clock, objections)
-        of_servers = _run_in_loop(database, *tasks.of_servers())
-        await side_by_side(of_servers, _run_in_loop(database, tasks.forget), _run_in_loop(database, tasks.sweep_images))
+        # First those that other work waits for.
+        awaited = (tasks.abort_abandoned, tasks.settle_outbox, tasks.approve_planned)
+        await side_by_side(
+            _run_in_loop(database, *awaited, tasks.give_up_parked, tasks.name_rated_objects),
+            _run_in_loop(database, tasks.forget),
+            _run_in_loop(database, tasks.sweep_images),
+        )
 
 
 async def _run_in_loop(database: Database, *tasks: Task) -> None:
@@ -83,30 +84,25 @@ async def _run_in_loop(database: Database, *tasks: Task) -> None:
 
     They use MongoDB's clock: by its own clock, a worker an hour ahead would give up everything that is parked.
     """
-    now = _NEVER
-
-    async def read_clock(_: datetime) -> None:
-        nonlocal now
-        now = await server_time(database)
-
     while True:
-        if await _run_task(read_clock, now):
+        with _failure_logged("read_clock"):
+            now = await server_time(database)
             for task in tasks:
-                await _run_task(task, now)
+                with _failure_logged(task.__name__):
+                    await task(now)
         await asyncio.sleep(_PAUSE_S)
 
 
-async def _run_task(task: Task, now: datetime) -> bool:
-    """Run a task; False if it failed, for example on an unreadable document, which then waits for its repair."""
+@contextmanager
+def _failure_logged(task: str) -> Iterator[None]:
+    """Log the failure of a task instead of raising it: an unreadable document, for example, waits for its repair."""
     try:
-        await task(now)
-        return True
+        yield
     except Exception as error:
         if is_unavailable(error):
             note_wait("housekeeping", error)
         else:
-            log.exception("a housekeeping task failed", task=task.__name__)
-        return False
+            log.exception("a housekeeping task failed", task=task)
 
 
 @dataclass(slots=True)
@@ -125,11 +121,6 @@ class _Tasks:
     forgotten: datetime = _NEVER
     """Time of the last complete run of `forget`."""
 
-    def of_servers(self) -> Sequence[Task]:
-        """Tasks that use only MongoDB and Kafka; those that other work waits for come first."""
-        awaited = (self.abort_abandoned, self.settle_outbox, self.approve_planned)
-        return (*awaited, self.give_up_parked, self.name_rated_objects)
-
     async def give_up_parked(self, now: datetime) -> None:
         """Record that a worker is running, then give up overdue parked commands. Nothing is given up until the downtime
         of all workers has been deducted from every parking time."""
@@ -138,7 +129,8 @@ class _Tasks:
             log.info("parked commands wait longer: no worker was running", seconds=round(downtime.total_seconds()))
         if is_deducted:
             for task in (self.give_up_commands, self.give_up_returns):
-                await _run_task(task, now)
+                with _failure_logged(task.__name__):
+                    await task(now)
 
     async def forget(self, now: datetime) -> None:
         """Delete expired ids of deleted and refused reviews, and expired images, once every _FORGET_EVERY."""
