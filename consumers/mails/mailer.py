@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from consumers.inbox import Inbox
 from consumers.mails.consumer import MailConsumer
-from consumers.mails.sender import MailSender, Senders
+from consumers.mails.sender import MailSender
 from consumers.mails.smtp import SmtpServer
 from consumers.subscriptions import start, subscribed_broker
 from domain.mails import RetryPlan
@@ -47,8 +47,8 @@ async def running_mailer(services: MailerServices) -> AsyncIterator[asyncio.Task
     mails = MailRepository(database)
     repositories = Repositories(database, erasure_keys=services.erasure_keys)
     transactions = Transactions(database, repositories, publish)
-    senders = Senders(repositories.stores, services.sender)
-    mail_sender = MailSender(transactions, mails, services.server, services.plan, senders)
+    stores, default_sender = repositories.stores, services.sender
+    mail_sender = MailSender(transactions, mails, services.server, services.plan, stores, default_sender)
     consumer = MailConsumer(mails, repositories.erasures, mail_sender.wake)
     inbox = Inbox(Topic.MAIL_COMMANDS, consumer, publish)
     broker = subscribed_broker(services.connection, topics, [inbox], group_prefix=topics.prefix)

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 from typing import Final
@@ -48,21 +47,6 @@ _GRACE_S: Final = 5.0
 """Seconds that a mail in progress may take at a stop; an unfinished one is sent again when its claim expires."""
 
 
-@dataclass(frozen=True, slots=True)
-class Senders:
-    """Supplies the sender of mails that name none: their store's address, else `default`."""
-
-    stores: StoreRepository
-    default: str | None
-
-    async def with_sender(self, command: MailCommand) -> MailCommand:
-        """The command with a sender, if there is one for it."""
-        if command.from_ is not None:
-            return command
-        store = await self.stores.get(command.store_id) if command.store_id else None
-        return command.model_copy(update={"from_": (store and store.email) or self.default})
-
-
 class MailSender:
     """Sends each mail once, as far as SMTP allows.
 
@@ -80,10 +64,13 @@ class MailSender:
         mails: MailRepository,
         server: SmtpServer,
         plan: RetryPlan,
-        senders: Senders,
+        stores: StoreRepository,
+        default_sender: str | None,
     ) -> None:
+        """`default_sender`: that of mails for which neither they nor their store name one."""
         self._transactions = transactions
-        self._senders = senders
+        self._stores = stores
+        self._default_sender = default_sender
         self._mails = mails
         self._server = server
         self._plan = plan
@@ -147,7 +134,7 @@ class MailSender:
         Raises ServerAwayError, and errors of an unavailable MongoDB, after the mail has been rescheduled.
         """
         try:
-            command = await self._senders.with_sender(mail_command(mail.record.value or b""))
+            command = await self._with_sender(mail_command(mail.record.value or b""))
             await connection.send(mail_message(command, mail.accepted_at), begun)
         except (MailRefusedError, InvalidMessageError, ValueError) as error:
             code = error.code if isinstance(error, InvalidMessageError) else DeadLetterCode.MAIL_REJECTED
@@ -170,6 +157,13 @@ class MailSender:
             await retry("mailer", lambda: self._record(mail))
             MAILS.labels("sent").inc()
             log.info("mail sent", id=mail.id, attempts=mail.attempts)
+
+    async def _with_sender(self, command: MailCommand) -> MailCommand:
+        """The command with a sender, if there is one for it."""
+        if command.from_ is not None:
+            return command
+        store = await self._stores.get(command.store_id) if command.store_id else None
+        return command.model_copy(update={"from_": (store and store.email) or self._default_sender})
 
     async def _record(self, mail: ClaimedMail) -> None:
         """Record that a mail was sent. Raises the error of an unavailable MongoDB: none is sent again for a while."""

@@ -20,7 +20,7 @@ from consumers.mails import consumer as consumer_module
 from consumers.mails import sender as sender_module
 from consumers.mails import smtp as smtp_module
 from consumers.mails.consumer import MailConsumer
-from consumers.mails.sender import CONNECTIONS, MailSender, Senders
+from consumers.mails.sender import CONNECTIONS, MailSender
 from consumers.mails.smtp import SmtpServer
 from domain.mails import RetryPlan
 from domain.stores import Store
@@ -365,8 +365,8 @@ class OwnMails:
         publisher = Publisher(KafkaConnection(self.service.servers.kafka, idempotence=False))
         transactions = Transactions(self.database, Repositories(self.database), publisher.publish)
         server = SmtpServer("127.0.0.1", self.server.port, timeout=60)
-        senders = Senders(stores or StoreRepository(self.database), default)
-        sender = MailSender(transactions, mails or self.mails, server, plan or RetryPlan(), senders)
+        stores = stores or StoreRepository(self.database)
+        sender = MailSender(transactions, mails or self.mails, server, plan or RetryPlan(), stores, default)
         running = asyncio.create_task(sender.run())
         try:
             yield
