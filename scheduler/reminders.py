@@ -1,10 +1,9 @@
 """The reminder job: asks for reviews of due orders."""
 
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from time import monotonic
 from typing import Final
 
@@ -219,7 +218,7 @@ class ReminderJob:
                 orders, settings, now, looked_up=looked_up, session=work.session
             )
             batch = _Batch(damaged=damaged | {str(error.id): error for error in unreadable})
-            await self._write_mails(decided, before, batch, partial(self._messages, writer, templates))
+            await self._write_mails(decided, before, batch, writer, templates)
             # All writes come last: a process killed between them and the commit leaves the orders locked for a while.
             changed = [each.order for each in batch.decided if each.is_changed]
             await self._decisions.reminders.save(changed, work.session)
@@ -235,7 +234,8 @@ class ReminderJob:
         decided: Iterable[Decided],
         before: Mapping[str, ReviewableOrder],
         batch: _Batch,
-        messages_of: Callable[[Decided], Awaitable[Sequence[OutgoingMessage]]],
+        writer: MailWriter,
+        templates: SavedTemplates,
     ) -> None:
         """Add decisions with their messages to the batch, until it is full. `before` has the orders as they were."""
         deadline, written = monotonic() + _WRITING_S, 0
@@ -246,7 +246,7 @@ class ReminderJob:
                 # Decided on as if the failed mail had been sent: the next batch decides again.
                 continue
             try:
-                messages = await messages_of(each)
+                messages = await self._messages(writer, templates, each)
             except UnwritableMailError as error:
                 log.error("reminder failed; its order is skipped", order=each.order.id, error=str(error))
                 batch.decided.append(without_mail(each, before[each.order.id].reminders))
