@@ -27,46 +27,41 @@ class MigrationLease:
 
     leases: LeaseRepository
     holder: str
-    progress: Console
 
-    async def hold(self) -> bool:
-        """Take or renew the lease, once no other run has it. False if it wasn't held: another run may have had it."""
+    async def wait_for(self, progress: Console) -> None:
+        """Take the lease, once no other run has it."""
         is_announced = False
-        while (held := await self.leases.take(_LEASE, self.holder, _LEASE_S)) is None:
+        while await self.leases.take(_LEASE, self.holder, _LEASE_S) is None:
             if not is_announced:
-                self.progress.print("Waiting for another `migrate` or `topics grow`; up to a minute if that was killed")
+                progress.print("Waiting for another `migrate` or `topics grow`; up to a minute if that was killed")
                 is_announced = True
             await asyncio.sleep(_WAIT_S)
-        return not held.is_new
-
-    async def keep(self) -> None:
-        """Renew the lease. Raises CommandError: it was lost in between."""
-        if not await self.hold():
-            raise CommandError(HELD_UP)
 
     async def is_still_mine(self) -> bool:
         """Renew the lease; True if it was held without interruption."""
         held = await self.leases.take(_LEASE, self.holder, _LEASE_S)
         return held is not None and not held.is_new
 
+    async def keep(self) -> None:
+        """Renew the lease. Raises CommandError: it was lost in between."""
+        if not await self.is_still_mine():
+            raise CommandError(HELD_UP)
+
     async def note(self, write: Callable[[], Awaitable[None]]) -> None:
         """Write the progress, once MongoDB is available. Raises CommandError: the lease was lost in between."""
 
-        async def write_in_turn() -> bool:
-            is_mine = await self.is_still_mine()
-            if is_mine:
-                await write()
-            return is_mine
+        async def write_in_turn() -> None:
+            await self.keep()
+            await write()
 
-        if not await patiently("MongoDB", write_in_turn):
-            raise CommandError(HELD_UP)
+        await patiently("MongoDB", write_in_turn)
 
 
 @asynccontextmanager
 async def migration_lease(database: Database, progress: Console) -> AsyncIterator[MigrationLease]:
-    """Wait for the lease, and release it at the end. The caller renews it by `hold`."""
-    mine = MigrationLease(LeaseRepository(database), new_holder(), progress)
-    await mine.hold()
+    """Wait for the lease, and release it at the end. The caller renews it by `keep`."""
+    mine = MigrationLease(LeaseRepository(database), new_holder())
+    await mine.wait_for(progress)
     try:
         yield mine
     finally:

@@ -32,19 +32,17 @@ class Reader:
 
 @pytest.mark.parametrize("renewed", [True, False])
 async def test_lease_is_renewed_for_each_batch(monkeypatch: pytest.MonkeyPatch, *, renewed: bool) -> None:
-    hold = AsyncMock(return_value=renewed)
-    monkeypatch.setattr(MigrationLease, "hold", hold)
+    is_still_mine = AsyncMock(return_value=renewed)
+    monkeypatch.setattr(MigrationLease, "is_still_mine", is_still_mine)
     monkeypatch.setattr(migrate, "TopicReader", Reader)
     monkeypatch.setattr(migrate, "admin_client", Reader.open)
     monkeypatch.setattr(migrate, "partitions_of", AsyncMock(return_value=[]))
     nothing = cast(Any, None)
     settings = Settings(kafka=KafkaSettings(bootstrap_servers="localhost:1"))
-    run = migrate.Migration(
-        settings, nothing, nothing, Terminal(quiet=True), MigrationLease(nothing, "", Terminal(quiet=True))
-    )
+    run = migrate.Migration(settings, nothing, nothing, Terminal(quiet=True), MigrationLease(nothing, ""))
     if renewed:
         assert await run._published_reviews(["r"]) == {}
     else:
         with pytest.raises(CommandError, match="blocked for a minute"):
             await run._published_reviews(["r"])
-    assert hold.await_count == (BATCHES if renewed else 1)
+    assert is_still_mine.await_count == (BATCHES if renewed else 1)

@@ -53,8 +53,7 @@ async def database() -> AsyncIterator[Database]:
 
 
 def failing(database: Database) -> Failing:
-    progress = Terminal(stderr=True)
-    mine = MigrationLease(LeaseRepository(database), "this one", progress)
+    progress, mine = Terminal(stderr=True), MigrationLease(LeaseRepository(database), "this one")
     return Failing(Settings().topics, GrowthRepository(database), cast(Any, None), cast(Any, None), progress, mine)
 
 
@@ -157,7 +156,7 @@ async def test_growth_cancelled_twice_still_resumes_moderation(
 
 
 async def test_failed_release_of_a_lease_hides_no_error(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MigrationLease, "hold", AsyncMock(return_value=True))
+    monkeypatch.setattr(MigrationLease, "wait_for", AsyncMock())
     with pytest.raises(CommandError, match="stands still"):
         async with migration_lease(database, Terminal(stderr=True)):
             raise CommandError("Moderation stands still.")
@@ -184,7 +183,7 @@ async def test_note_is_retried_only_while_the_lease_is_held(
         written.append("noted")
 
     monkeypatch.setattr(MigrationLease, "is_still_mine", still_mine)
-    mine = MigrationLease(LeaseRepository(database), "this one", Terminal(stderr=True))
+    mine = MigrationLease(LeaseRepository(database), "this one")
     if is_mine:
         await mine.note(write)
     else:
