@@ -4,7 +4,7 @@ No other module of the import knows the messages of feedback.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID, uuid5
 
 from pydantic import FailFast, Field, StringConstraints, TypeAdapter, ValidationError, ValidationInfo, field_validator
@@ -31,6 +31,8 @@ from messaging.schemas import (
     Readable,
 )
 from plaudit.tools.imports.bad_rows import BadRowError, faults_of
+
+T = TypeVar("T")
 
 _EXPORT_COLUMNS: Final = ("reviewStatus", "createdDate", "modifiedDate")
 """A row with all of these columns is from our own export; in other rows such a column means something else."""
@@ -169,14 +171,12 @@ def past_in(columns: Mapping[str, Any], *, is_text: bool) -> Past | None:
     given = {
         name: value for name, value in columns.items() if value is not None and (value != "" or name in may_be_empty)
     }
-    past: Past = _validated(_PAST, given)
-    return past
+    return _validated(_PAST, given)
 
 
 def feedback_in(columns: Mapping[str, Any]) -> PastFeedback | None:
     """The votes or reports in a line; None for a line that is a review. Raises BadRowError."""
-    feedback: PastFeedback | None = _validated(_FEEDBACK, columns) if columns.keys() in _FEEDBACK_LINES else None
-    return feedback
+    return _validated(_FEEDBACK, columns) if columns.keys() in _FEEDBACK_LINES else None
 
 
 def feedback_identity(command: Mapping[str, Any]) -> str:
@@ -184,7 +184,7 @@ def feedback_identity(command: Mapping[str, Any]) -> str:
     return str(uuid5(_NAMESPACE, repr(sorted(command.items()))))
 
 
-def _validated(codec: TypeAdapter[Any], columns: Mapping[str, Any]) -> Any:
+def _validated(codec: TypeAdapter[T], columns: Mapping[str, Any]) -> T:
     try:
         return codec.validate_python(columns, strict=False)
     except ValidationError as error:
