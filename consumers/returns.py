@@ -122,7 +122,8 @@ class ReturnConsumer:
         # Without bodies, which can have 1 MiB each and are not needed here.
         orders = await repositories.orders.of_ids(order_ids, session, with_bodies=False)
         # Numbers are taken outside of the transaction, and kept if it is repeated after a conflict.
-        new = [r for r in requests if r.is_new and key_of(r) not in numbers and not _is_taken(stored.get(r.id))]
+        taken = {id for id, each in stored.items() if isinstance(each, Return | DeletedReturn)}
+        new = [r for r in requests if r.is_new and key_of(r) not in numbers and r.id not in taken]
         numbers |= await self._take_numbers(new, orders, settings)
         keys = [(r.command_id, r.id) for r in requests if r.command_id]
         answered = set(await repositories.outcomes.answers(keys, session))
@@ -220,10 +221,6 @@ def _apply_fresh(batch: ReturnBatch, fresh: Iterable[Fresh], parked: Iterable[Pa
             else:
                 batch.give_up(request, crowded_order(request.order_id), request.at)
     return to_park
-
-
-def _is_taken(stored: StoredReturn | None) -> bool:
-    return isinstance(stored, Return | DeletedReturn)
 
 
 def _request(received: Received[ReturnCommand]) -> ReturnRequest:

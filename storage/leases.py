@@ -60,7 +60,9 @@ class LeaseRepository:
     async def take(self, name: str, holder: str, seconds: float) -> Hold | None:
         """Take a lease, or renew it, for this many seconds from now; None if another holder has it."""
         until = {"$add": ["$$NOW", int(seconds * 1000)]}
+        # It is free without a holder, or once the holder's time has run out.
         before = {"$cond": [{"$gt": ["$until", "$$NOW"]}, "$holder", None]}
+        is_free = {"$in": [before, [None, holder]]}
         taken: Document = {
             "holder": holder,
             "until": until,
@@ -69,8 +71,7 @@ class LeaseRepository:
         }
         found = await self._leases.find_one_and_update(
             {"_id": name},
-            # It is free without a holder, or once the holder's time has run out.
-            [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"$cond": [_is_free(before, holder), taken, {}]}]}}],
+            [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"$cond": [is_free, taken, {}]}]}}],
             upsert=True,
             return_document=ReturnDocument.AFTER,
         )
@@ -108,7 +109,3 @@ class LeaseRepository:
     async def release(self, name: str, holder: str) -> None:
         """Release the lease, so that the next holder doesn't have to wait."""
         await self._leases.update_one({"_id": name, "holder": holder}, {"$unset": {"holder": "", "until": ""}})
-
-
-def _is_free(before: Document, holder: str) -> Document:
-    return {"$in": [before, [None, holder]]}

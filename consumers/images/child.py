@@ -63,7 +63,7 @@ def main(memory: int, seconds: int, pixels: int, sizes: Sequence[int], *, heic: 
     try:
         raw = sys.stdin.buffer.read()
         size, made = rebuild(raw, pixels, sizes, heic=heic)
-        if keeps_ours and max(size) <= sizes[0] and _is_ours(raw, size):
+        if keeps_ours and max(size) <= sizes[0] and is_as_written(raw, _file(Image.new("RGB", size)), size):
             made[0] = raw
         head = {"width": size[0], "height": size[1], "sizes": [len(each) for each in made]}
     except RefusedError as refused:
@@ -114,10 +114,6 @@ def rebuild(raw: bytes, pixels: int, sizes: Sequence[int], *, heic: bool) -> tup
         plain.thumbnail((size, size), Image.Resampling.LANCZOS)
         made.append(_file(plain))
     return ((height, width) if orientation in _ON_ITS_SIDE else (width, height)), made
-
-
-def _is_ours(raw: bytes, size: tuple[int, int]) -> bool:
-    return is_as_written(raw, _file(Image.new("RGB", size)), size)
 
 
 def _file(image: Image.Image) -> bytes:

@@ -67,7 +67,8 @@ class SubmissionConsumer:
 
     async def __call__(self, batch: Sequence[Received[Sequence[SubmittedReview]]]) -> None:
         """Store a batch."""
-        token_keys = await self.services.review_tokens.keys() if _has_tokens(batch) else ()
+        has_tokens = any(review.token for _, reviews in batch for review in reviews)
+        token_keys = await self.services.review_tokens.keys() if has_tokens else ()
         waiting = await known_submissions(self.services, batch, token_keys)
         used: dict[Key, UsedToken] = {}
         # A submission that is refused in the end releases its token for the next one, a few times at most.
@@ -177,7 +178,3 @@ class SubmissionConsumer:
             if submission.review.command_id
         ]
         await self.services.outcomes.remember(answers, datetime.now(UTC))
-
-
-def _has_tokens(batch: Iterable[Received[Sequence[SubmittedReview]]]) -> bool:
-    return any(review.token for _, reviews in batch for review in reviews)

@@ -89,7 +89,7 @@ async def replay_dead_letters(settings: Settings, out: Terminal, progress: Termi
         transactions = Transactions(database, repositories, publisher.publish)
         with progress.status("Replaying dead letters") as status:
             async for letters in letters_with_state(settings, database, options.wanted):
-                for chunk in in_parts(letters, MOST_BYTES, _size):
+                for chunk in in_parts(letters, MOST_BYTES, lambda each: len(each.letter.value or b"")):
                     if options.dry_run:
                         done, hindered = await _choose(chunk, options, repositories)
                     else:
@@ -195,10 +195,6 @@ async def _discard(letters: Sequence[LetterWithState], reason: str, work: UnitOf
     work.audit(
         _audit_entry(each, AuditAction.DISCARD, now, reason=reason) for id, each in ids.items() if id not in settled
     )
-
-
-def _size(each: LetterWithState) -> int:
-    return len(each.letter.value or b"")
 
 
 def _audit_entry(

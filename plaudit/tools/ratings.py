@@ -7,7 +7,7 @@ from typing import Final
 
 from consumers.ratings import recount_message
 from domain.quantities import quantity
-from domain.ratings import RatingTally, TallyKey, rating_number
+from domain.ratings import RatingTally, rating_number
 from messaging.envelope import Envelope
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.topics import Topic
@@ -33,21 +33,17 @@ async def verify(settings: Settings, out: Terminal, progress: Terminal) -> int:
             async for key, stored, counted in RatingRepository(database).differences():
                 differences += 1
                 if differences <= _MOST_SHOWN:
-                    rows.append({**_row(key), "stored": _counts(stored), "counted": _counts(counted)})
-                    out.print(
-                        f"{shown(key.entity.type)} {shown(key.entity.id)}, store {_shown_store(key.store_id)}: "
-                        f"stored {_tally(stored)}; counted {_tally(counted)}"
-                    )
+                    (type, id), store = key
+                    of_key = {"entityType": type, "entityId": id, "storeId": store}
+                    rows.append({**of_key, "stored": _counts(stored), "counted": _counts(counted)})
+                    where = f"{shown(type)} {shown(id)}, store {'none' if store is None else shown(store)}"
+                    out.print(f"{where}: stored {_tally(stored)}; counted {_tally(counted)}")
     out.set_result({"differences": differences, "ratings": rows})
     if differences:
         out.print(f"Found {quantity(differences, 'wrong rating')}. `plaudit ratings rebuild` recounts all ratings.")
     else:
         out.print("Every rating matches a count of its reviews.")
     return differences
-
-
-def _row(key: TallyKey) -> dict[str, object]:
-    return {"entityType": key.entity.type, "entityId": key.entity.id, "storeId": key.store_id}
 
 
 def _counts(tally: RatingTally) -> dict[str, object]:
@@ -57,10 +53,6 @@ def _counts(tally: RatingTally) -> dict[str, object]:
 def _tally(tally: RatingTally) -> str:
     stars = "not known" if tally.histogram is None else " ".join(map(str, tally.histogram))
     return f"{quantity(tally.count, 'review')}, sum {rating_number(tally.sum):.2f}, 1 to 5 stars: {stars}"
-
-
-def _shown_store(id: str | None) -> str:
-    return "none" if id is None else shown(id)
 
 
 async def rebuild(settings: Settings, out: Terminal, progress: Terminal, store_id: str | None) -> None:
