@@ -7,7 +7,6 @@ in its own trace, which the messages that follow from it continue. https://www.w
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -29,23 +28,18 @@ log = structlog.get_logger()
 tracer: Final = trace.get_tracer("plaudit")
 _propagator: Final = TraceContextTextMapPropagator()
 
-
-@dataclass(slots=True)
-class _Switch:
-    is_on: bool = False
-
-
-_switch: Final = _Switch()
+_is_on = False
 
 
 def switch(on: bool) -> None:
     """Switch tracing on or off; initially it is off."""
-    _switch.is_on = on
+    global _is_on
+    _is_on = on
 
 
 def is_on() -> bool:
     """True while spans are created."""
-    return _switch.is_on
+    return _is_on
 
 
 _causes: Final[ContextVar[Mapping[RecordPosition, str]]] = ContextVar("causes")
@@ -73,7 +67,7 @@ def trace_publication(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[
 
     A message with the context of its cause continues that trace. Dead letters stay as they are.
     """
-    if not _switch.is_on:
+    if not _is_on:
         yield messages
         return
     with ExitStack() as stack:
@@ -101,7 +95,7 @@ def trace_publication(messages: Sequence[OutgoingMessage]) -> Iterator[Sequence[
 @contextmanager
 def consumer_spans(topic: str, records: Sequence[RawRecord]) -> Iterator[None]:
     """The span of a batch, and one for each traced record in it; a single traced record has only its own."""
-    if not _switch.is_on:
+    if not _is_on:
         yield
         return
     with ExitStack() as stack:
