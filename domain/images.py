@@ -115,25 +115,6 @@ class Rebuilt(NamedTuple):
     files: Sequence[bytes]
 
 
-def objection(
-    image: StoredImage | None, review_id: str, author: str | None, *, is_uploaded: bool = False
-) -> Refusal | None:
-    """The reason against an image in a review by this author; None if the review may have it.
-
-    `is_uploaded`: its file is known to exist, though it hasn't been rebuilt yet.
-    """
-    if image is None:
-        return None if is_uploaded else Refusal.UNKNOWN_IMAGE
-    match image.state:
-        case ImageState.GONE:
-            return Refusal.UNKNOWN_IMAGE
-        case ImageState.REFUSED:
-            return Refusal.REFUSED_IMAGE
-    if image.review_id not in (None, review_id) or is_foreign(image.uploader, author):
-        return Refusal.IMAGE_OF_ANOTHER
-    return None
-
-
 def is_foreign(uploader: str | None, author: str | None) -> bool:
     """True if uploader and author are both known, and differ."""
     return uploader is not None and author is not None and uploader != author
@@ -220,25 +201,6 @@ def with_settled(images: Sequence[ReviewImage], id: str, ready_at: datetime | No
     return tuple(each._replace(is_pending=False, ready_at=ready_at) if each.id == id else each for each in kept)
 
 
-def without_lost(
-    stored: Mapping[str, StoredImage],
-    uploaded: Collection[str],
-    ids: Iterable[str],
-    review_id: str,
-    author: str | None,
-    source: Source | None,
-) -> tuple[str, ...]:
-    """The images of a new review without those that it can do without; an objection to any other refuses the review.
-
-    An imported review drops every image that it can't have, since nobody can be asked. A review that the facade has
-    acknowledged drops images that have been refused or removed since. One from an upstream system drops none.
-    """
-    droppable = _DROPPABLE.get(source, ())
-    return tuple(
-        id for id in ids if objection(stored.get(id), review_id, author, is_uploaded=id in uploaded) not in droppable
-    )
-
-
 def stands_without_unknown(source: Source | None) -> bool:
     """True if a new review from this source is stored without its unknown images."""
     return Refusal.UNKNOWN_IMAGE in _DROPPABLE.get(source, ())
@@ -250,13 +212,37 @@ class ClaimableImages(NamedTuple):
     stored: Mapping[str, StoredImage]
     """Known images by id."""
     uploaded: Collection[str]
-    """Ids of others whose files exist."""
+    """Ids of others whose files exist, though they haven't been rebuilt yet."""
     at: datetime
+
+    def objection(self, id: str, review_id: str, author: str | None) -> Refusal | None:
+        """The reason against an image in a review by this author; None if the review may have it."""
+        image = self.stored.get(id)
+        if image is None:
+            return None if id in self.uploaded else Refusal.UNKNOWN_IMAGE
+        match image.state:
+            case ImageState.GONE:
+                return Refusal.UNKNOWN_IMAGE
+            case ImageState.REFUSED:
+                return Refusal.REFUSED_IMAGE
+        if image.review_id not in (None, review_id) or is_foreign(image.uploader, author):
+            return Refusal.IMAGE_OF_ANOTHER
+        return None
 
     def refusal(self, ids: Iterable[str], review_id: str, author: str | None) -> Refusal | None:
         """The first reason against one of these images in a review by this author."""
-        reasons = (objection(self.stored.get(id), review_id, author, is_uploaded=id in self.uploaded) for id in ids)
-        return next(filter(None, reasons), None)
+        return next(filter(None, (self.objection(id, review_id, author) for id in ids)), None)
+
+    def without_lost(
+        self, ids: Iterable[str], review_id: str, author: str | None, source: Source | None
+    ) -> tuple[str, ...]:
+        """The images of a new review without those that it can do without; an objection to any other refuses it.
+
+        An imported review drops every image that it can't have, since nobody can be asked. A review that the facade has
+        acknowledged drops images that have been refused or removed since. One from an upstream system drops none.
+        """
+        droppable = _DROPPABLE.get(source, ())
+        return tuple(id for id in ids if self.objection(id, review_id, author) not in droppable)
 
     def claimed(self, ids: Iterable[str], review_id: str) -> "ClaimableImages":
         """The images after a review has claimed some of them."""

@@ -10,7 +10,7 @@ import structlog
 
 from consumers.services import Services
 from domain.delivery import in_parts
-from domain.images import ClaimableImages, ready_among, stands_without_unknown, with_readiness, without_lost
+from domain.images import ClaimableImages, ready_among, stands_without_unknown, with_readiness
 from domain.reviews import Review
 from domain.reviews_facts import Source
 from domain.reviews_refusals import Refusal
@@ -79,7 +79,7 @@ async def image_refusals(
     images = ClaimableImages(stored, uploaded, EPOCH)
     refusals = []
     for review_id, author, source, named in wanted:
-        ids = without_lost(stored, uploaded, named, review_id, author, source)
+        ids = images.without_lost(named, review_id, author, source)
         refusals.append(images.refusal(ids, review_id, author))
     return refusals
 
@@ -95,7 +95,7 @@ def with_claimed_images(review: Review, images: ClaimableImages) -> Review | Ref
     """A new review with the images that it can have, and their readiness; the refusal if it can't do without one of the
     others."""
     named = [image.id for image in review.images]
-    ids = without_lost(images.stored, images.uploaded, named, review.id, review.user_id, review.facts.source)
+    ids = images.without_lost(named, review.id, review.user_id, review.facts.source)
     kept = (image for image in review.images if image.id in ids)
     refusal = images.refusal(ids, review.id, review.user_id)
     return refusal or replace(review, images=with_readiness(kept, ready_among(images.stored)))

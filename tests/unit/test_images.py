@@ -19,7 +19,6 @@ from domain.images import (
     images_of_new_review,
     is_foreign,
     may_come,
-    objection,
     ready_among,
     settle_upload,
     stands_without_unknown,
@@ -31,7 +30,6 @@ from domain.images import (
     with_settled,
     with_unseen_hidden,
     with_visibility,
-    without_lost,
 )
 from domain.reviews_facts import ReviewImage, Source
 from domain.reviews_refusals import Refusal
@@ -86,11 +84,11 @@ def test_upload_digest_is_128_bits_of_blake2b() -> None:
     ],
 )
 def test_objection_to_an_image(image: StoredImage | None, expected: Refusal | None) -> None:
-    assert objection(image, "r", "anna") is expected
+    assert ClaimableImages({"i": image} if image else {}, (), NOW).objection("i", "r", "anna") is expected
 
 
 def test_no_objection_to_an_existing_upload() -> None:
-    assert objection(None, "r", "anna", is_uploaded=True) is None
+    assert ClaimableImages({}, {"i"}, NOW).objection("i", "r", "anna") is None
 
 
 @pytest.mark.parametrize(
@@ -173,7 +171,8 @@ def test_images_kept_for_new_reviews_depend_on_the_source(source: Source, kept: 
     stored |= {"own": replace(READY, id="own", review_id="r"), "b": replace(READY, id="b", uploader="berta")}
     stored["bad"] = replace(READY, state=ImageState.REFUSED)
     ids = ["x", "new", "g", "i", "none", "own", "b", "bad"]
-    assert without_lost(stored, {"new"}, ids, "r", "anna", source) == tuple(kept)
+    images = ClaimableImages(stored, {"new"}, NOW)
+    assert images.without_lost(ids, "r", "anna", source) == tuple(kept)
 
 
 def test_single_image_is_hidden_or_shown() -> None:
