@@ -56,13 +56,18 @@ class CommandRouter:
         commands = [command for received in batch for command in moderations_in(received)]
         placeless = [command for command in commands if bucket_in(command.review_id) is None]
         entities = await load_entities_or_park(self.services, self.services.parked_moderation, placeless)
-        await self._forward_waiting({id: entity for id, entity in entities.items() if entity is not None})
+        await self.release({id: entity for id, entity in entities.items() if entity is not None})
         await self._forward(commands, entities)
         await self._refuse([c for c in placeless if c.review_id in entities and entities[c.review_id] is None])
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
-        """Forward the commands parked for these reviews, which are stored, to their owners."""
-        await self._forward_waiting(entities)
+        """Forward the commands parked for these reviews, which are stored, to their owners. Nobody gives them up from
+        here on: a transaction that does so conflicts with their new time, and is repeated with the stored reviews."""
+        parking = self.services.parked_moderation
+        async for waiting in parking.about(entities.keys()):
+            await parking.wait_anew(waiting)
+        async for waiting in parking.about(entities.keys()):
+            await self._forward(waiting, entities)
 
     async def give_up_overdue(self, before: datetime) -> int:
         """Give up commands parked before that moment: dead-letter and answer them. Returns the number given up.
@@ -82,15 +87,6 @@ class CommandRouter:
         given_up = await give_up(services, services.parked_moderation, overdue, _overdue, unless_arrived=True)
         _count_not_found(given_up)
         return len(given_up)
-
-    async def _forward_waiting(self, entities: Mapping[str, Entity]) -> None:
-        """Forward the commands parked for these reviews, which nobody gives up from here on: a transaction that does so
-        conflicts with their new time, and is repeated with the reviews that are stored."""
-        parking = self.services.parked_moderation
-        async for waiting in parking.about(entities.keys()):
-            await parking.wait_anew(waiting)
-        async for waiting in parking.about(entities.keys()):
-            await self._forward(waiting, entities)
 
     async def _forward(self, commands: Iterable[Moderation], entities: Mapping[str, Entity | None]) -> None:
         """Forward the commands whose place is known: the owner applies them after those that are parked.
