@@ -60,6 +60,19 @@ class RawRecord(Protocol):
     headers: Sequence[Header]
 
 
+@dataclass(slots=True)
+class PlainRecord:
+    """A record that no consumer delivers: it is kept in the database, or only checked."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[Header]
+
+
 class InvalidMessageError(Exception):
     """A message that can never be processed. `code` is stable, and the text describes the problem. `errors` has the
     first errors with their places in its value, if they are known."""
@@ -148,20 +161,9 @@ def decode_records(
     return good, bad
 
 
-@dataclass(slots=True)
-class _UnpublishedRecord:
-    value: bytes | None
-    topic: str = ""
-    partition: int = 0
-    offset: int = 0
-    timestamp: int = 0
-    key: bytes | None = None
-    headers: Sequence[Header] = ()
-
-
 def refusal_of(value: bytes | None, read: Callable[[bytes], object]) -> InvalidMessageError | None:
     """The error with which a consumer that decodes with `read` would reject a record with this value; None for none."""
-    _, bad = decode_records([_UnpublishedRecord(value)], read)
+    _, bad = decode_records([PlainRecord("", 0, 0, 0, None, value, ())], read)
     return bad[0].error if bad else None
 
 

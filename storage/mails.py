@@ -1,6 +1,6 @@
 """Mails on their way: each once by its id, with the state of its sending."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -11,7 +11,7 @@ from pymongo import ASCENDING, IndexModel, ReturnDocument, UpdateOne
 
 from domain.delivery import RecordPosition
 from domain.timestamps import from_milliseconds
-from messaging.decoding import RawRecord, position_of
+from messaging.decoding import PlainRecord, RawRecord, position_of
 from storage.database import Database, Document, Session
 from storage.moments import server_time
 from storage.queries import expiry_index, update_of, write_all
@@ -68,25 +68,13 @@ def indexes(remember_days: int) -> list[IndexModel]:
     ]
 
 
-@dataclass(slots=True)
-class StoredRecord:
-    """A record as received, kept until its mail is finished."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
-
-
 @dataclass(frozen=True, slots=True)
 class ClaimedMail:
     """A mail that this process has claimed for some time."""
 
     id: str
-    record: StoredRecord
+    record: PlainRecord
+    """The record as received, kept until the mail is finished."""
     accepted_at: datetime
     first_attempt_at: datetime
     attempts: int
@@ -224,7 +212,7 @@ def _claimed(document: Document) -> ClaimedMail:
         raise TypeError("a header of its record isn't a name with binary content")
     return ClaimedMail(
         id=document["_id"],
-        record=StoredRecord(record["topic"], *source, record["key"], record["value"], headers),
+        record=PlainRecord(record["topic"], *source, record["key"], record["value"], headers),
         accepted_at=document["acceptedAt"],
         first_attempt_at=document["firstAttemptAt"],
         attempts=document["attempts"],

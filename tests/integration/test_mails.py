@@ -24,12 +24,12 @@ from consumers.mails.sender import CONNECTIONS, MailSender
 from consumers.mails.smtp import SmtpServer
 from domain.mails import RetryPlan
 from domain.stores import Store
-from messaging.decoding import Received
+from messaging.decoding import PlainRecord, Received
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.mails import READER, MailCommand
 from storage.database import Database, in_transaction
-from storage.mails import ClaimedMail, MailRepository, StoredRecord
+from storage.mails import ClaimedMail, MailRepository
 from storage.outbox import COLLECTION as OUTBOX
 from storage.privacy.erasures import Erasures
 from storage.privacy.repository import PersonalData
@@ -327,9 +327,9 @@ class OwnMails:
     database: Database
     mails: MailRepository
 
-    def record(self, command: Json, at: datetime) -> StoredRecord:
+    def record(self, command: Json, at: datetime) -> PlainRecord:
         milliseconds, value = int(at.timestamp() * 1_000), json.dumps(command).encode()
-        return StoredRecord(self.service.topic("mail-commands"), 1, 7, milliseconds, b"k", value, ())
+        return PlainRecord(self.service.topic("mail-commands"), 1, 7, milliseconds, b"k", value, ())
 
     def received(self, command: Json, at: datetime) -> Received[MailCommand]:
         record = self.record(command, at)

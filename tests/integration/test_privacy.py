@@ -12,7 +12,8 @@ import pytest
 
 from domain.review_tokens import ReviewToken
 from domain.timestamps import moment_in, timestamp
-from storage.mails import MailRepository, StoredRecord
+from messaging.decoding import PlainRecord
+from storage.mails import MailRepository
 from storage.review_tokens import ReviewTokenRepository, UsedToken
 from tests.support.facade import Facade, body_of, new_id, submission
 from tests.support.images import AS_FILE, IMAGES, Images, picture
@@ -348,7 +349,7 @@ async def test_erased_person_is_recognised_by_any_mark(own_service: Service) -> 
 async def _mail_to(service: Service, customer: str) -> None:
     """Store a mail that is not sent yet, and the customer's count of earlier ones."""
     async with service.mongo() as database:
-        record = StoredRecord("mail-commands", 0, 0, 0, customer.encode(), json.dumps({"to": EMAIL}).encode(), [])
+        record = PlainRecord("mail-commands", 0, 0, 0, customer.encode(), json.dumps({"to": EMAIL}).encode(), [])
         await MailRepository(database).accept({"mail": record}, datetime.now(UTC))
         await database["reminderCustomers"].insert_one({"_id": customer, "sent": 2, "times": [0, 1]})
 

@@ -10,12 +10,12 @@ from consumers.services import Services
 from consumers.stores import StoreConsumer
 from domain.templates import template_id
 from messaging.dead_letters_replays import replayed_message
+from messaging.decoding import PlainRecord
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
 from storage.database import connect
 from storage.images.files import files_in_memory
-from storage.mails import StoredRecord
 from storage.templates import TemplateRepository
 from tests.support.facade import Facade, body_of, new_id, once, problem_of
 from tests.support.hostile_templates import HOSTILE
@@ -262,7 +262,7 @@ async def test_replay_does_not_restore_template(service: Service) -> None:
 
     changes: list[Json] = [{"subject": "one"}, {"deleted": True}, {"subject": "three"}, {"subject": "four"}]
     records = [
-        StoredRecord("store-updates", 0, number, 1_000 + number, store.encode(), update(store, **change).value, ())
+        PlainRecord("store-updates", 0, number, 1_000 + number, store.encode(), update(store, **change).value, ())
         for number, change in enumerate(changes, start=1)
     ]
     client, database = connect(service.servers.mongo, service.database)
