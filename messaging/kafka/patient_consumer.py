@@ -72,15 +72,14 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
     While nothing arrives it asks brokers less often. `readable` returns how many partitions of a topic, by its full
     name, may be read at the moment, None for all: the others, of a topic that grows, are left alone.
 
-    It is at rest, in hand or astray. At rest: positions are the committed offsets, or past control records; an empty
-    poll commits those. In hand: from a poll that returns records until their `commit` or the next assignment,
-    `_in_hand` is the current assignment; an empty poll commits nothing. `_passed` are offsets past control records in
-    partitions without records in hand: the `commit` includes them. Astray, also together with the others: after an
-    error of a poll or a commit, positions may be past records that nobody got, and the next attempt returns to the
-    committed offsets. `polled` is the assignment of the last poll, as `Tenure` counts them.
+    `polled` is the assignment of the last poll, as `Tenure` counts them. The consumer's state tells what to commit:
+    - Between batches, positions are the committed offsets, or past control records; an empty poll commits those.
+    - From a poll with records until their `commit` or the next assignment, `_in_hand` is the current assignment, and an
+      empty poll commits nothing. The `commit` includes `_passed`: the offsets past control records in the partitions
+      of which no records are in hand.
+    - `_is_astray`, in either case: after an error of a poll or a commit, positions may be past records that nobody got,
+      so the next poll returns to the committed offsets first.
     """
-
-    _tenure: Tenure
 
     def __init__(self, *topics: str, readable: Readable | None = None, **options: Any) -> None:
         own_options = {
