@@ -96,11 +96,6 @@ class OrderRepository:
         found = self._orders.find({"_id": {"$in": list(ids)}}, {"size": {"$bsonSize": "$$ROOT"}})
         return {document["_id"]: document["size"] async for document in found}
 
-    async def known(self, ids: Collection[str]) -> set[str]:
-        """The known ones among these order ids."""
-        found = self._orders.find({"_id": {"$in": list(ids)}}, {"_id": 1})
-        return {document["_id"] async for document in found}
-
     async def ids_of_customer(self, customer_id: str, stores: Collection[str] | None, *, most: int) -> list[str]:
         """The ids of the newest orders of a customer in these stores, or in any, at most `most`."""
         wanted = {"customerId": customer_id, **in_stores(stores)}

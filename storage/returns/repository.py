@@ -135,33 +135,20 @@ class ReturnRepository:
         document = await self._returns.find_one({"_id": id, **IS_RETURN})
         return shown_from(document) if document else None
 
-    async def search(self, search: ReturnSearch) -> list[Return]:
-        """One page; ties are broken by id."""
-        search = await self._by_number(search)
-        return [shown_from(document) for document in await self._find(search, None, search.take)]
-
     async def page(self, search: ReturnSearch) -> ReturnPage:
-        """The same page, without the returns themselves."""
+        """One page, without the returns themselves; ties are broken by id."""
+        if search.take == 0:
+            return ReturnPage([], None)
         search = await self._by_number(search)
         fields = dict.fromkeys(("orderId", *(name for name, _ in order(search))), 1)
         shown = {**fields, "size": {"$bsonSize": "$$ROOT"}}
+        sorted_returns = self._returns.find(criteria(search), shown).sort(order(search))
         # One more shows whether there is another page.
-        found = await self._find(search, shown, search.take + 1)
+        found = await sorted_returns.skip(search.skip).limit(search.take + 1).to_list()
         documents = found[: search.take]
         rows = [FoundReturn(each["_id"], each.get("orderId", "?"), each["size"]) for each in documents]
         is_last = len(found) == len(documents)
         return ReturnPage(rows, None if is_last else position_of(documents[-1], order(search)))
-
-    async def _find(self, search: ReturnSearch, fields: Document | None, limit: int) -> list[Document]:
-        if search.take == 0:
-            return []
-        return (
-            await self._returns.find(criteria(search), fields)
-            .sort(order(search))
-            .skip(search.skip)
-            .limit(limit)
-            .to_list()
-        )
 
     async def count(self, search: ReturnSearch, most: int | None = None) -> int:
         """The number of matching returns over all pages, counted up to `most`."""
