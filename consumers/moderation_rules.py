@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -121,19 +120,6 @@ async def languages_of_strangers(
     return {
         id: language_of_stranger(language, each) for (id, (language, _)), each in zip(named.items(), found, strict=True)
     }
-
-
-def with_ruling(review: Review, ruling: Ruling) -> Review:
-    """A review that is about to be stored, with a ruling applied."""
-    approval = ruling.approval
-    return replace(
-        review,
-        status=ruling.status,
-        moderator=approval.subject if approval else None,
-        flags=ruling.flags,
-        is_held=ruling.is_held,
-        is_announced=True,
-    )
 
 
 async def write_consequences(services: Services, stored: Collection[Ruled], work: UnitOfWork) -> None:

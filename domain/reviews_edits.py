@@ -270,8 +270,7 @@ def with_ruling(review: Review, ruling: Ruling) -> Review:
     ones."""
     after = replace(review, flags=ruling.flags, is_held=ruling.is_held)
     if ruling.approval and review.status is ReviewStatus.NEW:
-        approver = ruling.approval.subject
-        return replace(after, status=ReviewStatus.APPROVED, moderator=approver, moderation_reason=None)
+        after.status, after.moderator, after.moderation_reason = ReviewStatus.APPROVED, ruling.approval.subject, None
     return after
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from consumers.images.claims import claimable_images, with_claimed_images
-from consumers.moderation_rules import Ruled, count_rulings, rulings_about, with_ruling, write_consequences
+from consumers.moderation_rules import Ruled, count_rulings, rulings_about, write_consequences
 from consumers.names_known import KnownNames
 from consumers.reviews.decisions import Decided, Decision, Inserted, decide_at, stored_before, undecided_part
 from consumers.reviews.events import publish_refusals, submitted_event
@@ -16,6 +16,7 @@ from consumers.reviews.submissions import Key, Submission
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.reviews import Review
+from domain.reviews_edits import with_ruling
 from domain.reviews_refusals import Refusal
 from messaging.tracing import cause_of
 from storage.reviews.ids import IdHolder, RefusedSubmission
@@ -156,6 +157,7 @@ class SubmissionStore:
         for id, ruling in (await rulings_about(self.services, reviews.values(), rules.stores)).items():
             submission = accepted[id]
             review = reviews[id] = with_ruling(reviews[id], ruling)
+            review.is_announced = True
             event = submitted_event(self.services, submission, review)
             trace = cause_of(submission.positions[0])
             ruled[id] = Ruled(review, ruling, event, submission.review.command_id, trace)
