@@ -99,7 +99,7 @@ class Restartable:
     stop_grace_s: float
     """Seconds that it has to stop."""
     _child: Child | None = None
-    """That of the last start."""
+    """The child of the last start."""
 
     @property
     def running(self) -> bool:

@@ -43,7 +43,7 @@ class ServerProcess(Restartable, ABC):
         self.folder = folder.absolute()
         self.log = log.absolute()
         self.password: str | None = None
-        """That of its only user, once it has been started with a password."""
+        """The password of its only user, once it has been started with one."""
         self._with_password = with_password
         self._lock: FolderLock | None = None
         self._port: ReservedPort | None = None

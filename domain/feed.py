@@ -27,7 +27,7 @@ _ENVELOPE_BYTES: Final = 600
 """Bytes that a review takes in a feed beyond the size of its stored document: a generous estimate."""
 
 _IMAGE_BYTES: Final = 100
-"""The same estimate for each image."""
+"""Bytes that each image of a review takes in a feed, estimated as generously."""
 
 MOST_REVIEWS: Final = MOST_BYTES // _ENVELOPE_BYTES
 """Number of reviews that exceed a file whatever their texts."""

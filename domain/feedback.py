@@ -132,7 +132,7 @@ class KnownFeedback:
     votes: Mapping[VoteKey, Vote] = field(default_factory=dict)
     reports: Collection[str] = ()
     open_reports: Collection[str] = ()
-    """Those of `reports` that are open, as far as commands settle them."""
+    """Ids of open reports among `reports`, as far as commands settle them."""
     answered: Collection[tuple[str, str]] = ()
 
 

@@ -93,7 +93,7 @@ class Moderated:
     before: Mapping[str, ModeratedReview]
     """The reviews that applied a command, as they were; also those whose marks alone moved."""
     reviews: Mapping[str, ModeratedReview]
-    """The same reviews as they are afterwards."""
+    """The reviews of `before`, as they are afterwards."""
     tallies: Mapping[TallyKey, RatingTally]
     """The changes of ratings by reviews that changed their status, except for changes by nothing."""
     settled: Mapping[str, Moderation]

@@ -77,7 +77,7 @@ def text_of(data: bytes) -> str:
 
 
 def optional_text_of(data: bytes | None) -> str | None:
-    """The same; None for no bytes."""
+    """Bytes decoded like `text_of`; None for no bytes."""
     return None if data is None else text_of(data)
 
 

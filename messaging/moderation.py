@@ -74,7 +74,7 @@ class RestoredModeration(ClosedMessage):
     verified_purchase: Annotated[bool, Field(description="Permanently verified, as by a review token")] = False
 
     def restored(self) -> Restored:
-        """The same as a domain value."""
+        """The past as a domain value."""
         return Restored(self.status, self.modified_date, self.flags, self.source, self.language, self.verified_purchase)
 
 

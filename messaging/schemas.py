@@ -216,7 +216,7 @@ NotBlank = _NonBlank(_check_not_blank)
 EMPTY_IS_MISSING: Final = BeforeValidator(lambda value: None if value == "" else value)
 """An empty string counts as null."""
 Readable = _NonBlank(_check_readable)
-"""Like NotBlank, and not only characters of zero width. Not for ids: stored ones must be found."""
+"""A text with a visible character, not only blanks or zero width. Not for ids: stored ones must be found."""
 OnlyTrue = Annotated[Literal[True], BeforeValidator(_check_true)]
 NoNull = Annotated[str, StringConstraints(pattern=NO_NULL)]
 Id = Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL), NotBlank]

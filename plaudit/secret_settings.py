@@ -13,7 +13,7 @@ def each_key(keys: SecretStr | None) -> list[str]:
 
 
 def long_enough(keys: SecretStr | None) -> SecretStr | None:
-    """The same secret. Raises ValueError if it is empty, or one of its keys is shorter than KEY_LENGTH characters."""
+    """The secret. Raises ValueError if it is empty, or one of its keys is shorter than KEY_LENGTH characters."""
     if keys is not None and any(len(key) < KEY_LENGTH for key in each_key(keys) or [""]):
         raise ValueError(f"each key must have at least {KEY_LENGTH} characters")
     return keys

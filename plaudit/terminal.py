@@ -84,12 +84,12 @@ def shown(text: str) -> str:
 
 
 def shown_lines(text: str) -> str:
-    """The same for several lines."""
+    """The text for several lines of a terminal, with U+FFFD for each unprintable character but newlines."""
     return "\n".join(map(shown, text.split("\n")))
 
 
 def shown_json(text: str) -> str:
-    """The same JSON with all unprintable characters escaped; they occur only inside strings."""
+    """The JSON with all unprintable characters escaped; they occur only inside strings."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)

@@ -94,7 +94,7 @@ class AuditEntry(NamedTuple):
     """The place of a dead letter."""
 
     def about(self, review_id: str, key: TallyKey) -> "AuditEntry":
-        """The same entry about a review, with the key of its rating."""
+        """The entry as one about a review, with the key of its rating."""
         return self._replace(review_id=review_id, entity=key.entity, store_id=key.store_id)
 
     @property

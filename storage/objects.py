@@ -44,7 +44,7 @@ class ObjectRepository:
         return {_key(document["_id"]): read_as_stored(COLLECTION, _facts, document) for document in found}
 
     async def undamaged(self, keys: Collection[ObjectKey]) -> dict[ObjectKey, ObjectFacts]:
-        """Like `of_keys`, for pages and early checks: damaged ones are left out, and logged."""
+        """The facts of these objects, for pages and early checks: damaged ones are left out, and logged."""
         objects: dict[ObjectKey, ObjectFacts] = {}
         for document in await self._found(keys, None):
             try:

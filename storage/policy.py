@@ -24,7 +24,7 @@ _COUNTED: Final[Document] = {
 """The filter that leaves out reviews without a possible rating, and those whose ids aren't texts."""
 
 _STARS: Final[Document] = {"$floor": {"$divide": [{"$add": ["$ratingHundredths", 50]}, 100]}}
-"""The same as `domain.ratings.stars`."""
+"""The stars of a review, as `domain.ratings.stars` rounds them."""
 
 
 @dataclass(slots=True)

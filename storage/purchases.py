@@ -41,7 +41,7 @@ class PurchaseRepository:
         self._item_fields = item_fields
 
     async def existing(self, wanted: Collection[Purchase]) -> set[Purchase]:
-        """Those of these purchases that were made, by an order that was not cancelled."""
+        """The purchases among these that were made, by an order that was not cancelled."""
         # Of a customer with thousands of orders, only those with the product are read.
         of_products = {each for each in wanted if self._item_fields.get(each.entity.type) == _PRODUCT_FIELD}
         ids = sorted({each.entity.id for each in of_products})
@@ -49,7 +49,7 @@ class PurchaseRepository:
         return await self._made(of_products, has_product) | await self._made({*wanted} - of_products, {})
 
     async def _made(self, wanted: Collection[Purchase], condition: Document) -> set[Purchase]:
-        """Those of these purchases that were made, by an order that meets the condition and was not cancelled."""
+        """The purchases among these that were made, by an order that meets the condition and was not cancelled."""
         if not wanted:
             return set()
         fields = {field for each in wanted if (field := self._item_fields.get(each.entity.type))}

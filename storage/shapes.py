@@ -119,7 +119,7 @@ def read_as_stored(collection: str, build: Callable[[Document], T], document: Do
 
 
 def read_for_display(shape: Shape, build: Callable[[Document], T], document: Document) -> T:
-    """Like `read`, for lists, which also show unusable documents: of these, only usable fields of the shape."""
+    """The result of `build` for a document in a list, which also shows unusable ones: of these, only usable fields."""
     try:
         return read(shape, build, document)
     except StoredDocumentError:

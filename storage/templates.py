@@ -125,7 +125,7 @@ class TemplateRepository:
     async def whole(
         self, name: str, store_id: str | None, language: str | None, session: Session | None = None
     ) -> Mapping[TemplateScope, MailTemplate]:
-        """Like `usable`, without damaged ones: so that one can be saved anew."""
+        """The templates of `usable` without damaged ones, so that one can be saved anew."""
         templates: dict[TemplateScope, MailTemplate] = {}
         for document in await self._for_mail(name, store_id, language, session):
             with suppress(StoredDocumentError):

@@ -91,7 +91,7 @@ class Decided(NamedTuple):
     decisions: Sequence[tuple[Submission, Decision | None]]
     """The decisions, in order; None: the submission is an edit."""
     lost: Mapping[Key, Refusal] = MappingProxyType({})
-    """As in `Inserted`."""
+    """Refusals that turned up late, as in `Inserted`."""
     is_complete: bool = True
     """False if the id has to be looked up again: its holder has changed, or a unique key was lost."""
 

@@ -41,7 +41,7 @@ class BatchRules:
     proven: Collection[Key] = frozenset()
     """Submissions with a valid token that is used for them alone."""
     contested: Collection[Key] = frozenset()
-    """Those of the refused ones whose token is used for another submission of the batch, which may yet be refused."""
+    """Refused submissions whose token is used for another submission of the batch, which may yet be refused."""
     stores: Mapping[str, Store] = field(default_factory=dict)
     """Registered stores, by id."""
     uploaded: Collection[str] = ()

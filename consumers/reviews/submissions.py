@@ -123,7 +123,7 @@ class Submission(NamedTuple):
         return RefusedSubmission(self.id, reason, seen)
 
     def behind(self, refused: Iterable[RecordPosition]) -> "Submission":
-        """The same behind refused records, of which earlier ones can have later times, as the clocks of senders differ:
+        """The submission behind refused records. Earlier ones can have later times, as the clocks of senders differ:
         for the review that is stored from it, these are older all the same."""
         own = self.aged_position
         times = [each.timestamp for each in refused if each.partition == own.partition and each.offset < own.offset]
@@ -132,11 +132,11 @@ class Submission(NamedTuple):
         return self._replace(ages={**self.ages, self.positions[0]: own._replace(timestamp=max(times))})
 
     def repeated(self, position: RecordPosition) -> "Submission":
-        """The same submission with one more record."""
+        """The submission with one more record."""
         return self._replace(positions=(*self.positions, position))
 
     def without_earlier_records(self, created: datetime | None) -> "Submission":
-        """The same without the records before the stored one, which has that time: they may have been refused.
+        """The submission without the records before the stored one, which has that time: they may have been refused.
         Unchanged if no record has that time."""
         if created is None:
             return self

@@ -38,7 +38,7 @@ _BUSY_FETCH_MS: Final = 250
 in that fetch, and is fetched again only after its end: by default up to half a second later."""
 
 _IDLE_FETCH_MS: Final = 2_000
-"""The same after an empty poll: each fetch is work for the broker, and a record that arrives ends it."""
+"""Milliseconds of such a fetch after an empty poll: it is work for the broker, and a record that arrives ends it."""
 
 _SINGLE_POLL_MS: Final = 500
 """Milliseconds to wait for the records of one partition when each is read separately."""

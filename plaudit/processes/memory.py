@@ -9,7 +9,8 @@ YOUNG_OF_BATCHES: Final = 50_000
 counting frees a batch: collections took a tenth of a worker's time."""
 
 YOUNG_OF_REQUESTS: Final = 5_000
-"""The same for a process that answers requests: a collection of 50,000 took 40 to 100 ms of a client's time."""
+"""New containers between garbage collections in a process that answers requests: a collection of 50,000 took 40 to 100
+ms of a client's time."""
 
 _COLLECTIONS_PER_NEXT: Final = 20
 """Collections of a generation before one of the next."""

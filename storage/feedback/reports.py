@@ -78,7 +78,7 @@ class ReportRepository:
         return {document["_id"]: with_stand_ins(REPORT, document)["reviewId"] async for document in found}
 
     async def open_among(self, ids: Collection[str], session: Session) -> set[str]:
-        """Those of these ids whose reports are open."""
+        """The ids among these whose reports are open."""
         if not ids:
             return set()
         found = self._reports.find({"_id": {"$in": list(ids)}, **_OPEN}, {"_id": 1}, session=session)

@@ -34,7 +34,7 @@ class ReviewWithImages:
         return next((image for image in self.images if image.id == id), None)
 
     def with_images(self, images: tuple[ReviewImage, ...]) -> "ReviewWithImages":
-        """The same review with other images."""
+        """The review with other images."""
         return replace(self, images=images)
 
 

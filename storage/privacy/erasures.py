@@ -77,7 +77,7 @@ class Erasures:
         await write_all(self._letters, writes)
 
     async def excluded(self, letters: Collection[str]) -> set[str]:
-        """Those of these letters, by id, that were excluded."""
+        """The ids among these of letters that were excluded."""
         return {document["_id"] async for document in self._letters.find({"_id": {"$in": list(letters)}})}
 
     async def replayable(self, letters: Sequence[RawRecord]) -> list[RawRecord]:

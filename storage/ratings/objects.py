@@ -150,8 +150,8 @@ class RatedObjectRepository:
         return {tally.id: name for tally in tallies if (name := names.get(tally.key))}
 
     async def _names_in_reviews(self, entity_type: str, ids: Sequence[str]) -> dict[TallyKey, str]:
-        """The same by object and store, for objects of one type in ascending order. They are read along an index, which
-        has them in this order: MongoDB would take ten times as long for a `$lookup` from each tally."""
+        """The names of objects of one type, in ascending order, by object and store. Reviews are read along an index,
+        which has them in this order: MongoDB would take ten times as long for a `$lookup` from each tally."""
         names: dict[TallyKey, str] = {}
         while ids:
             approved = {"entityType": entity_type, "entityId": {"$in": ids}, "status": int(ReviewStatus.APPROVED)}

@@ -148,7 +148,7 @@ class ReminderDecisions:
                 yield decided
 
     async def _closed(self, products: Collection[ProductInStore]) -> set[ProductInStore]:
-        """Those of these products that take no reviews."""
+        """The products among these that take no reviews."""
         keys = {each: ObjectKey(Entity(PRODUCT, each.product_id), each.store_id) for each in products}
         objects = await self._objects.of_keys(set(keys.values()))
         return {each for each, key in keys.items() if is_closed(objects, key)}

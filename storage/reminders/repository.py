@@ -113,7 +113,7 @@ class ReminderRepository:
         return [read(ORDER, _reviewable, document) async for document in found]
 
     async def readable(self, ids: Collection[str], session: Session | None = None) -> Readable:
-        """Those of these orders that have all fields that reminders depend on, and the errors of the others."""
+        """The orders among these that have all fields that reminders depend on, and the errors of the others."""
         found = Readable([], [])
         async for document in self._orders.find({"_id": {"$in": list(ids)}}, _FIELDS, session=session):
             try:

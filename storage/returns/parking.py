@@ -117,7 +117,7 @@ class ReturnParking:
         return in_turn(await all_readable(found, _parked, UNREADABLE), lambda each: each.position)
 
     async def orders_waited_for(self, ids: Collection[str]) -> set[str]:
-        """Those of these orders that commands wait for."""
+        """The orders among these that commands wait for."""
         found = self._parked.find({"orderId": {"$in": list(ids)}}, {"orderId": 1})
         return {document["orderId"] async for document in found}
 

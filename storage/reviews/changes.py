@@ -274,7 +274,7 @@ class ReviewChanges:
         return States(present, sorted(gone), leaving)
 
     async def known(self, ids: Collection[str]) -> set[str]:
-        """Those of these ids that a review holds, a refused submission, or the placeholder of a deleted review."""
+        """The ids among these that a review, a refused submission or the placeholder of a deleted review has."""
         found = self._reviews.find({"_id": {"$in": list(ids)}}, {"_id": 1}, session=self._session)
         return {document["_id"] async for document in found}
 

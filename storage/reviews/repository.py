@@ -184,7 +184,7 @@ class ReviewRepository:
         await write_all(self._reviews, fills)
 
     async def reviewed(self, wanted: Collection[ReviewedProduct]) -> set[ReviewedProduct]:
-        """Those of these reviews that exist, in any status."""
+        """The reviews among these that exist, in any status."""
         if not wanted:
             return set()
         found = self._reviews.find(

@@ -28,7 +28,7 @@ async def types_of(reviews: AsyncCollection[Document], limit: int) -> set[str | 
 
 
 async def with_types(reviews: AsyncCollection[Document], search: ReviewSearch) -> ReviewSearch:
-    """The same search with all types of these reviews or tallies, if it names objects without a type.
+    """The search with all types of these reviews or tallies, if it names objects without a type.
 
     The database skips from type to type in an index. Null is among them, for documents that have lost their type.
     """

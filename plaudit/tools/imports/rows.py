@@ -95,7 +95,7 @@ class Row:
 
 
 async def with_pauses(items: Iterable[T]) -> AsyncIterator[T]:
-    """The same items, with pauses for the event loop: reading them awaits nothing, and must notice a stop signal."""
+    """The items, with pauses for the event loop: reading them awaits nothing, and must notice a stop signal."""
     paused = monotonic()
     for item in items:
         if monotonic() >= paused + _PAUSE_EVERY_S:
