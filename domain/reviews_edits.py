@@ -50,12 +50,6 @@ class Edit:
     stores: Collection[str] | None = None
     refusal: Refusal | None = None
     """The objection of the store's rules, which bind authors only."""
-    image_refusal: Refusal | None = None
-    """The objection to its images, which binds every sender."""
-    ready: Collection[str] = ()
-    """The ids of its images that can be shown, from `effective` on."""
-    effective: datetime | None = None
-    """The time at which the edit takes effect."""
     keeps_pending: bool = False
     """True if the images being rebuilt, which the sender can't see, are kept beside its images."""
     command_id: str | None = None
@@ -71,6 +65,19 @@ class Edit:
         """True if its sender may edit the review with this identity."""
         return is_within(self.stores, identity.store_id) and is_same_review(self.target, identity, self.right)
 
+
+class EditImages(NamedTuple):
+    """The images that an edit names, at its turn."""
+
+    refusal: Refusal | None = None
+    """The objection to one of them, which binds every sender."""
+    ready: Collection[str] = ()
+    """The ids of those that can be shown, from `effective` on."""
+    effective: datetime | None = None
+    """The time at which the edit takes effect."""
+
+
+NO_IMAGES: Final = EditImages()
 
 Judge = Callable[[str, Review], Ruling | None]
 """Returns the ruling about a review, given its id and the review after an edit; None in a store without rules."""
@@ -169,8 +176,8 @@ def edit_reviews(
         if each.answer_key:
             repeats.add(each.answer_key)
         keeps_status = review.identity.store_id in keeping_status
-        wanted = _with_images(each, review, images) if images else each
-        after, result = apply_edit(review, wanted, keeps_status=keeps_status, judge=judge, languages=languages)
+        own = _images_of(each, review, images) if images and each.content.images else NO_IMAGES
+        after, result = apply_edit(review, each, own, keeps_status=keeps_status, judge=judge, languages=languages)
         results.append(result)
         if after is review:
             continue
@@ -185,21 +192,20 @@ def edit_reviews(
     return EditedReviews(touched, results, tallies)
 
 
-def _with_images(edit: Edit, review: Review, images: ClaimableImages) -> Edit:
-    """The edit with the readiness of the images that it names, or with the objection to them."""
-    named = edit.content.images
-    if not named:
-        return edit
+def _images_of(edit: Edit, review: Review, images: ClaimableImages) -> EditImages:
+    """The readiness of the images that an edit names, and the objection to them."""
+    named = edit.content.images or ()
     # The later of two clocks: an approval sent before the edit must not cover its images.
     effective = max(images.at, from_milliseconds(edit.position.timestamp))
     objection = images.refusal(named, edit.review_id, review.identity.user_id)
     ready = ready_among({id: image for id in named if (image := images.stored.get(id))})
-    return replace(edit, image_refusal=objection, ready=ready, effective=effective)
+    return EditImages(objection, ready, effective)
 
 
 def apply_edit(
     review: Review,
     wanted: Edit,
+    named: EditImages = NO_IMAGES,
     *,
     keeps_status: bool,
     judge: Judge = lambda *_: None,
@@ -225,7 +231,7 @@ def apply_edit(
         is_whole = None not in (wanted.content.text, wanted.content.rating)
         is_same = is_whole and not fields
         return review, Edited(Outcome.UNCHANGED) if is_same else Edited(Outcome.REFUSED, Refusal.ID_TAKEN)
-    refusal = (wanted.refusal if wanted.right is EditRight.AUTHOR else None) or wanted.image_refusal
+    refusal = (wanted.refusal if wanted.right is EditRight.AUTHOR else None) or named.refusal
     if fields and refusal:
         # The record alone: a redelivery isn't accepted once the rules allow it, but the message is if it is sent again.
         written = review.written.after_refusal(wanted.position, wanted.record)
@@ -234,7 +240,7 @@ def apply_edit(
     if not fields:
         # Recorded, so that a redelivery of this message can't overwrite later edits.
         return replace(review, written=written), Edited(Outcome.UNCHANGED)
-    images = images_after_edit(content.images or (), review.images, wanted.ready, wanted.effective)
+    images = images_after_edit(content.images or (), review.images, named.ready, named.effective)
     facts = review.facts._replace(language=languages.get(wanted.review_id, review.facts.language))
     changes = content._asdict() | {"images": images}
     edited = replace(review, **changes, facts=facts, written=written, modified=wanted.at)

@@ -17,8 +17,10 @@ from domain.permissions import ANYBODY, Caller, Permission
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import Content, Review, ReviewIdentity, ReviewStatus
 from domain.reviews_edits import (
+    NO_IMAGES,
     Edit,
     Edited,
+    EditImages,
     EditRight,
     apply_edit,
     edit_reviews,
@@ -67,8 +69,10 @@ def an_edit(**fields: Any) -> Edit:
     return Edit("r", at=LATER, **given | fields)
 
 
-def edited(review: Review = REVIEW, keeps: bool = False, **fields: Any) -> tuple[Review, Edited]:
-    return apply_edit(review, an_edit(**fields), keeps_status=keeps)
+def edited(
+    review: Review = REVIEW, keeps: bool = False, images: EditImages = NO_IMAGES, **fields: Any
+) -> tuple[Review, Edited]:
+    return apply_edit(review, an_edit(**fields), images, keeps_status=keeps)
 
 
 def test_author_changes_the_given_fields() -> None:
@@ -461,7 +465,7 @@ def test_edit_sets_the_detected_language() -> None:
 def test_edit_selects_images() -> None:
     hidden = ReviewImage("a", is_hidden=True)
     review = replace(REVIEW, images=(hidden, ReviewImage("b")))
-    after, result = edited(review, content=Content("Good", 400, images=("c", "a", "d")), ready={"c"})
+    after, result = edited(review, images=EditImages(ready={"c"}), content=Content("Good", 400, images=("c", "a", "d")))
     assert after.images == (ReviewImage("c"), hidden, ReviewImage("d", is_pending=True))
     assert (after.content.images, result.fields) == (("c", "a", "d"), ("images",))
     assert edited(review, content=Content("Better", 400))[0].images == review.images
@@ -475,7 +479,8 @@ def test_images_that_an_author_adds_to_a_review_that_stays_approved_are_hidden(
 ) -> None:
     review = replace(REVIEW, status=status, images=(ReviewImage("a"),))
     content = Content("Good", 400, images=("a", "ready", "pending"))
-    after, _ = edited(review, keeps=True, right=right, content=content, ready={"ready"}, effective=LATER)
+    images = EditImages(ready={"ready"}, effective=LATER)
+    after, _ = edited(review, keeps=True, images=images, right=right, content=content)
     is_hidden = status is ReviewStatus.APPROVED and right is AUTHOR
     assert after.images == (
         ReviewImage("a"),
@@ -486,10 +491,11 @@ def test_images_that_an_author_adds_to_a_review_that_stays_approved_are_hidden(
 
 @pytest.mark.parametrize("right", EditRight)
 def test_invalid_images_are_refused_for_any_editor(right: EditRight) -> None:
-    after, result = edited(right=right, image_refusal=Refusal.UNKNOWN_IMAGE)
+    refused = EditImages(Refusal.UNKNOWN_IMAGE)
+    after, result = edited(images=refused, right=right)
     assert result == Edited(Outcome.REFUSED, Refusal.UNKNOWN_IMAGE)
     assert after == replace(REVIEW, written=Written(RecordPosition(0, 6, 200), (1,)))
-    both = edited(right=AUTHOR, refusal=Refusal.REVIEWS_DISABLED, image_refusal=Refusal.UNKNOWN_IMAGE)[1]
+    both = edited(images=refused, right=AUTHOR, refusal=Refusal.REVIEWS_DISABLED)[1]
     assert both.reason is Refusal.REVIEWS_DISABLED
 
 
@@ -580,7 +586,7 @@ def test_pending_images_are_kept_beside_those_of_the_edit() -> None:
     shown, pending = ReviewImage("shown", ready_at=NOW), ReviewImage("pending", is_pending=True)
     review = replace(REVIEW, images=(shown, pending))
     content = Content("Better", 500, images=("new", "shown"))
-    fields: dict[str, Any] = {"content": content, "ready": {"new"}, "effective": LATER}
+    fields: dict[str, Any] = {"content": content, "images": EditImages(ready={"new"}, effective=LATER)}
     new = ReviewImage("new", ready_at=LATER)
     assert edited(review, **fields, keeps_pending=True)[0].images == (new, shown, pending)
     assert edited(review, **fields)[0].images == (new, shown)
