@@ -53,8 +53,6 @@ class ReminderClock:
         self._taken_over: Hold | None = None
         """The lease, from the moment it was taken over until a run is planned by it."""
         self._stopping = False
-        self._noted_cron: str | None = ""
-        """The cron expression noted last, None for no schedule; empty before the first note."""
 
     async def keep(self) -> None:
         """Run the job on schedule until cancelled; then finish the batch in progress and release the lease."""
@@ -80,17 +78,13 @@ class ReminderClock:
         self._held_until = asked_at + self._lease_s
         if hold.is_new:
             self._taken_over = hold if self.next_run is None else None
-            self._noted_cron = ""
             log.info("this scheduler is active", holder=self._holder)
         settings = (await self._stores.general()).reminder
         self._follow(settings)
-        await self._note_schedule(self._cron if settings.enabled else None)
-
-    async def _note_schedule(self, cron: str | None) -> None:
-        """Note the schedule beside the lease, so that health checks see if it is kept."""
-        if cron not in ("", self._noted_cron):
+        cron = self._cron if settings.enabled else None
+        if cron != "" and (hold.since is None or hold.cron != cron):
+            # Beside the lease, so that health checks see if the schedule is kept.
             await self._leases.note_schedule(REMINDERS, cron)
-            self._noted_cron = cron
 
     def _follow(self, settings: ReminderSettings) -> None:
         if not settings.enabled:
