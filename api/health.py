@@ -13,6 +13,7 @@ from api.web.openapi import OPEN_TO_ALL, problems
 from api.web.problems import ProblemKind, unavailable
 from api.web.responses import JsonResponse
 from api.web.shared_queries import SharedQueries
+from messaging.server_errors import for_log
 from messaging.topics import Topic
 
 CHECK_SECONDS: Final = 2.0
@@ -23,8 +24,6 @@ COMMANDS: Final = (
     *(Topic.REMINDER_COMMANDS, Topic.DEAD_LETTER_COMMANDS, Topic.ENDED_SESSIONS),
 )
 """The topics that a facade publishes to."""
-
-_LONGEST_ERROR: Final = 300
 
 T = TypeVar("T")
 
@@ -111,7 +110,7 @@ async def _result_of(name: str, check: Awaitable[T]) -> T | None:
         async with asyncio.timeout(CHECK_SECONDS):
             return await check
     except Exception as error:
-        log.warning("Not ready", away=name, error=repr(error)[:_LONGEST_ERROR])
+        log.warning("Not ready", away=name, error=for_log(error))
         return None
 
 

@@ -22,6 +22,7 @@ from domain.timestamps import timestamp
 from messaging.kafka.checks import MOST_SETTLED
 from messaging.kafka.connection import is_broker_away
 from messaging.schemas import ShownMoment
+from messaging.server_errors import for_log
 from storage.backlog import Backlog
 from storage.checks import check_mongo
 from storage.database import is_database_away, result_or_default
@@ -174,7 +175,7 @@ async def _findings_on(server: str, checks: Awaitable[list[Finding]], advice: st
     except Exception as error:
         if not (isinstance(error, TimeoutError) or is_broker_away(error) or is_database_away(error)):
             raise
-        log.warning("Not checked", away=server, error=repr(error)[:300])
+        log.warning("Not checked", away=server, error=for_log(error))
         return [failed(server, f"does not answer ({type(error).__name__})", advice)]
 
 

@@ -42,6 +42,7 @@ from messaging.metrics import (
     STATE_KNOWN,
     UNKNOWN,
 )
+from messaging.server_errors import for_log
 from storage.backlog import Backlog, Waiting, backlog
 from storage.database import is_database_away
 from storage.leases import Schedule
@@ -102,7 +103,7 @@ class Gauges:
             lag = await self.services.lag.measure()
         except Exception as error:
             if is_access_denied(error) and not self.is_refused:
-                log.warning("Lag can't be measured", error=repr(error))
+                log.warning("Lag can't be measured", error=for_log(error))
                 self.is_refused = True
             elif not is_broker_away(error):
                 log.exception("Lag can't be measured")

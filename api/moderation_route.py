@@ -11,6 +11,7 @@ from api.web.shared_queries import SharedQueries
 from messaging.kafka.connection import is_broker_away
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.partition_counts import PartitionCounts
+from messaging.server_errors import for_log
 from messaging.topics import Topic
 
 log = structlog.get_logger()
@@ -41,7 +42,7 @@ class ModerationRoute:
         except Exception as error:
             # The router is right in any case; aiokafka has many errors for an unavailable broker.
             level = logging.DEBUG if is_broker_away(error) else logging.WARNING
-            log.log(level, "Kafka doesn't report which commands the router has forwarded", error=repr(error)[:300])
+            log.log(level, "Kafka doesn't report which commands the router has forwarded", error=for_log(error))
             return False
 
     async def _query_router(self, topics: Collection[Topic]) -> Mapping[Topic, bool]:

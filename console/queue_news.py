@@ -17,6 +17,7 @@ from api.web.limits import Slots
 from domain.permissions import Caller
 from messaging.kafka.tail import Tail
 from messaging.review_claims import CLAIM_S
+from messaging.server_errors import for_log
 from messaging.topics import Topic
 
 log = structlog.get_logger()
@@ -169,7 +170,7 @@ class QueueNews:
             try:
                 news = _news_in(record)
             except (ValueError, KeyError, TypeError) as error:
-                log.warning("unreadable record in the topic of news", topic=record.topic, error=repr(error)[:200])
+                log.warning("unreadable record in the topic of news", topic=record.topic, error=for_log(error))
                 continue
             # Reading starts earlier for the claims alone: pages show the reviews of that time already.
             if news is not None and not (news.kind == "new" and news.at < begin.timestamp() * 1_000):

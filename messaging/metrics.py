@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from domain.delivery import OutgoingMessage
 from messaging.kafka.connection import WrongClockError, is_broker_away
-from messaging.server_errors import first_line
+from messaging.server_errors import for_log
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -235,10 +235,9 @@ def note_out_of_range(topic: str, partition: int, offset: int, oldest: int) -> N
 
 def note_wait(where: str, error: BaseException | None, **about: object) -> None:
     """Log and count a wait for Kafka, MongoDB or the image store, according to the error."""
-    reason = f"{type(error).__name__}: {first_line(error)}"[:300]
     what = _unavailable_server(error)
     event = "retrying: clocks differ" if isinstance(error, WrongClockError) else "retrying: server unavailable"
-    log.warning(event, where=where, what=what, **about, error=reason)
+    log.warning(event, where=where, what=what, **about, error=for_log(error))
     RETRIES.labels(where, what).inc()
 
 

@@ -10,6 +10,7 @@ import structlog
 from domain.stores import ReminderSettings
 from messaging.cron import InvalidCronError, check_cron, next_time
 from messaging.metrics import note_wait
+from messaging.server_errors import for_log
 from scheduler.reminders import ReminderJob
 from storage.leases import CLOCK_SKEW, REMINDERS, Hold, LeaseRepository
 from storage.stores import StoreRepository
@@ -185,4 +186,4 @@ class ReminderClock:
                     await self._running
                 await self._leases.release(REMINDERS, self._holder)
         except Exception as error:
-            log.warning("stopped without releasing the lease", error=f"{type(error).__name__}: {error}"[:300])
+            log.warning("stopped without releasing the lease", error=for_log(error))

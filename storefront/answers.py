@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from api.web.large_bodies import ANSWER_THREAD
+from messaging.server_errors import for_log
 
 log = structlog.get_logger()
 
@@ -145,7 +146,7 @@ class Answers:
             del self._loading[address]
         # Waiting requests receive the error. Without any, the next request loads again.
         if not loading.task.cancelled() and (error := loading.task.exception()):
-            log.info("a cached response can't be refreshed", error=repr(error)[:200])
+            log.info("a cached response can't be refreshed", error=for_log(error))
 
     def _keep(self, address: bytes, entry: _Entry) -> None:
         before = self._entries.pop(address, None)

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.web.problems import ProblemError, ProblemKind, problem_response, unavailable
 from api.web.telemetry import outer_of
 from messaging.kafka.connection import is_broker_away, is_too_large
+from messaging.server_errors import for_log
 from storage.database import is_database_away, is_too_slow
 from storage.images.files import is_image_store_away
 from storage.shapes import StoredDocumentError
@@ -90,17 +91,17 @@ def problem_of(scope: Scope, error: Exception) -> ProblemError:
         detail = "The database took too long. Narrow the search, say by a time, use a smaller skip, or try again."
         return ProblemError(ProblemKind.QUERY_TIMEOUT, detail)
     if is_database_away(error):
-        log.warning("MongoDB unavailable", path=scope["path"], error=repr(error))
+        log.warning("MongoDB unavailable", path=scope["path"], error=for_log(error))
         return unavailable("The database")
     if is_broker_away(error):
-        log.warning("Kafka unavailable", path=scope["path"], error=repr(error))
+        log.warning("Kafka unavailable", path=scope["path"], error=for_log(error))
         return unavailable("The message broker")
     if is_too_large(error):
         log.error("A message is too large for its topic: raise its max.message.bytes", path=scope["path"])
         detail = "The request makes a message that is larger than the message broker accepts. Send less at a time."
         return ProblemError(ProblemKind.TOO_LARGE, detail)
     if is_image_store_away(error):
-        log.warning("Image store unavailable", path=scope["path"], error=repr(error)[:300])
+        log.warning("Image store unavailable", path=scope["path"], error=for_log(error))
         return unavailable("The image store")
     if isinstance(error, StoredDocumentError):
         log.error("A stored document is damaged", path=scope["path"], error=str(error))

@@ -20,6 +20,7 @@ from api.auth.tokens import Tokens
 from api.web.problems import unavailable
 from console.sign_in.attempts import Attempt, Provider
 from domain.origins import is_confidential
+from messaging.server_errors import for_log
 
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 _DISCOVERY_CACHE_S: Final = 3_600.0
@@ -223,7 +224,7 @@ async def _bound(response: httpx2.Response) -> None:
 
 
 def _log_failure(error: Exception) -> None:
-    log.warning("the OpenID provider is unavailable", error=f"{type(error).__name__}: {error}"[:300])
+    log.warning("the OpenID provider is unavailable", error=for_log(error))
 
 
 def _endpoints_in(document: Any, issuer: str) -> _Endpoints:

@@ -19,6 +19,7 @@ from messaging.dead_letters_codes import DeadLetterCode
 from messaging.decoding import DeadLetter, InvalidMessageError
 from messaging.mails import MailCommand, mail_command
 from messaging.metrics import MAILS, RETRIES, note_wait
+from messaging.server_errors import for_log
 from storage.mails import ClaimedMail, MailRepository
 from storage.pymongo_internals import cancel_and_wait, side_by_side
 from storage.stores import StoreRepository
@@ -119,7 +120,7 @@ class MailSender:
                         raise
                     if isinstance(error, ServerAwayError):
                         RETRIES.labels("mailer", "smtp").inc()
-                        log.warning("retrying: mail server unavailable", error=f"{type(error).__name__}: {error}"[:300])
+                        log.warning("retrying: mail server unavailable", error=for_log(error))
                     else:
                         self._away_at = monotonic()
                         note_wait("mailer", error)

@@ -16,6 +16,7 @@ from messaging.kafka.fenced_publisher import FencedPublisher
 from messaging.kafka.topic_reader import TopicReader
 from messaging.metrics import note_wait
 from messaging.reviews_state import review_id_of, review_of_state, review_state, state_record, tombstone
+from messaging.server_errors import for_log
 from messaging.topics import Topic, TopicNames
 from storage.database import Database
 from storage.leases import LeaseRepository, new_holder
@@ -165,7 +166,7 @@ class ReviewRelay:
             async with asyncio.timeout(_STOP_S):
                 await self._leases.release(LEASE, self._holder)
         except Exception as error:
-            log.warning("stopped without releasing the lease", error=repr(error)[:300])
+            log.warning("stopped without releasing the lease", error=for_log(error))
 
 
 @dataclass(slots=True)

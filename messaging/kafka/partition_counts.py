@@ -13,6 +13,7 @@ from typing import Final
 import structlog
 
 from messaging.kafka.connection import BrokerAwayError
+from messaging.server_errors import for_log
 
 log = structlog.get_logger()
 
@@ -182,7 +183,7 @@ class PartitionCounts:
         except Exception as error:
             self._next_ask_at = monotonic() + _RETRY_S
             self._away_since = began if self._away_since is None else self._away_since
-            log.debug("can't load the growth of topics", error=repr(error)[:300])
+            log.debug("can't load the growth of topics", error=for_log(error))
 
 
 async def never_grew() -> Mapping[str, Growth]:

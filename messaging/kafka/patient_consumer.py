@@ -30,6 +30,7 @@ from messaging.kafka.record_batches import Allowance, allowance
 from messaging.kafka.tenure import Tenure
 from messaging.kafka.unreadable import Attempts, is_of_records, unreadable_record
 from messaging.metrics import note_out_of_range
+from messaging.server_errors import for_log
 
 log = structlog.get_logger()
 
@@ -134,7 +135,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
                     if not is_broker_away(error) or isinstance(error, GroupAuthorizationFailedError):
                         join_anew(self)
                     raise
-                log.warning("fetched records can't be read; reading each partition by itself", error=repr(error)[:300])
+                log.warning("fetched records can't be read; reading each partition by itself", error=for_log(error))
                 await self._return_to_committed()
                 found = await self._read_each_separately(max_records or 1)
             if not found and self._in_hand != self._tenure.assignments:
@@ -191,7 +192,7 @@ class PatientConsumer(AIOKafkaConsumer):  # type: ignore[misc]
             try:
                 limit = await self._readable(topic)
             except Exception as error:
-                log.warning("the readable partitions are unknown; waiting", topic=topic, error=repr(error)[:300])
+                log.warning("the readable partitions are unknown; waiting", topic=topic, error=for_log(error))
                 continue
             self._cleared |= {p for p in uncleared if p.topic == topic and (limit is None or p.partition < limit)}
 

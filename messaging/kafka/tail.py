@@ -13,6 +13,7 @@ from domain.timestamps import from_milliseconds, milliseconds
 from messaging.decoding import LATEST_MS
 from messaging.kafka.connection import KafkaConnection
 from messaging.kafka.record_batches import read_within_bounds
+from messaging.server_errors import for_log
 
 log = structlog.get_logger()
 
@@ -54,7 +55,7 @@ class Tail:
             except (KafkaError, OSError) as error:
                 pause = _PAUSES_S[min(failures, len(_PAUSES_S) - 1)]
                 failures += 1
-                log.warning("Topics can't be read at the moment", error=repr(error), pause_s=pause)
+                log.warning("Topics can't be read at the moment", error=for_log(error), pause_s=pause)
                 await asyncio.sleep(pause)
 
     async def _seek(

@@ -15,6 +15,7 @@ from messaging.kafka.connection import is_broker_away
 from messaging.kafka.lag import ConsumerLag
 from messaging.kafka.publisher import Publisher
 from messaging.kafka.standstill import LOOK_EVERY_S, Standstill
+from messaging.server_errors import for_log
 from messaging.topics import CONSUMED, Topic
 from plaudit.config import Settings
 from plaudit.entity_types.registered import registered_entity_types
@@ -94,7 +95,7 @@ async def _watch_progress(settings: Settings, running: RunningWorker, probes: Pr
                     # A failed measurement must not end the worker, which works without it.
                     log.exception("progress can't be measured")
                 else:
-                    log.warning("progress can't be measured: Kafka unavailable", error=repr(error)[:300])
+                    log.warning("progress can't be measured: Kafka unavailable", error=for_log(error))
             probes.failures = standstill.describe(running.partitions())
             if len(probes.failures) > logged:
                 log.error("partitions make no progress", partitions=probes.failures)

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 from prometheus_client.metrics import MetricWrapperBase
 from pymongo import AsyncMongoClient
 from pymongo.errors import ServerSelectionTimeoutError
 from structlog.testing import capture_logs
 
+from api.web.middleware import problem_of
 from consumers.moderation_rules import count_rulings
 from domain.delivery import OutgoingMessage
 from domain.moderation_rules import NO_RULING, ModerationRule, RuleKind, RuleOutcome, Ruling
 from messaging import metrics
+from messaging.server_errors import for_log
 from messaging.topics import DEAD_LETTER_SUFFIX, Topic
 from plaudit.errors import short
 
@@ -74,7 +77,7 @@ def test_rulings_are_counted_by_winning_outcome() -> None:
     assert [after - each for after, each in zip(counts(), before, strict=True)] == [1, 2, 0]
 
 
-async def test_log_of_a_wait_has_the_reason_without_the_details_of_pymongo() -> None:
+async def test_logs_have_the_reason_without_the_details_of_pymongo() -> None:
     client: AsyncMongoClient[Any] = AsyncMongoClient("mongodb://127.0.0.1:1", serverSelectionTimeoutMS=1)
     async with client:
         with pytest.raises(ServerSelectionTimeoutError) as caught:
@@ -85,8 +88,22 @@ async def test_log_of_a_wait_has_the_reason_without_the_details_of_pymongo() -> 
     for error, reason in ((caught.value, refused), (during_election, primary)):
         with capture_logs() as logs:
             metrics.note_wait("scheduler", error)
-        assert [line["error"] for line in logs] == [f"ServerSelectionTimeoutError: {reason}"]
+            problem_of({"path": "/"}, error)
+        assert [line["error"] for line in logs] == [f"ServerSelectionTimeoutError: {reason}"] * 2
         assert short(error) == reason
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("one\ntwo"), "ValueError: one"),
+        (TimeoutError(), "TimeoutError"),
+        (KafkaConnectionError("refused"), "KafkaConnectionError: refused"),
+        (ValueError("x" * 1_000), f"ValueError: {'x' * 288}"),
+    ],
+)
+def test_errors_in_logs_are_one_line_with_their_type_once(error: Exception, text: str) -> None:
+    assert for_log(error) == text
 
 
 def test_declared_labels_and_families() -> None:
