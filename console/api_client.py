@@ -28,7 +28,7 @@ KEY_REUSED: Final = "idempotency-key-reused"
 _IN_OTHER_WORDS: Final = {
     KEY_REUSED: "This form was already sent with other content, which was accepted. Check its result, and send this "
     "only if it should be done as well.",
-    "query-timeout": "The database took too long. Use narrower filters, or try again in a moment.",
+    "query-timeout": "The database took too long. Try again in a moment; a search is faster with narrower filters.",
     "validation": "This was not accepted. Correct it, and try again.",
 }
 """Sentences that replace those of the API, which are about its requests."""

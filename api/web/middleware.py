@@ -88,7 +88,7 @@ def problem_of(scope: Scope, error: Exception) -> ProblemError:
     """The problem for an uncaught error, which is also logged."""
     if is_too_slow(error):
         log.warning("Query took too long", path=scope["path"])
-        detail = "The database took too long. Narrow the search, say by a time, use a smaller skip, or try again."
+        detail = "The database took too long. Try again; a search is faster with narrower filters or a smaller skip."
         return ProblemError(ProblemKind.QUERY_TIMEOUT, detail)
     if is_database_away(error):
         log.warning("MongoDB unavailable", path=scope["path"], error=for_log(error))

@@ -166,4 +166,4 @@ async def test_slow_query_is_distinguished_from_unavailable_database() -> None:
     async with httpx.AsyncClient(transport=transport, base_url="http://plaudit.test") as http:
         problem = problem_of(await http.get("/"), 503)
         assert problem["type"] == "/problems/query-timeout"
-        assert "Narrow the search, say by a time" in problem["detail"]
+        assert "Try again; a search is faster with narrower filters" in problem["detail"]

@@ -163,7 +163,7 @@ async def test_context_in_the_queue_leads_to_the_reply(reply: dict[str, Any] | N
 @pytest.mark.parametrize(
     ("status", "kind", "words"),
     [
-        (503, "query-timeout", "The database took too long. Use narrower filters"),
+        (503, "query-timeout", "The database took too long. Try again in a moment; a search"),
         (422, "validation", "This was not accepted. Correct it, and try again."),
     ],
 )
