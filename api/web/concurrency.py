@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.web import budgets
 from api.web.budgets import Budget, NoRoomError, Share, StalledError
+from api.web.hygiene import HEALTH
 from api.web.problems import ProblemError, problem_response
 from api.web.telemetry import note_wait, outer_of
 
@@ -75,7 +76,7 @@ class ConcurrencyLimit:
             return
         queries = self._count - self._commands
         is_full = self._count >= self._most or (not is_command and queries >= self._most * 3 / 4)
-        if is_full and not scope["path"].startswith("/health/"):
+        if is_full and not scope["path"].startswith(HEALTH):
             await problem_response(scope, NoRoomError("Too many requests are in progress."))(scope, receive, send)
             return
         request = scope[_KEY] = LimitedRequest(self, is_command, scope, receive, send)

@@ -15,6 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.web.problems import ProblemError, ProblemKind, problem_response
 
 MAX_AGE_SECONDS: Final = 600
+HEALTH: Final = "/health/"
+"""Prefix of the paths of probes, which reveal nothing."""
+
 STOREFRONT: Final = "/storefront/"
 """Prefix of paths that pages of other sites may write to, if a store names them: its endpoints check that
 themselves."""
@@ -94,12 +97,12 @@ class HostNames:
         self._are_any = "*" in self._names
 
     def have_host_of(self, scope: Scope) -> bool:
-        """True if the header Host of a request is one of them."""
+        """True if the header Host of a request is one of them. Probes of HTTP/1.0 may lack it, browsers never do."""
         if self._are_any:
             return True
         hosts = Headers(scope=scope).getlist("host")
         if len(hosts) != 1:
-            return False
+            return not hosts and scope["path"].startswith(HEALTH)
         try:
             name = urlsplit(f"//{hosts[0]}").hostname or ""
         except ValueError:

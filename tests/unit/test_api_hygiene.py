@@ -175,6 +175,16 @@ async def test_only_allowed_hosts_are_served(host: str, is_known: bool) -> None:
             assert "PLAUDIT_HTTP__ALLOWED_HOSTS" in problem_of(response, 421)["detail"]
 
 
+@pytest.mark.parametrize(("path", "status"), [("/health/live", 200), ("/health/ready", 503), (TYPES, 421), ("/", 421)])
+async def test_only_probes_may_lack_the_host(path: str, status: int) -> None:
+    """As in HTTP/1.0, in which HAProxy asks by default."""
+    async with client_without_servers(app={"web": WebRules(allowed_hosts=())}) as http:
+        request = http.build_request("GET", path)
+        del request.headers["host"]
+        assert (await http.send(request)).status_code == status
+        assert (await http.get(path, headers={"host": "evil.test"})).status_code == 421
+
+
 @pytest.mark.parametrize(
     ("server", "host", "is_known"),
     [
