@@ -106,9 +106,9 @@ def _with_common_problems(path: str, operation: Mapping[str, Any], responses: di
     the prefixes of the interface, its parameters and servers."""
     kinds = []
     if security := operation.get("security"):
-        # What is open to strangers still refuses an invalid credential.
+        # What needs no permission still refuses an invalid credential.
         kinds.append(ProblemKind.UNAUTHENTICATED)
-        if {} not in security:
+        if any(permissions for each in security for permissions in each.values()):
             kinds.append(ProblemKind.FORBIDDEN)
     if "application/json" in operation.get("requestBody", {}).get("content", {}):
         kinds += [ProblemKind.MALFORMED_JSON, ProblemKind.TOO_LARGE, ProblemKind.UNSUPPORTED_MEDIA_TYPE]

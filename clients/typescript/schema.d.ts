@@ -5413,7 +5413,6 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
@@ -5590,7 +5589,6 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["Forbidden"];
             422: components["responses"]["Validation"];
             503: components["responses"]["Unavailable"];
             default: components["responses"]["AnyOther"];

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from hashlib import sha256
 from importlib import import_module
+from itertools import chain
 from pkgutil import walk_packages
 from typing import Any
 from unittest.mock import Mock
@@ -157,6 +158,13 @@ def test_operations_that_read_credentials_document_401(operations: list[dict[str
         each["operationId"] for each in operations if each.get("security") and "401" not in each["responses"]
     ]
     assert undocumented == []
+
+
+def test_operations_document_403_if_they_need_a_permission(operations: list[dict[str, Any]]) -> None:
+    """`GET /api/me` takes any valid credential."""
+    for each in operations:
+        if security := each.get("security"):
+            assert any(chain(*(scheme.values() for scheme in security))) == ("403" in each["responses"])
 
 
 def test_problems_of_commands_match_their_schemas(document: dict[str, Any]) -> None:
