@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from secrets import token_urlsafe
-from typing import Final
+from typing import Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -33,6 +33,7 @@ from domain.sessions import Session
 from messaging.kafka.connection import BrokerAwayError
 from storage.database import is_database_away
 
+T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
 
 START: Final = f"{SIGN_IN}/start"
@@ -75,11 +76,11 @@ class SignIn(ConsoleAccess):
         self._mode = services.authenticator.mode
         self.is_open = self._mode == "none"
         self.routes: Sequence[BaseRoute] = (
-            PageRoute(SIGN_IN, self._guard(self._show), methods=["GET"]),
-            PageRoute(SIGN_IN, self._guard(self._enter_key), methods=["POST"]),
-            PageRoute(START, self._guard(self._start), methods=["GET"]),
-            PageRoute(CALLBACK, self._guard(self._handle_callback), methods=["GET"]),
-            PageRoute(SIGN_OUT, self._guard(self._sign_out), methods=["POST"]),
+            PageRoute(SIGN_IN, self._limited(self._show), methods=["GET"]),
+            PageRoute(SIGN_IN, self._limited(self._enter_key), methods=["POST"]),
+            PageRoute(START, self._limited(self._start), methods=["GET"]),
+            PageRoute(CALLBACK, self._limited(self._handle_callback), methods=["GET"]),
+            PageRoute(SIGN_OUT, self._limited(self._sign_out), methods=["POST"]),
         )
 
     async def credential(self, request: Request) -> str | None:
@@ -108,21 +109,16 @@ class SignIn(ConsoleAccess):
         session = opened_session(value, await self._keys.all(), datetime.now(UTC))
         return None if session is None or await self._ended.contains(session.id) else session
 
-    def _guard(self, handler: Handler) -> Handler:
-        """The handler, with a page of ours while MongoDB is unavailable or hangs. Requests are rate-limited by address,
-        as their sender isn't identified yet."""
+    def _limited(self, handler: Handler) -> Handler:
+        """The handler, rate-limited by address, as the sender of a request isn't identified yet."""
 
         async def serve(request: Request) -> Response:
             try:
                 request.app.state.rate_limit.take(client_address(request))
             except ProblemError as problem:
-                return self._page(request, request.query_params.get("to"), problem)
-            try:
-                return await handler(request)
-            except Exception as error:
-                if not (isinstance(error, Refused) or is_database_away(error)):
-                    raise
-                return self._page(request, None, unavailable(_DATABASE), offers=False)
+                to, offers = request.query_params.get("to"), request.url.path != SIGN_OUT
+                return self._page(request, to, problem, offers=offers)
+            return await handler(request)
 
         return serve
 
@@ -162,7 +158,7 @@ class SignIn(ConsoleAccess):
             with outside(request.scope):
                 address = await self._provider.address(attempt, _callback(request))
             response = RedirectResponse(address, 303)
-            ATTEMPT.put(response, attempt.sealed(await in_time(self._keys.all())))
+            ATTEMPT.put(response, attempt.sealed(await _in_time(self._keys.all())))
         except ProblemError as problem:
             return self._page(request, back, problem)
         return response
@@ -172,7 +168,7 @@ class SignIn(ConsoleAccess):
             return RedirectResponse(SIGN_IN, 303)
         back, is_over = None, False
         try:
-            keys = await in_time(self._keys.all())
+            keys = await _in_time(self._keys.all())
             attempt = opened_attempt(request.cookies.get(ATTEMPT.name, ""), keys, datetime.now(UTC))
             if attempt is None:
                 raise forbidden(_LATE)
@@ -211,7 +207,7 @@ class SignIn(ConsoleAccess):
             return RedirectResponse(HOME, 303)
         try:
             self._check(request)
-            if session := await in_time(self.session(request)):
+            if session := await _in_time(self.session(request)):
                 await self._ended.end(session.id)
         except ProblemError as problem:
             return self._page(request, None, problem, offers=False)
@@ -226,12 +222,12 @@ class SignIn(ConsoleAccess):
         """Issue a session for a credential that the API accepts. Raises ProblemError."""
         # From here on, its credential is counted instead.
         request.app.state.rate_limit.give_back(client_address(request))
-        caller = await in_time(identified(request, credential))
+        caller = await _in_time(identified(request, credential))
         session = Session(token_urlsafe(_ID_BYTES), credential, caller.subject, datetime.now(UTC))
         response = RedirectResponse(back, 303)
         withdraw(response)  # another user of this browser may have decided before
         try:
-            SESSION.put(response, sealed_session(session, await in_time(self._keys.all())))
+            SESSION.put(response, sealed_session(session, await _in_time(self._keys.all())))
         except TooLargeError as error:
             raise ProblemError(ProblemKind.TOO_LARGE, _TOO_LARGE) from error
         return response
@@ -240,7 +236,7 @@ class SignIn(ConsoleAccess):
         self, request: Request, back: str | None, problem: ProblemError | None = None, *, offers: bool = True
     ) -> Response:
         """The sign-in page; `back` is the page to return to. A problem sets the status and the error message. `offers`
-        is False if trying again is of no use."""
+        is False for a refused sign-out, and if trying again is of no use."""
         visit = Visit(request, ApiClient(request, None, ("", 0)), STRANGER, is_open=False)
         error = problem.detail if problem else ""
         if problem and problem.kind is ProblemKind.UNAUTHENTICATED and self._mode == "jwt":
@@ -255,6 +251,16 @@ class SignIn(ConsoleAccess):
             raise forbidden(_EAVESDROPPED)
         if not is_own_request(request.method, request.headers.get("sec-fetch-site")):
             raise forbidden(_FOREIGN)
+
+
+async def _in_time(step: Awaitable[T]) -> T:
+    """The result of a step. Raises its errors, or ProblemError: MongoDB is unavailable or hangs."""
+    try:
+        return await in_time(step)
+    except Exception as error:
+        if not (isinstance(error, Refused) or is_database_away(error)):
+            raise
+        raise unavailable(_DATABASE) from error
 
 
 def _callback(request: Request) -> str:

@@ -114,16 +114,16 @@ class Hanging(Authenticator, GeneratedKey):
 
 
 @pytest.mark.parametrize(
-    ("mode", "method", "path"),
+    ("mode", "method", "path", "offered"),
     [
-        ("api_key", "POST", "sign-in"),
-        ("jwt", "GET", "sign-in/start"),
-        ("jwt", "GET", "sign-in/callback"),
-        ("api_key", "POST", "sign-out"),
+        ("api_key", "POST", "sign-in", 'name="to" value="/console/audit"'),
+        ("jwt", "GET", "sign-in/start?to=/console/audit", 'href="/console/sign-in/start?to=%2Fconsole%2Faudit"'),
+        ("jwt", "GET", "sign-in/callback", 'href="/console/sign-in/start?to=%2Fconsole"'),
+        ("api_key", "POST", "sign-out", 'action="/console/sign-out"'),
     ],
 )
-async def test_page_answers_if_the_database_hangs(
-    mode: str, method: str, path: str, monkeypatch: pytest.MonkeyPatch
+async def test_page_offers_another_try_if_the_database_hangs(
+    mode: str, method: str, path: str, offered: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "_CHECK_LIMIT_S", 0.01)
     monkeypatch.setattr(middleware, "_ANSWER_S", 10)
@@ -131,6 +131,9 @@ async def test_page_answers_if_the_database_hangs(
     async with app_without_servers(authenticator=hanging) as app, client_of(app, cookies=cookies) as http:
         add_console(app, SignIn(app.state.services, CookieKeys([], hanging), OneCodeProvider()))
         address, headers = f"https://plaudit.test/console/{path}", {"sec-fetch-site": "same-origin"}
-        page = await http.request(method, address, data={"key": "k"}, headers=headers)
+        page = await http.request(method, address, data={"key": "k", "to": "/console/audit"}, headers=headers)
     assert (page.status_code, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
     assert "The database can&#39;t be reached" in page.text
+    assert offered in page.text
+    assert f"<h1>{'Sign out' if path == 'sign-out' else 'Sign in'}</h1>" in page.text
+    assert "aria-invalid" not in page.text
