@@ -1,10 +1,12 @@
 """Authors' texts and the console's own texts on its pages."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import console
 from domain.permissions import Permission
 from tests.support.app import client_of
 from tests.support.console_pages import text_of
@@ -20,6 +22,17 @@ async def test_long_text_is_cut_at_the_exact_length(text: str) -> None:
         assert row
         assert row[1] == f"{text[:599]}…"
         assert f"{text[:79]}…" in text_of((await http.get("/console/reviews")).text)
+
+
+def test_fields_for_texts_take_the_direction_of_what_is_typed() -> None:
+    """Reviews are in any language. The direction of code is that of the page."""
+    names = r"text|author|title|review|userName|reason|resolution|name"
+    pages = "".join(page.read_text() for page in (Path(console.__file__).parent / "templates").glob("*.html"))
+    textareas = re.findall(r"<textarea[^>]*>", pages)
+    inputs = re.findall(rf'<input (?:type="search" )?name="(?:{names}|{{{{ name }}}})"[^>]*>', pages)
+    fields = [each for each in (*textareas, *inputs) if "code" not in each]
+    assert len(fields) == 14
+    assert [each for each in fields if 'dir="auto"' not in each] == []
 
 
 async def test_text_of_many_lines_is_cut_in_the_queue() -> None:
