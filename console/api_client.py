@@ -13,6 +13,7 @@ from urllib.parse import quote
 import httpx
 from starlette.requests import Request
 
+from api.web.budgets import NoRoomError, StalledError
 from api.web.problems import ProblemError
 from api.web.telemetry import within
 
@@ -105,7 +106,7 @@ class ApiClient:
         app = within(request.app, request.scope)
         # A host that is always allowed: that of the visitor's request has been checked before.
         self._http = httpx.AsyncClient(
-            transport=httpx.ASGITransport(app, raise_app_exceptions=False, client=client),
+            transport=httpx.ASGITransport(app, client=client),
             base_url="http://localhost",
             headers=headers,
             timeout=_TIMEOUT_S,
@@ -165,6 +166,8 @@ class ApiClient:
             return await self._http.request(method, path, json=body, params=parameters, headers=headers)
         except httpx.InvalidURL as error:  # it has more than 65,536 characters
             raise Refused(422, _TOO_LONG) from error
+        except StalledError as error:  # the answer had begun
+            raise refusal_by(NoRoomError("Other requests use the memory that this one needs.")) from error
 
 
 def _read(response: httpx.Response) -> Json:

@@ -84,6 +84,8 @@ class ConcurrencyLimit:
         try:
             await self._app(scope, request.receive, request.send)
         except StalledError:
+            if outer_of(scope):
+                raise  # its answer hasn't begun
             # The connection is closed before the end of the answer, so the client notices that it is incomplete.
             log.info("response cut off: the client didn't read it, and others needed its memory", path=scope["path"])
         finally:

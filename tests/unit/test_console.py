@@ -12,8 +12,13 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi import FastAPI
+from pymongo.errors import AutoReconnect
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
 
 import console
+from api.web.budgets import StalledError
 from api.web.limits import RateLimit
 from console import static_files
 from console.app import SCREENS, add_console
@@ -310,3 +315,29 @@ async def test_very_long_number_in_a_query_is_refused() -> None:
         add_console(application, OpenDoor())
         async with client_of(application) as http:
             assert (await http.get("/console/audit", params={"after": "9" * 5_000})).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (AutoReconnect("gone"), "The database can&#39;t be reached"),
+        (StalledError(), "Other requests use the memory"),
+    ],
+)
+@pytest.mark.parametrize(("path", "asked"), [("reviews", "customerReviews/search"), ("audit/export", "audit/export")])
+async def test_page_whose_content_is_cut_off_says_why(path: str, asked: str, error: Exception, words: str) -> None:
+    """An export, too: half a file would look like a whole one."""
+
+    async def answer(_: Request) -> StreamingResponse:
+        async def parts() -> AsyncIterator[bytes]:
+            yield b'{"results":['
+            raise error
+
+        return StreamingResponse(parts(), media_type="application/json")
+
+    async with app_without_servers() as app:
+        add_console(app, OpenDoor())
+        app.router.routes.insert(0, Route(f"/api/{asked}", answer, methods=["GET", "POST"]))
+        async with client_of(app) as http:
+            page = await http.get(f"/console/{path}")
+    assert (page.status_code, words in page.text) == (503, True)
