@@ -1,7 +1,7 @@
 """The screens of the console: their addresses, required permissions and handlers."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
@@ -40,3 +40,11 @@ class Screens(list[Screen]):
             return handler
 
         return register
+
+
+async def page_of_rows(visit: Visit, path: str, phrase: str | None) -> tuple[list[dict[str, Any]], str | None]:
+    """A page of the API's list at this path, whose positions are ids, with the position of the next one, if there are
+    more. Raises Refused."""
+    query = {"searchPhrase": phrase, "after": visit.query.get("after"), "take": ROWS + 1}
+    found = await visit.facade.ask("GET", path, query=query)
+    return found[:ROWS], found[ROWS - 1]["id"] if len(found) > ROWS else None

@@ -5,8 +5,8 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from console.api_client import Refused
-from console.screens import ROWS, Screens
-from console.stores import page_of_stores
+from console.screens import ROWS, Screens, page_of_rows
+from console.stores import STORES
 from console.visits import Visit
 from domain.permissions import Permission
 
@@ -39,7 +39,7 @@ async def _page(visit: Visit, list: str) -> Response:
 async def _stores(visit: Visit, phrase: str) -> tuple[list[dict[str, Any]] | None, str | None]:
     """A page of the stores, and the position of the next one."""
     if visit.may(Permission.READ_SETTINGS):
-        return await page_of_stores(visit, phrase)
+        return await page_of_rows(visit, STORES, phrase)
     own = visit.caller.stores
     if own is None:
         return None, None

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from api.stores.routes import STORE_FIELDS, ShownStore
 from console.api_client import Refused, segment
 from console.fields import Form
-from console.screens import ROWS, Screens
+from console.screens import Screens, page_of_rows
 from console.settings import METHODS, change, form_page
 from console.settings_fields import Configured, Field, Kind
 from console.visits import Visit, key_of
@@ -16,6 +16,7 @@ from domain.permissions import Permission
 from domain.stores import Store
 
 PATH: Final = "/console/stores"
+STORES: Final = "/api/stores"
 
 _FIELDS: Final = (
     Field("name", "Name"),
@@ -95,17 +96,9 @@ async def change_store(visit: Visit) -> Response:
     return await change(visit, await _store(visit))
 
 
-async def page_of_stores(visit: Visit, phrase: str | None) -> tuple[list[dict[str, Any]], str | None]:
-    """A page of the stores that the visitor may see, with the position of the next one, if there are more. Raises
-    Refused."""
-    query = {"searchPhrase": phrase, "after": visit.query.get("after"), "take": ROWS + 1}
-    found = await visit.facade.ask("GET", "/api/stores", query=query)
-    return found[:ROWS], found[ROWS - 1]["id"] if len(found) > ROWS else None
-
-
 async def _list_page(visit: Visit, form: Form | None = None, refused: Refused | None = None) -> Response:
     """The list, with the form to register a store as it was submitted. Raises Refused."""
-    found, next = await page_of_stores(visit, visit.query.get("q"))
+    found, next = await page_of_rows(visit, STORES, visit.query.get("q"))
     is_part = bool(next or visit.query.keys() & {"q", "after"})
     typed = {name: (form or Form()).get(name, "") for name in ("id", "name")}
     own, known = visit.caller.stores, {store["id"] for store in found}
@@ -137,7 +130,7 @@ def _is_as_registered(store: Mapping[str, Any], name: str) -> bool:
 
 def store_path(store_id: str) -> str:
     """The path of a store in the API."""
-    return f"/api/stores/{segment(store_id)}"
+    return f"{STORES}/{segment(store_id)}"
 
 
 async def _store(visit: Visit) -> Configured:
