@@ -97,14 +97,14 @@ async def test_selected_letters_are_tried_and_replayed(
     tried = await send_form(http, PATH, 200, action="try", places=[first, other])
     assert "0 of 2 can be read" in tried
     done = await send_form(http, PATH, 200, action="replay", places=[first])
-    assert "1 of 1 were replayed" in done
+    assert "1 of 1 was replayed" in done
     new = (await service.letters(TOPIC, key, 3))[-1]
     await page_with(http, f"{PATH}?topic={TOPIC}", "refused again")
     assert dict(new.headers)["x-replayed-from"]
     page = await page_with(http, f"{PATH}/{TOPIC}/{new.partition}/{new.offset}", "A replay of")
     assert f'<a href="{PATH}/{first}">' in page
     both = await send_form(http, PATH, 200, action="replay", places=[first, other])
-    assert "1 of 2 were replayed" in both
+    assert "1 of 2 was replayed" in both
     assert "replayed before" in both
     assert "No letter is selected" in await send_form(http, PATH, 422, action="replay")
 

@@ -341,11 +341,11 @@ PREVIEWED: dict[str, Any] = {
         ("order=o", ["customer-limit"], "This order", " due"),
         ("order=o&store=a", [], "No order with this id is known in this store.", " due"),
         ("order=o", [], "No order with this id is known, in the stores that you may see.", " due"),
-        ("", ["remind", "customer-limit"], "1 order is due", "or more"),
-        ("", ["remind"] * 50, "50 orders or more are due.", "latest orders"),
-        ("", ["remind"] * 2 + ["customer-limit"] * 48, "2 orders or more are due.", "This order"),
-        ("", ["remind"] * 2 + ["not-yet"] * 50, "2 orders are due", "or more"),
-        ("", ["remind"] * 2 + ["reviews-disabled", "no-sender", "over"] * 20, "2 orders are due", "or more"),
+        ("", ["remind", "customer-limit"], "1 order is due", "At least"),
+        ("", ["remind"] * 50, "At least 50 orders are due.", "latest orders"),
+        ("", ["remind"] * 1 + ["customer-limit"] * 49, "At least 1 order is due.", "This order"),
+        ("", ["remind"] * 2 + ["not-yet"] * 50, "2 orders are due", "At least"),
+        ("", ["remind"] * 2 + ["reviews-disabled", "no-sender", "over"] * 20, "2 orders are due", "At least"),
     ],
 )
 async def test_reminders_give_a_lower_bound_of_due_orders(
