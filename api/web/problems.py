@@ -189,4 +189,6 @@ def _routes(request: Request) -> Iterator[Route]:
 
 
 def _methods_of(routes: Iterable[Route]) -> set[str]:
-    return {method for route in routes for method in route.methods or ()}
+    found = {method for route in routes for method in route.methods or ()}
+    # HEAD is handled as GET before it is routed.
+    return found | {"HEAD"} if "GET" in found else found
