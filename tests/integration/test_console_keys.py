@@ -130,6 +130,16 @@ async def test_context_follows_an_undo(service: Service, facade: Facade) -> None
         await approve.wait_for()
 
 
+async def test_click_instead_of_a_reason_keeps_its_result(service: Service, facade: Facade) -> None:
+    """The next key, which would have chosen the reason, cleared it."""
+    async with queue_of(service, facade, 2) as (page, _, outcomes):
+        await press_for(page, outcomes[0], "Reject: 1", "r")
+        await page.locator("#context").get_by_role("button", name="Approve").click()
+        await outcomes[0].get_by_text("Approved.").wait_for()
+        await press(page, "k")
+        await expect(outcomes[0]).to_have_text("Approved.")
+
+
 async def test_failed_decision_is_not_undone(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 3) as (page, ids, outcomes):
         await press_for(page, outcomes[0], "Approved.", "a")

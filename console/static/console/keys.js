@@ -64,9 +64,9 @@ export function listenToKeys(queue, deciding) {
     const row = rejecting;
     rejecting = null;
     const reason = queue.reasons[digitOf(event) - 1];
-    // If another row is in focus by now, the digit isn't for that.
+    // Another row may be in focus, or this one decided by now.
     if (reason && row === queue.current) deciding.decide(row, "reject", reason);
-    else row.say("");
+    else if (!row.isSettled) row.say("");
   }
 
   document.addEventListener("keydown", (event) => {
