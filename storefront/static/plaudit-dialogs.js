@@ -43,15 +43,15 @@ export function dress(shop) {
 }
 
 /**
- * A dialog, which is removed when it is closed. The browser returns the focus.
+ * Show a dialog, which is removed when it is closed. The browser returns the focus.
  * @param {Shop} shop
- * @param {Record<string, string>} attributes
+ * @param {HTMLDialogElement} dialog
  */
-function dialogOf(shop, attributes) {
-  dress(shop);
-  const dialog = h('dialog', { ...attributes, close: () => dialog.remove() });
+function show(shop, dialog) {
   shop.box.append(dialog);
-  return dialog;
+  dialog.onclose = dialog.remove;
+  dress(shop);
+  dialog.showModal();
 }
 
 /**
@@ -63,7 +63,7 @@ function dialogOf(shop, attributes) {
 export function lightbox(shop, review, index) {
   const { say } = shop;
   const count = review.images.length;
-  const dialog = dialogOf(shop, { class: 'large', closedby: 'any' });
+  const dialog = h('dialog', { class: 'large', closedby: 'any' });
   const picture = h('img');
   const caption = h('span', { role: 'status' });
   const go = /** @param {number} step */ (step) => {
@@ -87,13 +87,22 @@ export function lightbox(shop, review, index) {
     if (step) go(shop.box.dir == 'rtl' ? -step : step);
   });
   go(0);
-  dialog.showModal();
+  show(shop, dialog);
 }
 
-/** The form of a report about a review. @param {Shop} shop @param {Review} review */
+/**
+ * Show the form of a report about a review. One that was closed keeps what was typed.
+ * @param {Shop} shop
+ * @param {Review} review
+ */
 export function report(shop, review) {
+  show(shop, review.report ??= dialogOf(shop, review));
+}
+
+/** @param {Shop} shop @param {Review} review */
+function dialogOf(shop, review) {
   const { say } = shop;
-  const dialog = dialogOf(shop, { 'aria-label': say('reportTitle') });
+  const dialog = h('dialog', { 'aria-label': say('reportTitle') });
   const reasons = REASONS.map((each) => h('option', { value: each }, say('reason.' + each)));
   let attempt = { body: '', key: '' };
   const form = formOf(shop, send, [
@@ -120,7 +129,7 @@ export function report(shop, review) {
   }
 
   dialog.append(form);
-  dialog.showModal();
+  return dialog;
 }
 
 /**

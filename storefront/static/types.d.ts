@@ -27,6 +27,8 @@ export interface Review {
   reply: { text: string; author: string | null; date: string } | null;
   helpful: number;
   notHelpful: number;
+  /** The dialog to report it, once it has been opened: the service doesn't send it. */
+  report?: HTMLDialogElement;
 }
 
 export interface Page {

@@ -105,6 +105,16 @@ async def test_report_without_a_choice_says_what_to_do(browser: Browser, filled:
         assert [("illegal" in body, "It sells weapons." in body) for body in sent] == [(True, True)] * 2
 
 
+async def test_closed_report_keeps_what_was_typed(browser: Browser, filled: Filled) -> None:
+    async with shopping(browser, filled.show("/closed")) as page:
+        dialog = await open_report(page)
+        await dialog.get_by_label("What is wrong with it").fill(WORDS)
+        await page.keyboard.press("Escape")
+        await expect(dialog).to_have_count(0)
+        await open_report(page)
+        await expect(dialog.get_by_label("What is wrong with it")).to_have_value(WORDS)
+
+
 async def test_incomplete_review_says_what_to_do(browser: Browser, filled: Filled) -> None:
     async with shopping(browser, filled.show("/incomplete", new_id("camera")), bypass_csp=True) as page:
         sent = sent_to(page, "/reviews")
