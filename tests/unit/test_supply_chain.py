@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.yaml_text import yaml_in
+
 ROOT = Path(__file__).parents[2]
 LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
 NPM_LOCKS = [
@@ -43,12 +45,12 @@ def test_npm_packages_are_locked_by_hash_for_any_registry(lock: Path) -> None:
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda workflow: workflow.name)
-def test_actions_are_pinned_to_commits(workflow: Path) -> None:
-    used = re.findall(r"uses:\s*(\S+)", workflow.read_text())
+def test_actions_are_pinned_to_commits_and_have_minimal_permissions(workflow: Path) -> None:
+    text = workflow.read_text()
+    used = re.findall(r"uses:\s*(\S+)", text)
     assert used
-    for action in used:
-        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action), action
-    assert "contents: read" in workflow.read_text()
+    assert [action for action in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action)] == []
+    assert yaml_in(text)["permissions"] == {"contents": "read"}
 
 
 def test_secrets_of_a_checkout_are_not_committed() -> None:
