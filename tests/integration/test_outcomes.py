@@ -196,6 +196,9 @@ async def test_expected_text_hash(http: httpx.AsyncClient, facade: Facade, produ
         ({"ids": ["a", ""]}, "/ids/1", "blank"),
         (["a", ""], "/1", "blank"),
         ([], "", "too-short"),
+        (["a", None], "/1", "string-type"),
+        ([["a"]], "/0", "string-type"),
+        (5, "", "list-type"),
         ("a", "", "list-type"),
     ],
 )

@@ -116,8 +116,10 @@ async def test_quantities_follow_every_change(returns: Returns, http: httpx.Asyn
 
 async def test_change_without_difference_changes_nothing(returns: Returns, http: httpx.AsyncClient) -> None:
     order = await returns.ordered({"a": 5})
-    id = await returns.create(order, {"a": 2}, resolution="Refund")
+    free = [{"orderLineItemId": "a", "quantity": 2, "price": 0}]
+    id = await returns.create(order, {}, resolution="Refund", lineItems=free)
     before = await returns.existing(id)
+    assert before["lineItems"][0]["price"] == 0
     for same in ({"status": "new"}, {"resolution": "Refund"}, {"lineItems": lines_of({"a": 2})}):
         answer = body_of(
             await retry_until_decided(partial(http.put, RETURNS, json={"id": id, **same}, headers=once())), dict
@@ -126,17 +128,6 @@ async def test_change_without_difference_changes_nothing(returns: Returns, http:
     assert await returns.existing(id) == before
     await returns.change(id, status="Approved")
     await returns.wait_for_events(id, "ReturnCreated", "ReturnChanged")
-
-
-async def test_price_defaults_to_that_of_the_order(returns: Returns) -> None:
-    id = new_id("order")
-    items = [{"id": line, "quantity": 1} for line in "abc"]
-    items[0]["price"], items[1]["price"] = 19.99, 5
-    order = await returns.ordered({}, id=id, items=items)
-    lines = [{"orderLineItemId": line, "quantity": 1} for line in "abc"]
-    lines[1]["price"] = 0
-    row = await returns.existing(await returns.create(order, {}, lineItems=lines))
-    assert [line["price"] for line in row["lineItems"]] == [19.99, 0, None]
 
 
 @pytest.mark.long
@@ -190,9 +181,6 @@ async def test_unknown_returns_and_orders(returns: Returns, http: httpx.AsyncCli
         ({"lineItems": lines_of({"a": 6})}, "/lineItems/0/quantity", "quantity-not-available"),
         ({"lineItems": lines_of({"a": 10**9})}, "/lineItems/0/quantity", "quantity-not-available"),
         ({"lineItems": lines_of({"a": 0})}, "/lineItems/0/quantity", "greater-than-equal"),
-        ({"lineItems": lines_of({"a": -1})}, "/lineItems/0/quantity", "greater-than-equal"),
-        ({"lineItems": [{"orderLineItemId": "a", "quantity": 1.5}]}, "/lineItems/0/quantity", "int-type"),
-        ({"lineItems": [{"orderLineItemId": "a", "quantity": "1"}]}, "/lineItems/0/quantity", "int-type"),
     ],
 )
 async def test_invalid_return_is_refused_and_not_stored(
@@ -209,14 +197,6 @@ async def test_invalid_return_is_refused_and_not_stored(
         response = await http.put(RETURNS, json={"id": kept, **changes}, headers=WAIT)
         assert errors_of(response) == [(pointer, code)]
     assert await returns.get(kept) == row
-
-
-async def test_error_message_contains_available_quantity(returns: Returns, http: httpx.AsyncClient) -> None:
-    order = await returns.ordered({"a": 5})
-    await returns.create(order, {"a": 2})
-    response = await http.post(RETURNS, json=wanted_return(order, {"a": 4, "z": 1}))
-    messages = [error["message"] for error in response.json()["errors"]]
-    assert messages == ["4 of line a requested, 3 available", f"Order {order} has no line z"]
 
 
 @pytest.mark.parametrize(
@@ -306,13 +286,6 @@ async def test_200_concurrent_returns_by_http_and_kafka_with_two_workers(
     assert set(await returns.found(orderId=order)) == created
     assert await returns.available(order) == {"a": 0}
     assert await own_service.records("return-commands.dlq") == []
-
-
-async def test_malformed_bodies_are_refused(http: httpx.AsyncClient) -> None:
-    for body in (b"", b"[]", b"null", b"{", b'"a"', b"1", b'{"orderId": 1, "id": [], "lineItems": {}}'):
-        for method, path in (("POST", RETURNS), ("PUT", RETURNS), ("POST", f"{RETURNS}/search")):
-            response = await http.request(method, path, content=body)
-            problem_of(response, 400 if response.status_code == 400 else 422)
 
 
 async def test_request_with_too_large_message_is_refused(returns: Returns) -> None:

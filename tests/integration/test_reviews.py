@@ -11,8 +11,8 @@ from operator import eq
 import httpx
 import pytest
 
-from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, problem_of, submission
-from tests.support.retries import resend_until_refused, retry_until_served
+from tests.support.facade import REVIEWS, Facade, body_of, new_id, problem_of, submission
+from tests.support.retries import retry_until_served
 from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
@@ -211,19 +211,6 @@ async def test_ids_given_by_the_sender(facade: Facade) -> None:
     assert again == [{"id": id, "outcome": "unchanged"}]
     assert await facade.rating(product) == (1.0, 1)
     assert await facade.listed("reviewStatus", entityIds=[product]) == ["Approved"]
-
-
-@pytest.mark.long
-async def test_deleted_review_never_comes_back(facade: Facade, http: httpx.AsyncClient) -> None:
-    product, id = new_id(), new_id("review")
-    await facade.submit_approved(submission(product, id=id, review="spam spam spam"))
-    assert await facade.moderate("delete", id) == ["applied"]
-    assert await facade.moderate("approve", id) == ["not-found"]
-    again = partial(http.post, REVIEWS, json=[submission(product, id=id)])
-    assert errors_of(await resend_until_refused(again), 409) == [("/0/id", "id-taken")]
-    assert await facade.listed(entityIds=[product]) == []
-    assert await facade.ratings(product) == []
-    assert (await http.get(f"{REVIEWS}/{id}")).status_code == 404
 
 
 @pytest.mark.long

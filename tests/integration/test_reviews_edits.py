@@ -313,16 +313,6 @@ async def test_reviews_older_than_the_setting_count(facade: Facade, service: Ser
     await facade.until_listed(product, 1)
 
 
-async def test_unregistered_store_is_refused(facade: Facade, service: Service, product: str) -> None:
-    store, id = new_id("store"), new_id("review")
-    assert await refused(facade, store, product) == ["unknown-store"]
-    review = submission(product, id=id, storeId=store)
-    assert errors_of(await posted(facade, review), 403) == [("/0", "unknown-store")]
-    await service.publish("review-submissions", review_message(review))
-    event = await one_event(service, "SubmissionRefused", id)
-    assert (event["code"], "No store is registered" in event["message"]) == ("unknown-store", True)
-
-
 async def test_damaged_review_does_not_affect_lookups_of_others(servers: Servers) -> None:
     async with own_database(servers) as database:
         of = Repositories(database)

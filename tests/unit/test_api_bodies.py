@@ -25,6 +25,7 @@ from tests.support.app import REVIEW, client_without_servers, places_in, problem
         b'[{"rating": NaN}]',
         b'[{"unknown": -Infinity}]',
         b"[1,]",
+        *(b"nope", b"\x00", b'["a"', b"[Infinity]"),
         b"[9" + b"9" * 5_000 + b"]",
     ],
 )

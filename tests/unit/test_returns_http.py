@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
+from pydantic import TypeAdapter
 
 from api.orders.rows import order_details
 from api.returns.checks import new_return
@@ -174,6 +175,12 @@ def test_invalid_quantities_are_refused(quantity: object) -> None:
 )
 def test_invalid_content_is_refused_with_its_place(fields: dict[str, Any], pointer: str, code: str) -> None:
     assert places_in(NEW_RETURN, {**RETURN, **fields}) == [(pointer, code)]
+
+
+@pytest.mark.parametrize("codec", [NEW_RETURN, SAVED_RETURN, RETURN_SEARCH])
+def test_bodies_are_objects(codec: TypeAdapter[Any]) -> None:
+    for body in ([], None, "a", 1):
+        assert [place for place, _ in places_in(codec, body)] == [""], body
 
 
 def test_negative_price_of_a_discount_can_be_returned() -> None:
