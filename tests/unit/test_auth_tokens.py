@@ -123,7 +123,6 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
     "stores that are numbers": lambda i: i.claiming(stores=[1]),
     "stores that can't be stored": lambda i: i.claiming(stores=["\ud800"]),
     "a subject that can't be stored": lambda i: i.claiming(sub="\udfff"),
-    "an expiry that never comes": lambda i: i.claiming(exp=float("inf")),
     "permissions that are a number": lambda i: i.token(scope=1),
 }
 
@@ -144,11 +143,9 @@ async def test_public_key_is_not_accepted_as_hmac_secret(
 ) -> None:
     key = issuer.keys["first"]
     public = pem(key) if secret == "pem" else json.dumps(issuer.published_keys()).encode()
-    payload = jwt.decode(issuer.token(), options={"verify_signature": False})
     signing = f"{_header(alg=hmac, kid='first')}.{issuer.token().split('.')[1]}"
     signature = jwt.get_algorithm_by_name(hmac).sign(signing.encode(), public)
     forged = f"{signing}.{base64.urlsafe_b64encode(signature).decode().rstrip('=')}"
-    assert payload["sub"] == "anna"
     for keys in (tokens, Tokens(StaticKey(pem(key), ALGORITHMS), RULES)):
         with pytest.raises(RefusedCredentialError):
             await keys.caller(forged)
