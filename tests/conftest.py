@@ -135,18 +135,19 @@ def product() -> str:
     return new_id()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def http(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the service, or of the one that a file has instead, like the two below."""
     async with service.client() as client:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def facade(http: httpx.AsyncClient) -> Facade:
     return Facade(http)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def returns(service: Service, http: httpx.AsyncClient) -> Returns:
     return Returns(service, http)
 

@@ -36,17 +36,6 @@ async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
         yield service
 
 
-@pytest.fixture(scope="module")
-async def http(service: Service) -> AsyncIterator[httpx.AsyncClient]:
-    async with service.client() as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-async def facade(http: httpx.AsyncClient) -> Facade:
-    return Facade(http)
-
-
 @pytest.fixture
 async def shop(service: Service) -> AsyncIterator[Shop]:
     """A store that accepts reviews of buyers only, and mails links to a page of its own."""

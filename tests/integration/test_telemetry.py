@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from messaging.metrics import FAMILIES, PREFIX
-from tests.support.facade import REVIEWS, Facade, body_of, facade_of, new_id, once, submission
+from tests.support.facade import REVIEWS, Facade, body_of, new_id, once, submission
 from tests.support.messages import Message, message, review_message
 from tests.support.retries import retry_until_decided, retry_until_served
 from tests.support.secured import Secured
@@ -47,12 +47,6 @@ async def service(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
             service.start(name)
     async with service.running():
         yield service
-
-
-@pytest.fixture
-async def facade(service: Service) -> AsyncIterator[Facade]:
-    async with facade_of(service) as facade:
-        yield facade
 
 
 def traced(trace: str) -> dict[str, str]:

@@ -7,7 +7,6 @@ import httpx
 import pytest
 
 from tests.stack.stack import Stack
-from tests.support.facade import Facade
 
 
 @pytest.fixture(scope="session")
@@ -27,8 +26,3 @@ async def stack(request: pytest.FixtureRequest) -> AsyncIterator[Stack]:
 async def http(stack: Stack) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=stack.http, timeout=40) as client:
         yield client
-
-
-@pytest.fixture(scope="session")
-async def facade(http: httpx.AsyncClient) -> Facade:
-    return Facade(http)
