@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
-from playwright.async_api import Browser, Locator, Page, Request, Route, expect
+from playwright.async_api import Browser, Page, Request, Route, expect
 
 from domain.review_tokens import ReviewToken, sign_token
 from storefront.demo import LANGUAGES
@@ -19,6 +19,7 @@ from tests.support.widget import (
     Filled,
     filled_form,
     open_form,
+    open_report,
     photo,
     send,
     shopping,
@@ -58,14 +59,6 @@ def sent_to(page: Page, ending: str) -> list[str]:
 
     page.on("request", note)
     return bodies
-
-
-async def open_report(page: Page) -> Locator:
-    await until_loaded(page)
-    await page.get_by_role("button", name="Report", exact=True).first.click()
-    dialog = page.get_by_role("dialog")
-    await dialog.wait_for()
-    return dialog
 
 
 async def test_report_without_a_choice_says_what_to_do(browser: Browser, filled: Filled) -> None:

@@ -92,6 +92,14 @@ async def open_form(page: Page) -> Locator:
     return page.locator("plaudit-reviews form")
 
 
+async def open_report(page: Page) -> Locator:
+    await until_loaded(page)
+    await page.get_by_role("button", name="Report", exact=True).first.click()
+    dialog = page.get_by_role("dialog")
+    await dialog.wait_for()
+    return dialog
+
+
 async def filled_form(page: Page, text: str = WORDS) -> Locator:
     """The form with four stars and this text."""
     form = await open_form(page)
