@@ -98,30 +98,6 @@ def test_replay_changes_nothing(
     assert not again.tallies
 
 
-@given(reviews, histories)
-def test_last_command_decides(before: dict[str, ModeratedReview], history: list[Moderation]) -> None:
-    after = before | dict(moderate(history, before).reviews)
-    for id, review in before.items():
-        status: ReviewStatus | None = review.status
-        for command in history:
-            if command.review_id == id and status is not None:
-                status = status_after(status, command.action)
-        assert after[id].status is status
-
-
-def test_outcomes_report_the_effect() -> None:
-    history = [
-        a_command("a", ModerationAction.APPROVE, 0),
-        a_command("a", ModerationAction.APPROVE, 1),
-        a_command("b", ModerationAction.APPROVE, 2),
-        a_command("a", ModerationAction.DELETE, 3),
-        a_command("a", ModerationAction.RESET, 4),
-    ]
-    outcomes = moderate(history, {"a": a_review()}).outcomes
-    applied, not_found = Outcome.APPLIED, Outcome.NOT_FOUND
-    assert outcomes == [applied, Outcome.UNCHANGED, not_found, applied, not_found]
-
-
 def test_answered_command_is_not_applied_again() -> None:
     approve = a_command("a", ModerationAction.APPROVE, 7, command_id="c1")
     moderated = moderate([approve], {"a": a_review()}, answered={("c1", "a")})
@@ -294,16 +270,6 @@ def test_redelivered_refused_command_is_not_decided_again() -> None:
     reset = moderate([a_command("a", ModerationAction.RESET, 2)], first.reviews)
     again = approve._replace(position=RecordPosition(0, 3, 1_003))
     assert moderate([approve, again], reset.reviews, answered={("c1", "a")}).outcomes == [None, None]
-
-
-def test_two_moderators_in_one_batch() -> None:
-    approve = a_command("a", ModerationAction.APPROVE, 1, "c1")._replace(expected=ReviewStatus.NEW, moderator="anna")
-    reject = a_command("a", ModerationAction.REJECT, 2, "c2")._replace(expected=ReviewStatus.NEW, moderator="bert")
-    moderated = moderate([approve, reject, approve._replace(position=RecordPosition(0, 3, 1_003))], {"a": a_review()})
-    assert moderated.outcomes == [Outcome.APPLIED, Outcome.REFUSED, None]
-    assert moderated.results[1] is not None
-    assert (moderated.results[1].after, moderated.results[1].moderator) == (ReviewStatus.APPROVED, "anna")
-    assert moderated.reviews["a"].moderator == "anna"
 
 
 @pytest.mark.parametrize("action", [each for each in ModerationAction if each is not ModerationAction.RESTORE])

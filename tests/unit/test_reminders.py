@@ -131,16 +131,6 @@ def test_items_are_limited() -> None:
     assert named_items(outcome(replace(ORDER, items=items))) == items[:-1]
 
 
-def test_ids_are_stable_and_unique_per_reminder() -> None:
-    states = [ReminderState(sent=sent) for sent in (0, 0, 1)]
-    ids = [d.id for state in states if isinstance(d := outcome(replace(ORDER, reminders=state), sent=1), Reminder)]
-    assert len(ids) == 3
-    assert len(set(ids)) == 2
-    other = outcome(replace(ORDER, id="o2"))
-    assert isinstance(other, Reminder)
-    assert other.id not in ids
-
-
 # The following tests check whole histories: repeated runs of the job.
 
 

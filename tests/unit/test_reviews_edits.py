@@ -272,10 +272,6 @@ def test_refused_edits_do_not_affect_others() -> None:
     assert batch.tallies == {TallyKey(CAMERA, "shop"): RatingTally.of([500, 300]) - RatingTally.of([400, 400])}
 
 
-def test_unchanged_rating_changes_no_tally() -> None:
-    assert edit_reviews([an_edit(content=Content("Better", 400))], {"r": REVIEW}, (), {"shop"}).tallies == {}
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 20), st.integers(100, 500), st.sampled_from(EditRight)), max_size=30),
     st.booleans(),
