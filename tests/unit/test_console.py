@@ -85,11 +85,13 @@ async def test_strangers_are_redirected_to_sign_in(app: FastAPI) -> None:
 
 
 async def test_strangers_are_rate_limited_before_reading_forms() -> None:
-    async with app_without_servers(app={"rate_limit": RateLimit(0.0001, 2)}, authenticator=AUTHENTICATOR) as app:
+    options, form = {"rate_limit": RateLimit(0.0001, 2)}, {f"field-{number}": "typed by hand" for number in range(100)}
+    async with (
+        app_without_servers(app=options, authenticator=AUTHENTICATOR) as app,
+        client_of(app) as http,
+    ):
         add_console(app, HeaderDoor())
-        async with client_of(app) as http:
-            form = {f"field-{number}": "typed by hand" for number in range(100)}
-            answers = [await http.post("/console/reviews/1/reply", data=form, headers=SAME) for _ in range(3)]
+        answers = [await http.post("/console/reviews/1/reply", data=form, headers=SAME) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [401, 401, 429]
     assert ["typed by hand" in answer.text for answer in answers] == [True, True, False]
     assert int(answers[-1].headers["retry-after"]) >= 1
@@ -118,12 +120,11 @@ def test_navigation_names_the_current_part(path: str, name: str) -> None:
 
 async def test_health_is_marked_once_the_service_has_looked() -> None:
     """Here neither MongoDB nor Kafka answers."""
-    async with app_without_servers() as app:
+    async with app_without_servers() as app, client_of(app) as http:
         add_console(app, OpenDoor())
-        async with client_of(app) as http:
-            before = await http.get("/console/nowhere")
-            assert (await http.get("/metrics")).status_code == 200
-            after = await http.get("/console/nowhere")
+        before = await http.get("/console/nowhere")
+        assert (await http.get("/metrics")).status_code == 200
+        after = await http.get("/console/nowhere")
     assert 'class="dot' not in before.text
     assert re.search(r'Health <i class="dot" role="img"\s+aria-label="needs attention"', after.text)
 
@@ -159,10 +160,9 @@ async def test_content_security_policy(app: FastAPI) -> None:
 
 
 async def test_images_are_allowed_from_the_configured_origin() -> None:
-    async with app_without_servers(authenticator=AUTHENTICATOR) as app:
+    async with app_without_servers(authenticator=AUTHENTICATOR) as app, client_of(app) as http:
         add_console(app, HeaderDoor(), Options(images="https://images.example.com"))
-        async with client_of(app) as http:
-            page = await http.get("/console/nowhere", headers={"x-credential": ISSUER_OF_ALL.token(["metrics:read"])})
+        page = await http.get("/console/nowhere", headers={"x-credential": ISSUER_OF_ALL.token(["metrics:read"])})
     assert "img-src 'self' https://images.example.com" in page.headers["content-security-policy"].split("; ")
 
 
@@ -311,10 +311,9 @@ def test_numbers_as_people_type_them(text: str, value: float | None) -> None:
 
 
 async def test_very_long_number_in_a_query_is_refused() -> None:
-    async with app_without_servers() as application:
-        add_console(application, OpenDoor())
-        async with client_of(application) as http:
-            assert (await http.get("/console/audit", params={"after": "9" * 5_000})).status_code == 422
+    async with app_without_servers() as app, client_of(app) as http:
+        add_console(app, OpenDoor())
+        assert (await http.get("/console/audit", params={"after": "9" * 5_000})).status_code == 422
 
 
 @pytest.mark.parametrize(

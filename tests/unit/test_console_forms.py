@@ -48,19 +48,17 @@ def form_of(page: httpx.Response) -> dict[str, str]:
 @pytest.fixture
 async def guarded() -> AsyncIterator[httpx.AsyncClient]:
     """A console that requires credentials and accepts none."""
-    async with app_without_servers() as app:
+    async with app_without_servers() as app, client_of(app) as http:
         add_console(app, HeaderDoor())
-        async with client_of(app) as http:
-            yield http
+        yield http
 
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     """A console without credentials."""
-    async with app_without_servers() as app:
+    async with app_without_servers() as app, client_of(app) as http:
         add_console(app, OpenDoor())
-        async with client_of(app) as http:
-            yield http
+        yield http
 
 
 async def test_form_is_shown_again_after_sign_out(guarded: httpx.AsyncClient) -> None:
