@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser
 
+from storage.database import Database
 from tests.support.chromium import chromium
 from tests.support.consumers import Desk, opened_desk
-from tests.support.service import Servers
+from tests.support.service import Servers, own_database
 from tests.support.widget import Filled, filled_service
 
 
@@ -16,6 +17,13 @@ async def browser() -> AsyncIterator[Browser]:
     """One browser for the tests of a file, each in a context of its own."""
     async with chromium() as browser:
         yield browser
+
+
+@pytest.fixture
+async def database(servers: Servers) -> AsyncIterator[Database]:
+    """A database of its own, without indexes."""
+    async with own_database(servers) as database:
+        yield database
 
 
 @pytest.fixture

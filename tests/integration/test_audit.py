@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from storage.audit import AuditAction, AuditLog, AuditSearch
+from storage.database import Database
 from storage.indexes import ensure_indexes
 from tests.support.facade import Facade, new_id, once, submission
 from tests.support.messages import message
-from tests.support.service import Json, Servers, Service, own_database
+from tests.support.service import Json, Service
 from tests.support.waiting import eventually
 
 TEMPLATE = "/api/notificationTemplates/OrderReviewRequest"
@@ -84,7 +85,7 @@ async def _exports(facade: Facade) -> None:
     assert unknown.status_code == 422
 
 
-async def test_subject_and_action_are_looked_for_only_since_the_given_time(servers: Servers) -> None:
+async def test_subject_and_action_are_looked_for_only_since_the_given_time(database: Database) -> None:
     """They have no index of their own."""
     about: Json = {"storeId": None, "reason": None, "commandId": None, "reviewId": "r"}
     start = datetime(2026, 1, 1, tzinfo=UTC)
@@ -92,12 +93,11 @@ async def test_subject_and_action_are_looked_for_only_since_the_given_time(serve
         {**about, "at": start + timedelta(minutes=n), "subject": f"u{n % 2}", "action": "approve"} for n in range(200)
     ]
     search = AuditSearch(subject="u1", action=AuditAction.APPROVE, since=start + timedelta(minutes=190))
-    async with own_database(servers) as database:
-        await ensure_indexes(database, remember_days=21)
-        await database["auditLog"].insert_many(entries)
-        await database.command("profile", 2)
-        assert len(await AuditLog(database).search(search)) == 5
-        assert await AuditLog(database).count(search, exact_below=10) == 5
-        await database.command("profile", 0)
-        looks = await database["system.profile"].find({"ns": f"{database.name}.auditLog"}).to_list()
-        assert [look["docsExamined"] for look in looks] == [10, 10]
+    await ensure_indexes(database, remember_days=21)
+    await database["auditLog"].insert_many(entries)
+    await database.command("profile", 2)
+    assert len(await AuditLog(database).search(search)) == 5
+    assert await AuditLog(database).count(search, exact_below=10) == 5
+    await database.command("profile", 0)
+    looks = await database["system.profile"].find({"ns": f"{database.name}.auditLog"}).to_list()
+    assert [look["docsExamined"] for look in looks] == [10, 10]

@@ -49,81 +49,77 @@ def is_about(gauge: Gauge, minutes: float, **labels: str) -> bool:
     return found is not None and abs(found - 60 * minutes) < 60
 
 
-async def test_waiting_work_is_measured_with_its_age(servers: Servers) -> None:
-    async with own_database(servers) as database:
-        await refresh_gauges(database)
-        for kind in ("reviews", "returns", "verdicts"):
-            assert value(metrics.PARKED, kind=kind) == value(metrics.PARKED_AGE, kind=kind) == 0
-        for gauge in (metrics.OUTBOX, metrics.OUTBOX_AGE, metrics.MAILS_OWED, metrics.MAILS_OVERDUE):
-            assert value(gauge) == 0
+async def test_waiting_work_is_measured_with_its_age(database: Database) -> None:
+    await refresh_gauges(database)
+    for kind in ("reviews", "returns", "verdicts"):
+        assert value(metrics.PARKED, kind=kind) == value(metrics.PARKED_AGE, kind=kind) == 0
+    for gauge in (metrics.OUTBOX, metrics.OUTBOX_AGE, metrics.MAILS_OWED, metrics.MAILS_OVERDUE):
+        assert value(gauge) == 0
 
-        now = datetime.now(UTC)
-        for minutes, collection in ((40, "parkedCommands"), (50, "parkedReturns"), (60, "parkedVerdicts")):
-            await database[collection].insert_many([{"parkedAt": now - n * MINUTE} for n in (1, minutes)])
-        await database["outbox"].insert_many([{"at": now - n * MINUTE, "messages": []} for n in (1, 5)])
-        await database["mails"].insert_many([{"dueAt": now - n * MINUTE} for n in (20, -20)])
-        await database["mails"].insert_one({"doneAt": now - 90 * MINUTE})
-        await refresh_gauges(database)
-        for minutes, kind in ((40, "reviews"), (50, "returns"), (60, "verdicts")):
-            assert value(metrics.PARKED, kind=kind) == 2
-            assert is_about(metrics.PARKED_AGE, minutes, kind=kind)
-        assert (value(metrics.OUTBOX), value(metrics.MAILS_OWED)) == (2, 2)
-        assert is_about(metrics.OUTBOX_AGE, 5)
-        assert is_about(metrics.MAILS_OVERDUE, 20)
-
-
-async def test_overdue_commands_may_wait_behind_a_backlog(servers: Servers) -> None:
-    async with own_database(servers) as database:
-        await database["parkedReturns"].insert_many([{"parkedAt": datetime.now(UTC) - n * MINUTE} for n in (1, 90)])
-        (found,) = [each async for each in check_mongo(database, 21) if each.check == "parked commands"]
-        assert (found.level, found.text) == (Level.WARN, "1 overdue")
-        assert found.advice.startswith("They wait as long as unread records may contain")
-        assert "check that one is running" in found.advice
+    now = datetime.now(UTC)
+    for minutes, collection in ((40, "parkedCommands"), (50, "parkedReturns"), (60, "parkedVerdicts")):
+        await database[collection].insert_many([{"parkedAt": now - n * MINUTE} for n in (1, minutes)])
+    await database["outbox"].insert_many([{"at": now - n * MINUTE, "messages": []} for n in (1, 5)])
+    await database["mails"].insert_many([{"dueAt": now - n * MINUTE} for n in (20, -20)])
+    await database["mails"].insert_one({"doneAt": now - 90 * MINUTE})
+    await refresh_gauges(database)
+    for minutes, kind in ((40, "reviews"), (50, "returns"), (60, "verdicts")):
+        assert value(metrics.PARKED, kind=kind) == 2
+        assert is_about(metrics.PARKED_AGE, minutes, kind=kind)
+    assert (value(metrics.OUTBOX), value(metrics.MAILS_OWED)) == (2, 2)
+    assert is_about(metrics.OUTBOX_AGE, 5)
+    assert is_about(metrics.MAILS_OVERDUE, 20)
 
 
-async def test_reminders_without_scheduler_are_reported(servers: Servers) -> None:
-    async with own_database(servers) as database:
-
-        async def finding() -> tuple[Level, str]:
-            (found,) = [each async for each in check_mongo(database, 21) if each.check == "reminders"]
-            return found.level, found.text
-
-        assert await finding() == (Level.OK, "are disabled")
-        await database["settings"].insert_one({"_id": "general", "reminder": {"enabled": True}})
-        assert await finding() == (Level.WARN, "no scheduler is running, so no reminders are sent")
-        await LeaseRepository(database).take(REMINDERS, "a", 30)
-        assert await finding() == (Level.OK, "a scheduler is active")
-        await LeaseRepository(database).release(REMINDERS, "a")
-        assert (await finding())[0] is Level.WARN
+async def test_overdue_commands_may_wait_behind_a_backlog(database: Database) -> None:
+    await database["parkedReturns"].insert_many([{"parkedAt": datetime.now(UTC) - n * MINUTE} for n in (1, 90)])
+    (found,) = [each async for each in check_mongo(database, 21) if each.check == "parked commands"]
+    assert (found.level, found.text) == (Level.WARN, "1 overdue")
+    assert found.advice.startswith("They wait as long as unread records may contain")
+    assert "check that one is running" in found.advice
 
 
-async def test_reminders_are_overdue_by_their_schedule(servers: Servers) -> None:
-    async with own_database(servers) as database:
-        leases, collection, now = LeaseRepository(database), database["leases"], datetime.now(UTC)
-        await refresh_gauges(database)
-        assert str(value(metrics.REMINDERS_OVERDUE)) == "nan"
-        await leases.take(REMINDERS, "a", 30)
-        await leases.note_schedule(REMINDERS, "* * * * *")
-        await refresh_gauges(database)
-        # A new minute may have begun just now.
-        overdue = value(metrics.REMINDERS_OVERDUE)
-        assert overdue is not None
-        assert 0 <= overdue < 30
+async def test_reminders_without_scheduler_are_reported(database: Database) -> None:
 
-        await collection.update_one({"_id": REMINDERS}, {"$set": {"scheduled": now - 90 * MINUTE}})
-        await collection.update_one({"_id": REMINDERS}, {"$set": {"done": now - 30 * MINUTE}})
-        await leases.note_schedule(REMINDERS, "* * * * *")
-        await refresh_gauges(database)
-        assert is_about(metrics.REMINDERS_OVERDUE, 29.5)
-        assert abs((value(metrics.REMINDERS_RUN) or 0) - (now - 30 * MINUTE).timestamp()) < 1
+    async def finding() -> tuple[Level, str]:
+        (found,) = [each async for each in check_mongo(database, 21) if each.check == "reminders"]
+        return found.level, found.text
 
-        # While disabled nothing is due; enabling it again makes nothing due from the time in between.
-        await leases.note_schedule(REMINDERS, None)
-        await refresh_gauges(database)
-        assert value(metrics.REMINDERS_OVERDUE) == 0
-        await leases.note_schedule(REMINDERS, "0 0 1 1 *")
-        await refresh_gauges(database)
-        assert value(metrics.REMINDERS_OVERDUE) == 0
+    assert await finding() == (Level.OK, "are disabled")
+    await database["settings"].insert_one({"_id": "general", "reminder": {"enabled": True}})
+    assert await finding() == (Level.WARN, "no scheduler is running, so no reminders are sent")
+    await LeaseRepository(database).take(REMINDERS, "a", 30)
+    assert await finding() == (Level.OK, "a scheduler is active")
+    await LeaseRepository(database).release(REMINDERS, "a")
+    assert (await finding())[0] is Level.WARN
+
+
+async def test_reminders_are_overdue_by_their_schedule(database: Database) -> None:
+    leases, collection, now = LeaseRepository(database), database["leases"], datetime.now(UTC)
+    await refresh_gauges(database)
+    assert str(value(metrics.REMINDERS_OVERDUE)) == "nan"
+    await leases.take(REMINDERS, "a", 30)
+    await leases.note_schedule(REMINDERS, "* * * * *")
+    await refresh_gauges(database)
+    # A new minute may have begun just now.
+    overdue = value(metrics.REMINDERS_OVERDUE)
+    assert overdue is not None
+    assert 0 <= overdue < 30
+
+    await collection.update_one({"_id": REMINDERS}, {"$set": {"scheduled": now - 90 * MINUTE}})
+    await collection.update_one({"_id": REMINDERS}, {"$set": {"done": now - 30 * MINUTE}})
+    await leases.note_schedule(REMINDERS, "* * * * *")
+    await refresh_gauges(database)
+    assert is_about(metrics.REMINDERS_OVERDUE, 29.5)
+    assert abs((value(metrics.REMINDERS_RUN) or 0) - (now - 30 * MINUTE).timestamp()) < 1
+
+    # While disabled nothing is due; enabling it again makes nothing due from the time in between.
+    await leases.note_schedule(REMINDERS, None)
+    await refresh_gauges(database)
+    assert value(metrics.REMINDERS_OVERDUE) == 0
+    await leases.note_schedule(REMINDERS, "0 0 1 1 *")
+    await refresh_gauges(database)
+    assert value(metrics.REMINDERS_OVERDUE) == 0
 
 
 @pytest.mark.kafka
@@ -159,16 +155,17 @@ class FailingLag(ConsumerLag):
         raise self.error
 
 
-async def test_missing_authorization_is_logged_once(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_authorization_is_logged_once(
+    servers: Servers, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("api.metrics.log", structlog.get_logger())
     connection, names = KafkaConnection(servers.kafka), TopicNames("t.")
-    async with own_database(servers) as database:
-        lag = FailingLag(connection, names)
-        gauges = Gauges(facade_services(database, Publisher(connection), names, lag=lag))
-        with capture_logs() as logs:
-            for _ in range(2):
-                gauges.asked_at = float("-inf")
-                await gauges.refresh()
+    lag = FailingLag(connection, names)
+    gauges = Gauges(facade_services(database, Publisher(connection), names, lag=lag))
+    with capture_logs() as logs:
+        for _ in range(2):
+            gauges.asked_at = float("-inf")
+            await gauges.refresh()
     warnings = [each for each in logs if each["event"] == "Lag can't be measured"]
     assert [(each["log_level"], "GroupAuthorizationFailed" in each["error"]) for each in warnings] == [
         ("warning", True)
@@ -184,21 +181,21 @@ async def test_missing_authorization_is_logged_once(servers: Servers, monkeypatc
         (BrokerAwayError("Kafka did not return consumer offsets in time"), 1),
     ],
 )
-async def test_kafka_that_denies_only_the_lag_is_not_away(servers: Servers, error: Exception, is_away: int) -> None:
+async def test_kafka_that_denies_only_the_lag_is_not_away(
+    servers: Servers, database: Database, error: Exception, is_away: int
+) -> None:
     connection, names = KafkaConnection(servers.kafka), TopicNames("t.")
-    async with own_database(servers) as database:
-        lag = FailingLag(connection, names)
-        lag.error = error
-        await Gauges(facade_services(database, Publisher(connection), names, lag=lag)).refresh()
+    lag = FailingLag(connection, names)
+    lag.error = error
+    await Gauges(facade_services(database, Publisher(connection), names, lag=lag)).refresh()
     assert value(metrics.STATE_KNOWN, what="kafka") == 0
     assert value(metrics.SERVER_AWAY, what="kafka") == is_away
 
 
-async def test_server_that_answers_again_is_no_longer_away(servers: Servers) -> None:
-    async with own_database(servers) as database:
-        metrics.SERVER_AWAY.labels("mongodb").set(1)
-        await refresh_gauges(database)
-        assert value(metrics.SERVER_AWAY, what="mongodb") == 0
+async def test_server_that_answers_again_is_no_longer_away(database: Database) -> None:
+    metrics.SERVER_AWAY.labels("mongodb").set(1)
+    await refresh_gauges(database)
+    assert value(metrics.SERVER_AWAY, what="mongodb") == 0
 
 
 async def test_unreachable_database_is_away() -> None:
@@ -208,13 +205,12 @@ async def test_unreachable_database_is_away() -> None:
     assert value(metrics.SERVER_AWAY, what="mongodb") == 1
 
 
-async def test_failed_measurement_is_marked_unknown(servers: Servers) -> None:
-    async with own_database(servers) as database:
-        await refresh_gauges(database)
-        assert value(metrics.STATE_KNOWN, what="mongodb") == 1
-        # Such a document can result from a faulty restore.
-        await database["parkedReturns"].insert_one({"_id": "without a moment"})
-        await refresh_gauges(database, is_known=False)
-        assert value(metrics.STATE_KNOWN, what="mongodb") == 0
-        assert value(metrics.SERVER_AWAY, what="mongodb") == 0
-        assert value(metrics.PARKED, kind="returns") is None
+async def test_failed_measurement_is_marked_unknown(database: Database) -> None:
+    await refresh_gauges(database)
+    assert value(metrics.STATE_KNOWN, what="mongodb") == 1
+    # Such a document can result from a faulty restore.
+    await database["parkedReturns"].insert_one({"_id": "without a moment"})
+    await refresh_gauges(database, is_known=False)
+    assert value(metrics.STATE_KNOWN, what="mongodb") == 0
+    assert value(metrics.SERVER_AWAY, what="mongodb") == 0
+    assert value(metrics.PARKED, kind="returns") is None

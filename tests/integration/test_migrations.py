@@ -12,13 +12,13 @@ import pytest
 from bson import ObjectId
 
 from domain.schema import NEWEST
-from storage.database import in_transaction
+from storage.database import Database, in_transaction
 from storage.id_ranges import SIZE
 from storage.mending import Mender
 from tests.support import reviews_topic
 from tests.support.facade import REVIEWS, Facade, body_of, new_id, submission
 from tests.support.orders import Returns
-from tests.support.service import Json, Servers, Service, own_database
+from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually
 
 RATED: Final = ("entityType", "entityId", "storeId", "ratingHundredths", "status")
@@ -249,31 +249,29 @@ async def test_fresh_database_has_newest_schema_and_old_one_is_migrated(stopped_
     await doctor_says(stopped_service, f"schema version {NEWEST}, the newest")
 
 
-async def test_damaged_documents_are_found_in_slices_some_of_them_empty(servers: Servers) -> None:
-    async with own_database(servers) as database:
-        damaged = ["", "00", "04", "11", "12", strange := ObjectId()]
-        await database["reviews"].insert_many([{"_id": id} for id in damaged])
-        await database["reviews"].insert_many([{"_id": f"{n:02}", "goneAt": 1} for n in (1, 2, 3, *range(5, 11))])
-        found = [ids async for ids in Mender(database, "reviews").slices(3)]
-        assert found == [[strange], ["", "00"], ["04"], [], [], ["11", "12"]]
-        tallies = (await database["ratings"].insert_many([{"count": n} for n in range(7)])).inserted_ids
-        assert [ids async for ids in Mender(database, "ratings").slices(3)] == [
-            [],
-            tallies[:3],
-            tallies[3:6],
-            tallies[6:],
-        ]
+async def test_damaged_documents_are_found_in_slices_some_of_them_empty(database: Database) -> None:
+    damaged = ["", "00", "04", "11", "12", strange := ObjectId()]
+    await database["reviews"].insert_many([{"_id": id} for id in damaged])
+    await database["reviews"].insert_many([{"_id": f"{n:02}", "goneAt": 1} for n in (1, 2, 3, *range(5, 11))])
+    found = [ids async for ids in Mender(database, "reviews").slices(3)]
+    assert found == [[strange], ["", "00"], ["04"], [], [], ["11", "12"]]
+    tallies = (await database["ratings"].insert_many([{"count": n} for n in range(7)])).inserted_ids
+    assert [ids async for ids in Mender(database, "ratings").slices(3)] == [
+        [],
+        tallies[:3],
+        tallies[3:6],
+        tallies[6:],
+    ]
 
 
 @pytest.mark.parametrize("collection", ["reviews", "ratings"])
 @pytest.mark.parametrize("entity_type", [["Product"], None])
 async def test_object_of_another_type_is_reported_and_not_counted(
-    servers: Servers, collection: str, entity_type: object
+    database: Database, collection: str, entity_type: object
 ) -> None:
-    async with own_database(servers) as database:
-        id = ObjectId() if collection == "ratings" else "review"
-        await database[collection].insert_one({"_id": id, "entityType": entity_type, "entityId": "camera"})
-        mended = await in_transaction(database, partial(Mender(database, collection).mend, [id], {}))
+    id = ObjectId() if collection == "ratings" else "review"
+    await database[collection].insert_one({"_id": id, "entityType": entity_type, "entityId": "camera"})
+    mended = await in_transaction(database, partial(Mender(database, collection).mend, [id], {}))
     assert ("entityType" in mended.lost[str(id)], mended.entities) == (True, set())
 
 

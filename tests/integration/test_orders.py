@@ -14,6 +14,7 @@ import pytest
 from api.orders.rows import order_details
 from domain.orders import OrderLine, Purchase
 from domain.ratings import Entity
+from storage.database import Database
 from storage.orders.repository import OrderRepository, document_of
 from storage.purchases import PurchaseRepository
 from tests.support.domain_orders import order_of
@@ -21,7 +22,7 @@ from tests.support.facade import REVIEWS, Facade, body_of, errors_of, new_id, su
 from tests.support.messages import Message, message, review_message
 from tests.support.orders import Returns, an_order, order_event
 from tests.support.retries import retry_until_served
-from tests.support.service import Json, Servers, Service, own_database
+from tests.support.service import Json, Servers, Service
 from tests.support.waiting import eventually
 
 
@@ -178,72 +179,67 @@ async def test_order_with_missing_fields_blocks_nothing(
     assert other.value not in {letter.value for letter in await service.records("order-events.dlq")}
 
 
-async def test_order_without_body_proves_purchase_by_its_lines(service: Service) -> None:
+async def test_order_without_body_proves_purchase_by_its_lines(database: Database) -> None:
     line = OrderLine("1", "camera", None, 1)
-    async with own_database(service.servers) as database:
-        for id in ("missing", "empty"):
-            await database["orders"].insert_one(document_of(order_of([line], id=id, body=b"")))
-        await database["orders"].update_one({"_id": "missing"}, {"$unset": {"body": ""}})
-        orders = await OrderRepository(database).of_ids(["missing", "empty"])
-        purchases = PurchaseRepository(database, {"Product": "productId", "Device": "serial"})
-        for type, proofs in {"Product": {"missing", "empty"}, "Device": set[str]()}.items():
-            assert purchases.proofs(orders.values(), Entity(type, "camera")) == proofs
-        shown = orjson.loads(orjson.dumps([order_details(order, {}) for order in orders.values()]))
-        assert [order["order"] for order in shown] == [None, None]
+    for id in ("missing", "empty"):
+        await database["orders"].insert_one(document_of(order_of([line], id=id, body=b"")))
+    await database["orders"].update_one({"_id": "missing"}, {"$unset": {"body": ""}})
+    orders = await OrderRepository(database).of_ids(["missing", "empty"])
+    purchases = PurchaseRepository(database, {"Product": "productId", "Device": "serial"})
+    for type, proofs in {"Product": {"missing", "empty"}, "Device": set[str]()}.items():
+        assert purchases.proofs(orders.values(), Entity(type, "camera")) == proofs
+    shown = orjson.loads(orjson.dumps([order_details(order, {}) for order in orders.values()]))
+    assert [order["order"] for order in shown] == [None, None]
 
 
-async def test_only_orders_with_the_product_are_read(service: Service) -> None:
+async def test_only_orders_with_the_product_are_read(database: Database) -> None:
     """A customer can have thousands of others. Any order counts for a type without a field of items."""
-    async with own_database(service.servers) as database:
-        orders = [order_of([OrderLine("1", f"camera-{number}", None, 1)], id=f"o{number}") for number in range(4)]
-        await database["orders"].insert_many([document_of(order) for order in orders])
-        purchases = PurchaseRepository(database, {"Product": "productId"})
-        wanted = [Purchase("shop", "anna", Entity("Product", f"camera-{number}")) for number in (2, 7)]
-        await database.command("profile", 2)
-        assert await purchases.existing(wanted) == {wanted[0]}
-        await database.command("profile", 0)
-        read = await database["system.profile"].find({"command.find": "orders"}).to_list()
-        assert [each["nreturned"] for each in read] == [1]
-        seller = Purchase("shop", "anna", Entity("Vendor", "v"))
-        assert await purchases.existing([*wanted, seller]) == {wanted[0], seller}
+    orders = [order_of([OrderLine("1", f"camera-{number}", None, 1)], id=f"o{number}") for number in range(4)]
+    await database["orders"].insert_many([document_of(order) for order in orders])
+    purchases = PurchaseRepository(database, {"Product": "productId"})
+    wanted = [Purchase("shop", "anna", Entity("Product", f"camera-{number}")) for number in (2, 7)]
+    await database.command("profile", 2)
+    assert await purchases.existing(wanted) == {wanted[0]}
+    await database.command("profile", 0)
+    read = await database["system.profile"].find({"command.find": "orders"}).to_list()
+    assert [each["nreturned"] for each in read] == [1]
+    seller = Purchase("shop", "anna", Entity("Vendor", "v"))
+    assert await purchases.existing([*wanted, seller]) == {wanted[0], seller}
 
 
-async def test_customer_can_have_reviewed_any_number_of_products(service: Service) -> None:
+async def test_customer_can_have_reviewed_any_number_of_products(database: Database) -> None:
     """Like one who stands for all guests of a shop: their ids together are larger than a query can be."""
-    async with own_database(service.servers) as database:
-        long = "\U0001f4f7" * 120
-        await database["orders"].insert_one(document_of(order_of([OrderLine("1", f"{long}7", None, 1)], id="o")))
-        wanted = [Purchase("shop", "anna", Entity("Product", f"{long}{number}")) for number in range(40_000)]
-        assert await PurchaseRepository(database, {"Product": "productId"}).existing(wanted) == {wanted[7]}
+    long = "\U0001f4f7" * 120
+    await database["orders"].insert_one(document_of(order_of([OrderLine("1", f"{long}7", None, 1)], id="o")))
+    wanted = [Purchase("shop", "anna", Entity("Product", f"{long}{number}")) for number in range(40_000)]
+    assert await PurchaseRepository(database, {"Product": "productId"}).existing(wanted) == {wanted[7]}
 
 
 @pytest.mark.parametrize("none", [0, "0", " -0.00 "])
-async def test_line_with_quantity_0_is_no_purchase(service: Service, none: object) -> None:
+async def test_line_with_quantity_0_is_no_purchase(database: Database, none: object) -> None:
     lines = [OrderLine("1", "camera", None, 0), OrderLine("2", "lens", None, 1)]
     items = [{"serial": line.product_id, "Quantity": line.quantity or none} for line in lines]
     order = order_of(lines, body=orjson.dumps({"items": items}))
-    async with own_database(service.servers) as database:
-        await database["orders"].insert_one(document_of(order))
-        purchases = PurchaseRepository(database, {"Product": "productId", "Device": "serial"})
-        for type in ("Product", "Device"):
-            camera, lens = Entity(type, "camera"), Entity(type, "lens")
-            made = await purchases.existing([Purchase("shop", "anna", each) for each in (camera, lens)])
-            assert made == {Purchase("shop", "anna", lens)}
-            assert (purchases.proofs([order], camera), purchases.proofs([order], lens)) == (set(), {"o"})
+    await database["orders"].insert_one(document_of(order))
+    purchases = PurchaseRepository(database, {"Product": "productId", "Device": "serial"})
+    for type in ("Product", "Device"):
+        camera, lens = Entity(type, "camera"), Entity(type, "lens")
+        made = await purchases.existing([Purchase("shop", "anna", each) for each in (camera, lens)])
+        assert made == {Purchase("shop", "anna", lens)}
+        assert (purchases.proofs([order], camera), purchases.proofs([order], lens)) == (set(), {"o"})
 
 
 @pytest.mark.parametrize("damage", [{"customerId": ["anna"]}, {"storeId": ["shop"]}])
 async def test_order_of_several_customers_or_stores_proves_nothing_and_hides_no_other(
-    service: Service, damage: Json
+    database: Database, damage: Json
 ) -> None:
     camera, lens = Entity("Product", "camera"), Entity("Product", "lens")
-    async with own_database(service.servers) as database:
-        for id in ("damaged", "good"):
-            line = OrderLine("1", "lens" if id == "damaged" else "camera", None, 1)
-            await database["orders"].insert_one(document_of(order_of([line], id=id)))
-        await database["orders"].update_one({"_id": "damaged"}, {"$set": damage})
-        purchases = PurchaseRepository(database, {"Product": "productId"})
-        made = await purchases.existing([Purchase("shop", "anna", each) for each in (camera, lens)])
+    for id in ("damaged", "good"):
+        line = OrderLine("1", "lens" if id == "damaged" else "camera", None, 1)
+        await database["orders"].insert_one(document_of(order_of([line], id=id)))
+    await database["orders"].update_one({"_id": "damaged"}, {"$set": damage})
+    purchases = PurchaseRepository(database, {"Product": "productId"})
+    made = await purchases.existing([Purchase("shop", "anna", each) for each in (camera, lens)])
     assert made == {Purchase("shop", "anna", camera)}
 
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import httpx
 
+from storage.database import Database
 from storage.orders.repository import OrderRepository
 from tests.support.console_pages import page_of
 from tests.support.facade import Facade, body_of, errors_of, new_id, problem_of
 from tests.support.orders import Returns, an_order
-from tests.support.service import Json, Service, own_database
+from tests.support.service import Json
 
 ORDERS = "/api/orders"
 
@@ -78,14 +79,13 @@ async def test_orders_name_their_store(returns: Returns, facade: Facade, http: h
         assert "Cameras &amp; Co" in await page_of(http, f"/console/{screen}", store=named), screen
 
 
-async def test_newest_orders_of_a_customer_are_those_in_the_stores(service: Service) -> None:
-    async with own_database(service.servers) as database:
-        for number, store in enumerate(("a", "b", "c", None)):
-            await database["orders"].insert_one(
-                {"_id": f"{number}", "customerId": "anna", "storeId": store, "modified": number}
-            )
-        newest = partial(OrderRepository(database).ids_of_customer, "anna", most=1)
-        assert [await newest(stores) for stores in (None, ["a", "b"], ["a"], ["d"])] == [["3"], ["1"], ["0"], []]
+async def test_newest_orders_of_a_customer_are_those_in_the_stores(database: Database) -> None:
+    for number, store in enumerate(("a", "b", "c", None)):
+        await database["orders"].insert_one(
+            {"_id": f"{number}", "customerId": "anna", "storeId": store, "modified": number}
+        )
+    newest = partial(OrderRepository(database).ids_of_customer, "anna", most=1)
+    assert [await newest(stores) for stores in (None, ["a", "b"], ["a"], ["d"])] == [["3"], ["1"], ["0"], []]
 
 
 async def test_orders_show_if_they_prove_a_purchase(returns: Returns, http: httpx.AsyncClient) -> None:

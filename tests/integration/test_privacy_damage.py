@@ -1,7 +1,6 @@
 """A person is exported and erased although some of the documents about them are damaged."""
 
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,16 +14,10 @@ from storage.orders.repository import document_of
 from storage.privacy.repository import PersonalData
 from storage.seen import seen_document
 from tests.support.domain_orders import order_of
-from tests.support.service import Json, Servers, own_database
+from tests.support.service import Json
 
 ANNA, WORDS, STREET = "anna", "Nobody else would put it like this", "Lindenallee 7"
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-async def database(servers: Servers) -> AsyncIterator[Database]:
-    async with own_database(servers) as database:
-        yield database
 
 
 def an_order(id: str, customer: str | None = ANNA) -> Json:

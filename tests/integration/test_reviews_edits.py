@@ -14,6 +14,7 @@ import pytest
 
 from api.lookups import Lookups
 from domain.permissions import Permission
+from storage.database import Database
 from storage.repositories import Repositories
 from storage.shapes import StoredDocumentError
 from tests.support.facade import REVIEWS, Facade, errors_of, new_id, once, submission
@@ -21,7 +22,7 @@ from tests.support.final_responses import final_status
 from tests.support.messages import Message, message, moderation, review_message
 from tests.support.retries import resend_until_refused, retry_until_served
 from tests.support.secured import running_secured
-from tests.support.service import Json, Servers, Service, kind_of, own_database
+from tests.support.service import Json, Servers, Service, kind_of
 from tests.support.waiting import eventually
 
 CREATE, READ, UPDATE = Permission.CREATE_REVIEWS, Permission.READ_REVIEWS, Permission.MODERATE_REVIEWS
@@ -313,11 +314,10 @@ async def test_reviews_older_than_the_setting_count(facade: Facade, service: Ser
     await facade.until_listed(product, 1)
 
 
-async def test_damaged_review_does_not_affect_lookups_of_others(servers: Servers) -> None:
-    async with own_database(servers) as database:
-        of = Repositories(database)
-        lookups = Lookups(of.ratings, of.stores, of.objects, of.reviews)
-        await database["reviews"].insert_one({"_id": "damaged", "writtenAt": 5})
-        requests = [lookups.holders(["free"]), lookups.holders(["damaged"])]
-        free, damaged = await asyncio.gather(*requests, return_exceptions=True)
-        assert (free, type(damaged)) == ({}, StoredDocumentError)
+async def test_damaged_review_does_not_affect_lookups_of_others(database: Database) -> None:
+    of = Repositories(database)
+    lookups = Lookups(of.ratings, of.stores, of.objects, of.reviews)
+    await database["reviews"].insert_one({"_id": "damaged", "writtenAt": 5})
+    requests = [lookups.holders(["free"]), lookups.holders(["damaged"])]
+    free, damaged = await asyncio.gather(*requests, return_exceptions=True)
+    assert (free, type(damaged)) == ({}, StoredDocumentError)

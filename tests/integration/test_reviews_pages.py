@@ -9,12 +9,13 @@ import pytest
 
 from domain.reviews import ReviewStatus
 from domain.sorting import Direction
+from storage.database import Database
 from storage.indexes import ensure_indexes
 from storage.ratings.repository import RatingRepository
 from storage.reviews.repository import ReviewRepository
 from storage.reviews.search import ReviewSearch, ReviewSortField
 from tests.support.facade import Facade, body_of, new_id, submission
-from tests.support.service import Json, Servers, own_database
+from tests.support.service import Json
 
 REVIEWS = "/api/customerReviews"
 
@@ -172,64 +173,61 @@ async def test_counts_by_status(
     assert nothing == {"New": 0, "Approved": 0, "Rejected": 0}
 
 
-async def test_objects_without_a_type_are_found_by_indexes(servers: Servers) -> None:
-    async with own_database(servers) as database:
-        await ensure_indexes(database, remember_days=7)
-        at, types = datetime.now(UTC), ("Product", "Vendor", "Order")
-        keys: list[Json] = [{"entityType": types[n % 3], "entityId": f"{n // 3}", "storeId": None} for n in range(600)]
-        reviews = [{**key, "_id": f"{n:03}", "createdDate": at, "status": 1} for n, key in enumerate(keys)]
-        await database["reviews"].insert_many([*reviews, {"_id": "lost", "entityId": "7", "createdDate": at}])
-        await database["ratings"].insert_many([{**key, "count": 1} for key in keys])
-        search = ReviewSearch(entity_ids=["7"])
-        helpful = replace(search, sort=[(ReviewSortField.HELPFUL, Direction.DESC)])
-        approved = replace(search, statuses=[ReviewStatus.APPROVED])
-        await database.command("profile", 2)
-        repository, ratings = ReviewRepository(database), RatingRepository(database)
-        pages = [await repository.search(each) for each in (search, helpful)]
-        assert [await repository.count(search, exact_below=9), await ratings.count_reviews(approved)] == [4, 3]
-        await database.command("profile", 0)
-        assert [[review.id for review in page.reviews] for page in pages] == [["lost", "023", "022", "021"]] * 2
-        looks = await database["system.profile"].find({"ns": {"$ne": f"{database.name}.system.profile"}}).to_list()
-        examined = {(look.get("planSummary"), look["docsExamined"] < 10, look["keysExamined"] < 30) for look in looks}
-        assert {look[1:] for look in examined} == {(True, True)}, examined
+async def test_objects_without_a_type_are_found_by_indexes(database: Database) -> None:
+    await ensure_indexes(database, remember_days=7)
+    at, types = datetime.now(UTC), ("Product", "Vendor", "Order")
+    keys: list[Json] = [{"entityType": types[n % 3], "entityId": f"{n // 3}", "storeId": None} for n in range(600)]
+    reviews = [{**key, "_id": f"{n:03}", "createdDate": at, "status": 1} for n, key in enumerate(keys)]
+    await database["reviews"].insert_many([*reviews, {"_id": "lost", "entityId": "7", "createdDate": at}])
+    await database["ratings"].insert_many([{**key, "count": 1} for key in keys])
+    search = ReviewSearch(entity_ids=["7"])
+    helpful = replace(search, sort=[(ReviewSortField.HELPFUL, Direction.DESC)])
+    approved = replace(search, statuses=[ReviewStatus.APPROVED])
+    await database.command("profile", 2)
+    repository, ratings = ReviewRepository(database), RatingRepository(database)
+    pages = [await repository.search(each) for each in (search, helpful)]
+    assert [await repository.count(search, exact_below=9), await ratings.count_reviews(approved)] == [4, 3]
+    await database.command("profile", 0)
+    assert [[review.id for review in page.reviews] for page in pages] == [["lost", "023", "022", "021"]] * 2
+    looks = await database["system.profile"].find({"ns": {"$ne": f"{database.name}.system.profile"}}).to_list()
+    examined = {(look.get("planSummary"), look["docsExamined"] < 10, look["keysExamined"] < 30) for look in looks}
+    assert {look[1:] for look in examined} == {(True, True)}, examined
 
 
-async def test_images_count_once_available(servers: Servers) -> None:
-    async with own_database(servers) as database:
-        images: Json = {"there": [{"id": "a", "pending": True}, {"id": "b"}], "hidden": [{"id": "a", "hidden": True}]}
-        images |= {"awaited": [{"id": "a", "pending": True}], "none": []}
-        reviews: list[Json] = [{"_id": id, "createdDate": datetime.now(UTC), "images": images[id]} for id in images]
-        await database["reviews"].insert_many([*reviews, {"_id": "old", "createdDate": datetime.now(UTC)}])
-        found = [
-            {review.id for review in (await ReviewRepository(database).search(search)).reviews}
-            for search in (ReviewSearch(has_images=True), ReviewSearch(has_images=False))
-        ]
-        assert found == [{"there", "hidden"}, {"awaited", "none", "old"}]
+async def test_images_count_once_available(database: Database) -> None:
+    images: Json = {"there": [{"id": "a", "pending": True}, {"id": "b"}], "hidden": [{"id": "a", "hidden": True}]}
+    images |= {"awaited": [{"id": "a", "pending": True}], "none": []}
+    reviews: list[Json] = [{"_id": id, "createdDate": datetime.now(UTC), "images": images[id]} for id in images]
+    await database["reviews"].insert_many([*reviews, {"_id": "old", "createdDate": datetime.now(UTC)}])
+    found = [
+        {review.id for review in (await ReviewRepository(database).search(search)).reviews}
+        for search in (ReviewSearch(has_images=True), ReviewSearch(has_images=False))
+    ]
+    assert found == [{"there", "hidden"}, {"awaited", "none", "old"}]
 
 
-async def test_reviews_with_unseen_images_are_found_by_their_index(servers: Servers) -> None:
+async def test_reviews_with_unseen_images_are_found_by_their_index(database: Database) -> None:
     hidden = {"id": "a", "hidden": True, "unseen": True}
     images: Json = {"unseen": [{"id": "b"}, hidden], "pending": [{**hidden, "pending": True}], "none": []}
     images |= {"decided": [{"id": "a", "hidden": True}], "both": [hidden, {**hidden, "id": "b", "pending": True}]}
     at = datetime.now(UTC)
     fields: Json = {"createdDate": at, "status": 1, "storeId": "s", "entityType": "Product", "entityId": "1"}
-    async with own_database(servers) as database:
-        await ensure_indexes(database, remember_days=7)
-        reviews = [{**fields, "_id": id, "images": each} for id, each in images.items()]
-        await database["reviews"].insert_many([*reviews, *({**fields, "_id": f"{n:03}"} for n in range(500))])
-        repository, unseen = ReviewRepository(database), ReviewSearch(has_unseen_images=True)
-        searches = [
-            unseen,
-            replace(unseen, statuses=[ReviewStatus.APPROVED]),
-            replace(unseen, stores=["s"]),
-            replace(unseen, sort=[(ReviewSortField.TITLE, Direction.ASC)]),
-        ]
-        await database.command("profile", 2)
-        pages = [await repository.search(each) for each in searches]
-        counts = [await repository.count(each, exact_below=9) for each in searches]
-        await database.command("profile", 0)
-        looks = await database["system.profile"].find({"ns": f"{database.name}.reviews"}).to_list()
-        others = await repository.count(ReviewSearch(has_unseen_images=False), exact_below=9)
+    await ensure_indexes(database, remember_days=7)
+    reviews = [{**fields, "_id": id, "images": each} for id, each in images.items()]
+    await database["reviews"].insert_many([*reviews, *({**fields, "_id": f"{n:03}"} for n in range(500))])
+    repository, unseen = ReviewRepository(database), ReviewSearch(has_unseen_images=True)
+    searches = [
+        unseen,
+        replace(unseen, statuses=[ReviewStatus.APPROVED]),
+        replace(unseen, stores=["s"]),
+        replace(unseen, sort=[(ReviewSortField.TITLE, Direction.ASC)]),
+    ]
+    await database.command("profile", 2)
+    pages = [await repository.search(each) for each in searches]
+    counts = [await repository.count(each, exact_below=9) for each in searches]
+    await database.command("profile", 0)
+    looks = await database["system.profile"].find({"ns": f"{database.name}.reviews"}).to_list()
+    others = await repository.count(ReviewSearch(has_unseen_images=False), exact_below=9)
     assert [{review.id for review in page.reviews} for page in pages] == [{"unseen", "both"}] * 4
     assert (counts, others) == ([2] * 4, 503)
     assert [look.get("planSummary") for look in looks if look["docsExamined"] > 3] == []
