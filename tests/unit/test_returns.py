@@ -209,6 +209,8 @@ def test_cancellation_releases_quantities_and_increase_is_checked() -> None:
     _, order = stored(order, ("a", 2))
     assert isinstance(change(canceled, order, ReturnStatus.NEW), list)
     assert isinstance(change(canceled, order, ReturnStatus.NEW, [("a", 1)]), Return)
+    _, order = stored(order, ("a", 1))
+    assert isinstance(change(canceled, order, ReturnStatus.NEW, [("a", 1)]), list)
 
 
 def test_return_keeps_its_quantities_when_the_order_shrinks() -> None:
