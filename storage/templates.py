@@ -1,6 +1,6 @@
 """Saved mail templates, each for one store or all, in one language or all."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -98,16 +98,20 @@ class TemplateRepository:
 
     async def page(self, search: TemplateSearch) -> list[SavedTemplate]:
         """The matching templates, by id: those of all stores before those of single ones."""
-        templates: list[SavedTemplate] = []
+        return [saved async for saved in self.each(search)]
+
+    async def each(self, search: TemplateSearch) -> AsyncGenerator[SavedTemplate]:
+        """The same one by one, for many: each can be as large as a mail."""
+        count = 0
         async with self._templates.find(_criteria(search), batch_size=search.take or 0).sort("_id") as documents:
             async for document in documents:
                 saved = read_for_display(TEMPLATE, _saved, document)
                 # The store of a damaged one is known only now.
                 if search.stores is None or saved.store_id is None or saved.store_id in search.stores:
-                    templates.append(saved)
-                if len(templates) == search.take:
-                    break
-        return templates
+                    count += 1
+                    yield saved
+                if count == search.take:
+                    return
 
     async def size(self, search: TemplateSearch) -> int:
         """The stored size of the matching templates in bytes."""

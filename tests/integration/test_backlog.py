@@ -17,6 +17,7 @@ from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.lag import ConsumerLag, Lag
 from messaging.kafka.publisher import Publisher
 from messaging.topics import Topic, TopicNames
+from storage import checks
 from storage.checks import check_mongo
 from storage.database import Database, connect
 from storage.leases import REMINDERS, LeaseRepository
@@ -47,6 +48,27 @@ async def refresh_gauges(database: Database, *, is_known: bool = True) -> None:
 def is_about(gauge: Gauge, minutes: float, **labels: str) -> bool:
     found = value(gauge, **labels)
     return found is not None and abs(found - 60 * minutes) < 60
+
+
+@pytest.mark.parametrize(
+    ("patience_ms", "text"),
+    [(60_000, "3 saved; all can be used"), (0, "too many to check quickly; the first 1 can be used")],
+)
+async def test_many_templates_do_not_use_up_the_time_of_all_checks(
+    database: Database, monkeypatch: pytest.MonkeyPatch, patience_ms: int, text: str
+) -> None:
+    """The health page would say that MongoDB doesn't answer."""
+    monkeypatch.setattr(checks, "_PATIENCE_MS", patience_ms)
+    parts = dict.fromkeys(("subject", "text", "html"), "Order {{ order.number }}")
+    await database["notificationTemplates"].insert_many(
+        [
+            {"_id": f"OrderReviewRequest?storeId={id}", "name": "OrderReviewRequest", "storeId": id, **parts}
+            | {"languageCode": None}
+            for id in "abc"
+        ]
+    )
+    (found,) = [each async for each in check_mongo(database, 21) if each.check == "templates"]
+    assert (found.level, found.text) == (Level.OK, text)
 
 
 async def test_waiting_work_is_measured_with_its_age(database: Database) -> None:
