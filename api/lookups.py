@@ -46,6 +46,8 @@ class Lookups:
         self._holders = SharedQueries(self._holders_soon)
         self._is_any_closed = CachedQueries(self._any_closed, _AGE_S)
         self._stores = CachedQueries(stores.of_ids_or_errors, _AGE_S)
+        # An object can have ratings in thousands of stores, whose rules together are too large to be read for it.
+        self._shown_stores = CachedQueries(partial(stores.of_ids_or_errors, with_rules=False), _AGE_S)
         self._general = CachedQueries(self._settings, _AGE_S)
         self._number_of_stores = CachedQueries(self._count_stores, _AGE_S)
 
@@ -72,9 +74,9 @@ class Lookups:
         return {key.entity.id: tally for key, tally in found.items()}
 
     async def stores(self, ids: Iterable[str | None]) -> dict[str, Store]:
-        """The registered ones of these stores, by id, to be shown; damaged ones are left out. None stands for no
-        store."""
-        found = await self._stores.of({id for id in ids if id is not None})
+        """The registered ones of these stores, by id and without their moderation rules, to be shown; damaged ones are
+        left out. None stands for no store."""
+        found = await self._shown_stores.of({id for id in ids if id is not None})
         return {id: store for id, store in found.items() if isinstance(store, Store)}
 
     async def stores_for_rules(self, ids: Collection[str]) -> dict[str, Store]:
@@ -117,6 +119,7 @@ class Lookups:
     def forget(self) -> None:
         """Read stores and settings anew: they have changed, or a client has seen newer ones."""
         self._stores.forget()
+        self._shown_stores.forget()
         self._general.forget()
         self._is_any_closed.forget()
 

@@ -52,6 +52,9 @@ _STORE_SETTINGS: Final = Shape(
     },
 )
 
+_WITHOUT_RULES: Final = {"settings.moderationRules": 0}
+"""The projection without what can be large in a store."""
+
 
 class Merged(NamedTuple):
     """The effect of a merge."""
@@ -83,13 +86,15 @@ class StoreRepository:
         self._settings = database[SETTINGS]
 
     async def all(self) -> list[Store]:
-        """All registered stores, by id; damaged ones are left out, and logged."""
-        return await self.page(StoreSearch())
+        """All registered stores, by id and without their moderation rules, which are large together; damaged ones are
+        left out, and logged."""
+        return await self.page(StoreSearch(), with_rules=False)
 
-    async def page(self, search: StoreSearch) -> list[Store]:
+    async def page(self, search: StoreSearch, *, with_rules: bool = True) -> list[Store]:
         """The matching stores, by id. Damaged ones are left out, and logged: others take their places on the page."""
         stores: list[Store] = []
-        async with aclosing(self._read(_criteria(search), search.take or 0)) as found:
+        fields = None if with_rules else _WITHOUT_RULES
+        async with aclosing(self._read(_criteria(search), fields, search.take or 0)) as found:
             async for id, store in found:
                 if isinstance(store, StoredDocumentError):
                     _log(id, store)
@@ -103,18 +108,22 @@ class StoreRepository:
         """The ids of all damaged stores."""
         return [id async for id, store in self._read({}) if isinstance(store, StoredDocumentError)]
 
-    async def of_ids_or_errors(self, ids: Collection[str]) -> dict[str, Store | StoredDocumentError]:
-        """The registered ones among these stores, by id; in place of a damaged one, which is logged, its error."""
-        found = {id: store async for id, store in self._read({"_id": {"$in": list(ids)}})}
+    async def of_ids_or_errors(
+        self, ids: Collection[str], *, with_rules: bool = True
+    ) -> dict[str, Store | StoredDocumentError]:
+        """The registered ones among these stores, by id; in place of a damaged one, which is logged, its error. Their
+        moderation rules, which can be large, may be left out."""
+        fields = None if with_rules else _WITHOUT_RULES
+        found = {id: store async for id, store in self._read({"_id": {"$in": list(ids)}}, fields)}
         for id, store in found.items():
             if isinstance(store, StoredDocumentError):
                 _log(id, store)
         return found
 
     async def _read(
-        self, condition: Document, at_once: int = 0
+        self, condition: Document, fields: Document | None = None, at_once: int = 0
     ) -> AsyncGenerator[tuple[str, Store | StoredDocumentError]]:
-        async with self._stores.find(condition, batch_size=at_once).sort("_id") as documents:
+        async with self._stores.find(condition, fields, batch_size=at_once).sort("_id") as documents:
             async for document in documents:
                 try:
                     yield document["_id"], _store(document)

@@ -4,16 +4,19 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+import orjson
 import pytest
 from pymongo import monitoring
 
+from api.lookups import Lookups
 from domain.ratings import Entity, RatingTally, TallyKey
 from storage.database import in_transaction
 from storage.ratings.objects import RatedObjectRepository
 from storage.ratings.repository import RatingRepository
+from storage.repositories import Repositories
 from tests.support.consumers import Desk
 from tests.support.ranges import FilterRecorder, recorded_database
-from tests.support.service import Json, Servers
+from tests.support.service import Json, Servers, own_database
 
 CAMERA: Final = Entity("Product", "camera")
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -50,6 +53,26 @@ async def test_ratings_are_read_without_object_names(servers: Servers, *, with_h
             assert fields, "read the whole document"
             assert not fields & {"name", "listKey", "searchKeys"}
         assert ("histogram" in recorder.fields[2]) is with_histogram
+
+
+async def test_stores_are_shown_without_reading_their_moderation_rules(servers: Servers) -> None:
+    """An object with ratings in thousands of stores would have the API read all their lists of words."""
+    rules = [{"id": "links", "kind": "links", "outcome": "hold"}]
+    async with own_database(servers) as database:
+        settings = {"ratingCalculationMethod": "wilson", "moderationRules": rules}
+        await database["stores"].insert_one({"_id": "a", "name": "A", "settings": settings})
+        of = Repositories(database)
+        lookups = Lookups(of.ratings, of.stores, of.objects, of.reviews)
+        await in_transaction(database, partial(of.ratings.add, {TallyKey(CAMERA, "a"): RatingTally.of([400])}))
+        ((row,),) = (await lookups.ratings(CAMERA.type, [CAMERA.id], with_histogram=False)).values()
+        rating = orjson.loads(orjson.dumps(row.content))
+        assert (rating["storeName"], rating["value"] < 4) == ("A", True), "by the method of the store"
+        shown = [(await lookups.stores(["a"]))["a"], *await of.stores.all()]
+        assert [store.settings.moderation_rules for store in shown] == [(), ()]
+        assert len((await lookups.stores_for_rules(["a"]))["a"].settings.moderation_rules) == 1
+        await database["stores"].update_one({"_id": "a"}, {"$set": {"name": "B"}})
+        lookups.forget()
+        assert (await lookups.stores(["a"]))["a"].name == "B"
 
 
 @pytest.mark.parametrize(
