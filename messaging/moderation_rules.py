@@ -22,7 +22,7 @@ from domain.moderation_rules import (
 )
 from domain.moderation_rules_text import normalised
 from domain.ratings import hundredths, rating_number
-from messaging.schemas import HIDDEN_INPUT, AtMost, ClosedMessage, LanguageTag, NoNull, NotBlank, Rating
+from messaging.schemas import HIDDEN_INPUT, AtMost, ClosedMessage, LanguageTag, NoNull, NotBlank, Rating, ShownRating
 
 
 def _check_readable(word: str) -> str:
@@ -107,8 +107,8 @@ class ShownRule(TypedDict):
     outcome: RuleOutcome
     words: NotRequired[list[str]]
     languages: NotRequired[list[str]]
-    below: NotRequired[int | float]
-    above: NotRequired[int | float]
+    below: NotRequired[ShownRating]
+    above: NotRequired[ShownRating]
     publishAfterHours: NotRequired[int]
 
 

@@ -9,7 +9,7 @@ from domain.reviews import Review, ReviewStatus
 from domain.reviews_facts import Reply
 from domain.timestamps import moment_in, timestamp
 from messaging.envelope import OF_WORKERS
-from messaging.schemas import ShownMoment
+from messaging.schemas import ShownMoment, ShownRating
 
 
 class ShownReply(TypedDict):
@@ -60,7 +60,7 @@ class ReviewState(ReviewFacts):
     userName: str | None
     title: str | None
     review: str
-    rating: int | float
+    rating: ShownRating
     reviewStatus: str
     reviewStatusId: int
     createdDate: ShownMoment

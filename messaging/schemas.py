@@ -228,6 +228,8 @@ Moment = Annotated[
 ]
 ShownMoment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """A time in the format of the domain's `timestamp`."""
+ShownRating = Annotated[int | float, WithJsonSchema({"type": "number"})]
+"""A rating as the domain's `rating_number`; the schema is one type, as generators make a class of a choice of two."""
 Name = Annotated[str, StringConstraints(max_length=NAME_LENGTH, pattern=NO_NULL)]
 OptionalId = Annotated[
     Annotated[str, StringConstraints(max_length=ID_LENGTH, pattern=NO_NULL)] | None,

@@ -24,7 +24,7 @@ from domain.ratings import Entity, highest_with, lowest_with, rating_number
 from domain.reviews import Review, ReviewStatus
 from domain.sorting import Direction
 from domain.timestamps import timestamp
-from messaging.schemas import EMPTY_IS_MISSING, Language, ShownMoment
+from messaging.schemas import EMPTY_IS_MISSING, Language, ShownMoment, ShownRating
 from storage.database import time_limit
 from storage.reviews.search import TYPES, ReviewPage, ReviewSearch, ReviewSortField, order
 from storefront.answers import Answer
@@ -76,7 +76,7 @@ class PublicReview(TypedDict):
     """An approved review as shown to the public."""
 
     id: str
-    rating: int | float
+    rating: ShownRating
     title: str | None
     text: str
     author: str | None

@@ -12,7 +12,7 @@ from domain.reviews_facts import Source
 from domain.stores import Store, store_name
 from domain.timestamps import timestamp
 from messaging.reviews_state import ReviewFacts, review_facts
-from messaging.schemas import ShownMoment
+from messaging.schemas import ShownMoment, ShownRating
 
 StatusName = Annotated[str, WithJsonSchema({"type": "string", "enum": [each.label for each in ReviewStatus]})]
 
@@ -28,7 +28,7 @@ class ReviewRow(TypedDict):
     reviewStatusId: int
     title: str | None
     review: str
-    rating: int | float
+    rating: ShownRating
     userName: str | None
     storeName: str | None
     createdDate: ShownMoment

@@ -133,6 +133,18 @@ def test_timestamps_have_date_time_format(document: dict[str, Any]) -> None:
     assert [(name, field) for name, field in fields if '"date-time"' not in orjson.dumps(field).decode()] == []
 
 
+def test_numbers_have_one_type(document: dict[str, Any]) -> None:
+    # A choice of `integer` and `number` gives generators a class without content.
+    documents = [document, asyncapi_document(TopicNames("plaudit."), "1")]
+    choices = [
+        name
+        for each in _objects(documents)
+        for name, field in each.get("properties", {}).items()
+        if sum(choice.get("type") in {"integer", "number"} for choice in field.get("anyOf", ())) > 1
+    ]
+    assert choices == []
+
+
 def test_required_texts_have_min_length(document: dict[str, Any]) -> None:
     review = document["components"]["schemas"]["SubmittedReview"]["properties"]
     (store,) = document["paths"]["/api/stores/{storeId}"]["put"]["parameters"][:1]
