@@ -1,14 +1,18 @@
-"""Consume review submissions.
+"""Consume review submissions: load, decide, write, tell.
 
-A batch is read and checked by the rules. For each free id one submission is stored; the decisions about the others are
-in the table of `consumers.reviews.decisions`. Edits, events and answers follow.
+1. `known_submissions` reads the submissions of a batch (`submissions.py`).
+2. `rules_about` finds the refusals by the rules, and uses up review tokens (`rules.py`).
+3. `SubmissionStore` stores one submission for each free id, and decides on the others (`stored.py`), by the table of
+   `decisions.py`.
+4. `ReviewEditor` applies those that edit stored reviews (`edits.py`).
+5. Events (`events.py`), answers and purchases follow, and commands that waited for the reviews.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Final
 
 from consumers.languages import detect_languages
@@ -20,27 +24,16 @@ from consumers.reviews.decisions import (
     Decision,
     SubmissionDecisions,
     count_decisions,
-    decide_beside,
-    decision_of_edit,
-    edits_beside,
-    first_to_store,
     settled_entities,
 )
 from consumers.reviews.edits import ReviewEditor
-from consumers.reviews.events import publish_rivals, publish_undecided, submitted_event
-from consumers.reviews.rules import (
-    BatchRules,
-    decidable,
-    release_tokens,
-    rules_about,
-    with_nothing_to_edit,
-)
+from consumers.reviews.events import publish_rivals, submitted_event
+from consumers.reviews.rules import BatchRules, decidable, release_tokens, rules_about
 from consumers.reviews.stored import SubmissionStore
 from consumers.reviews.submissions import Key, Submission, known_submissions
 from consumers.services import Services
 from domain.delivery import OutgoingMessage
 from domain.ratings import Entity
-from domain.reviews_refusals import Refusal
 from messaging.decoding import Received
 from messaging.reviews import SubmittedReview
 from storage.outcomes import ItemOutcome
@@ -84,21 +77,22 @@ class SubmissionConsumer:
 
     async def _apply(self, submissions: Mapping[Key, Submission], rules: BatchRules) -> None:
         """Store reviews, apply edits, and tell everyone."""
-        decisions = await self._store(submissions.values(), rules)
-        stored = self._stored_events(submissions, decisions)
+        decisions = await SubmissionStore(self.services, self.names, rules).store(submissions)
+        stored = self._stored_events(decisions)
         if decisions.edits:
             # Edits take time, in which a stored review may be moderated: its first event precedes all others.
             await self.services.publisher.publish(stored)
             stored = []
-        await publish_rivals(self.services, submissions, decisions.decided)
-        await self._answer(submissions, {key: v for key, v in decisions.decided.items() if v == ID_TAKEN})
-        edits = [submission.edit(decisions.rules.reasons.get(submission.key)) for submission in decisions.edits]
-        edited = await ReviewEditor(self.services).apply(edits, rules.uploaded)
-        decided = decisions.decided | {s.key: decision_of_edit(r) for s, r in zip(decisions.edits, edited, strict=True)}
+        rivals = [pair for pair in decisions.pairs() if pair[1] == ID_TAKEN]
+        await publish_rivals(self.services, [submission for submission, _ in rivals])
+        await self._answer(rivals)
+        edits = [submission.edit(decisions.reasons.get(submission.key)) for submission in decisions.edits]
+        decisions.decide_edits(await ReviewEditor(self.services).apply(edits, rules.uploaded))
+        decided = decisions.decided
         await release_tokens(self.services, rules, {key for key, v in decided.items() if v.reason})
         count_decisions(decided.values())
         await asyncio.gather(
-            self._finish(submissions, decided),
+            self._finish(decisions.pairs()),
             self._release_parked(stored, settled_entities(decided)),
         )
 
@@ -117,47 +111,13 @@ class SubmissionConsumer:
             for key, each in submissions.items()
         }
 
-    async def _store(self, submissions: Iterable[Submission], rules: BatchRules) -> SubmissionDecisions:
-        """Store reviews and refused submissions, and decide on each submission as if it had arrived alone."""
-        store = SubmissionStore(self.services, self.names)
-        decisions, waiting = SubmissionDecisions(rules), dict[str, list[Submission]]()
-        for submission in submissions:
-            waiting.setdefault(submission.id, []).append(submission)
-        while waiting:
-            # A submission that lost a unique key leaves its edits nothing to edit.
-            orphans = with_nothing_to_edit(chain(*waiting.values()), decisions.rules.reasons)
-            decisions.refuse({each.key: Refusal.INCOMPLETE for each in orphans})
-            firsts = {id: first_to_store(each, decisions.rules) for id, each in waiting.items()}
-            edits = {edit.key for each in waiting.values() for edit in edits_beside(each, decisions.rules)}
-            # Published before anything is stored: a stored refusal is not published again.
-            await publish_undecided(self.services, decisions.unpublished(chain(*waiting.values()), edits))
-            inserted = await store.insert(firsts.values(), decisions.rules)
-            decisions.reviews |= inserted.reviews
-            decisions.refuse(inserted.lost, is_published=True)
-            for id in firsts.keys() - inserted.taken:
-                of_id = waiting.pop(id)
-                decisions.decide(
-                    (s, None if s.key in edits else decide_beside(s, firsts[id], decisions.rules, inserted))
-                    for s in of_id
-                )
-            for id, holder in (await self.services.reviews.holders(inserted.taken)).items():
-                decided = await store.decide(waiting[id], holder, decisions.rules, edits - decisions.published)
-                decisions.decide(decided.decisions)
-                decisions.refuse(decided.lost, is_published=True)
-                if decided.is_complete:
-                    del waiting[id]
-        return decisions
-
-    def _stored_events(
-        self, submissions: Mapping[Key, Submission], decisions: SubmissionDecisions
-    ) -> list[OutgoingMessage]:
+    def _stored_events(self, decisions: SubmissionDecisions) -> list[OutgoingMessage]:
         """The events for stored reviews that may still have to be published."""
         events = []
-        for key in decisions.unannounced():
-            created = decisions.decided[key].created
-            submission = submissions[key].without_earlier_records(created)
-            review = decisions.reviews.get(key) if created is None else None
-            events.append(submitted_event(self.services, submission, review or submission.accepted()))
+        for submission, decision in decisions.pairs():
+            if decision.is_stored and not decision.is_announced:
+                own = submission.without_earlier_records(decision.created)
+                events.append(submitted_event(self.services, own, decision.review or own.accepted()))
         return events
 
     async def _release_parked(self, stored: Sequence[OutgoingMessage], settled: Mapping[str, Entity]) -> None:
@@ -166,15 +126,15 @@ class SubmissionConsumer:
         # Store first, then look for parked commands: the router parks first, then looks up, so one sees the other.
         await self.parked.release(settled)
 
-    async def _finish(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
+    async def _finish(self, decided: Collection[tuple[Submission, Decision]]) -> None:
         """Mark stored reviews that purchases verify, then store the answers that clients wait for."""
-        await verify_submissions(self.services.purchases, [(submissions[key], v) for key, v in decided.items()])
-        await self._answer(submissions, decided)
+        await verify_submissions(self.services.purchases, decided)
+        await self._answer(decided)
 
-    async def _answer(self, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]) -> None:
+    async def _answer(self, decided: Iterable[tuple[Submission, Decision]]) -> None:
         answers = [
             ItemOutcome(*submission.answer_key, v.outcome, v.refusal and v.refusal.value, submission.mark)
-            for submission, v in ((submissions[key], v) for key, v in decided.items() if not v.is_edit)
-            if submission.review.command_id
+            for submission, v in decided
+            if submission.review.command_id and not v.is_edit
         ]
         await self.services.outcomes.remember(answers, datetime.now(UTC))

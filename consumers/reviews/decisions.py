@@ -1,7 +1,7 @@
 """The decisions about a batch of submissions.
 
-Each depends on the holder of the id, and on the records and the `Key` of the submission (`decide_beside`, `decide_at`,
-`undecided_part`):
+Each depends on the holder of the id, and on the records and the `Key` of the submission
+(`SubmissionDecisions.decide_beside`, `decide_at`, `undecided_part`):
 
 | Holder of the id | Same message | Other message, same review | Other review: a rival |
 |---|---|---|---|
@@ -17,13 +17,11 @@ one of a review that is stored from the same batch.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from consumers.reviews.rules import BatchRules
 from consumers.reviews.submissions import Key, Submission
 from domain.commands import Outcome
 from domain.delivery import RecordPosition, Seen
@@ -49,6 +47,8 @@ class Decision(NamedTuple):
     """True if the transaction that stored its review emitted the event."""
     is_edit: bool = False
     """True if the transaction of edits decided."""
+    review: Review | None = None
+    """The review, if it has been stored from the batch for the first time."""
     created: datetime | None = None
     """The time of the stored record, where that may not be the first one."""
 
@@ -58,7 +58,6 @@ class Decision(NamedTuple):
         return self.reason if self.outcome is Outcome.REFUSED else None
 
 
-STORED: Final = Decision(Outcome.APPLIED, is_stored=True)
 ID_TAKEN: Final = Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
 REPEATED: Final = Decision(Outcome.UNCHANGED, is_repeat=True)
 REDELIVERED: Final = Decision(Outcome.UNCHANGED, Refusal.ID_TAKEN, is_repeat=True)
@@ -71,104 +70,85 @@ def stored_before(created: datetime | None, *, is_announced: bool) -> Decision:
     return Decision(Outcome.APPLIED, is_repeat=True, is_stored=True, is_announced=is_announced, created=created)
 
 
-class Inserted(NamedTuple):
-    """The findings of storing the first submission of each id."""
-
-    taken: Collection[str]
-    """Ids that are taken, and those of reviews that lost a unique key."""
-    reviews: Mapping[Key, Review]
-    """New reviews for which no moderation rule fired."""
-    announced: Collection[str] = ()
-    """Ids of reviews that were stored with their events."""
-    lost: Mapping[Key, Refusal] = MappingProxyType({})
-    """Refusals of submissions that the rules allow, but whose unique key turned out to belong to another review, or
-    that turned out to have nothing to edit."""
-
-
-class Decided(NamedTuple):
-    """The findings about the submissions of a taken id."""
-
-    decisions: Sequence[tuple[Submission, Decision | None]]
-    """The decisions, in order; None: the submission is an edit."""
-    lost: Mapping[Key, Refusal] = MappingProxyType({})
-    """Refusals that turned up late, as in `Inserted`."""
-    is_complete: bool = True
-    """False if the id has to be looked up again: its holder has changed, or a unique key was lost."""
-
-
 @dataclass(slots=True)
 class SubmissionDecisions:
-    """The decisions about a batch so far, and the submissions that are edits, in order."""
+    """The decisions about a batch. Each step adds its own."""
 
-    rules: BatchRules
-    """The rules, with the refusals of submissions that lost a unique key, or turned out to have nothing to edit."""
-    decided: dict[Key, Decision] = field(default_factory=dict)
-    edits: list[Submission] = field(default_factory=list)
-    reviews: dict[Key, Review] = field(default_factory=dict)
-    """New reviews for which no moderation rule fired."""
+    submissions: Mapping[Key, Submission]
+    """The batch."""
+    reasons: dict[Key, Refusal]
+    """Refusals: first those by the rules, then those that only storing reveals."""
     published: set[Key] = field(default_factory=set)
     """Submissions whose refusals are published."""
+    decided: dict[Key, Decision] = field(default_factory=dict)
+    edits: list[Submission] = field(default_factory=list)
+    """The submissions that edit stored reviews, in order; the transaction of the edits decides on them."""
 
-    def decide(self, decisions: Iterable[tuple[Submission, Decision | None]]) -> None:
-        """Add decisions about submissions; None: it is an edit. An earlier decision stays."""
-        for submission, decision in decisions:
-            if decision is None:
-                self.edits.append(submission)
-            else:
-                self.decided.setdefault(submission.key, decision)
-
-    def refuse(self, lost: Mapping[Key, Refusal], *, is_published: bool = False) -> None:
-        """Add refusals of submissions that the rules allowed."""
-        self.rules = replace(self.rules, reasons={**self.rules.reasons, **lost})
-        self.published |= lost.keys() if is_published else set()
+    def refuse(self, refused: Mapping[Key, Refusal], *, is_published: bool = False) -> None:
+        """Add refusals of submissions that the rules allow."""
+        self.reasons |= refused
+        self.published |= refused.keys() if is_published else set()
 
     def unpublished(
         self, submissions: Iterable[Submission], edits: Collection[Key]
-    ) -> dict[Key, tuple[Submission, Refusal]]:
+    ) -> list[tuple[Submission, Refusal]]:
         """The submissions whose refusals have to be published, which counts as done. Those of edits are emitted by the
         transaction of the edits."""
-        reasons = self.rules.reasons
-        found = {
-            each.key: (each, reasons[each.key])
+        found = [
+            (each, reason)
             for each in submissions
-            if each.key in reasons and each.key not in self.published and each.key not in edits
-        }
-        self.published |= found.keys()
+            if (reason := self.reasons.get(each.key)) and each.key not in self.published and each.key not in edits
+        ]
+        self.published |= {submission.key for submission, _ in found}
         return found
 
-    def unannounced(self) -> list[Key]:
-        """Submissions whose reviews are stored, and whose events may still have to be published."""
-        return [key for key, each in self.decided.items() if each.is_stored and not each.is_announced]
+    def decide(self, submission: Submission, decision: Decision | None) -> None:
+        """Add the decision about a submission; None: it is an edit. An earlier decision stays."""
+        if decision is None:
+            self.edits.append(submission)
+        else:
+            self.decided.setdefault(submission.key, decision)
+
+    def decide_beside(self, of_one_id: Iterable[Submission], edits: Collection[Key]) -> None:
+        """Decide on the submissions of an id that has just been given to the first of them. If that is a review, it is
+        decided on already."""
+        for each in of_one_id:
+            if each.key in edits:
+                self.edits.append(each)
+            elif each.key not in self.decided:
+                reason = self.reasons.get(each.key)
+                self.decided[each.key] = Decision(Outcome.REFUSED, reason) if reason else ID_TAKEN
+
+    def decide_edits(self, edited: Iterable[Edited]) -> None:
+        """Add the decisions about the edits, from their results in order."""
+        for submission, each in zip(self.edits, edited, strict=True):
+            self.decided[submission.key] = Decision(each.outcome, each.reason, is_repeat=each.is_repeat, is_edit=True)
+
+    def pairs(self) -> list[tuple[Submission, Decision]]:
+        """The submissions decided on so far, with the decisions."""
+        return [(self.submissions[key], decision) for key, decision in self.decided.items()]
 
 
-def first_to_store(of_one_id: Sequence[Submission], rules: BatchRules) -> Submission:
+def first_to_store(of_one_id: Sequence[Submission], refused: Container[Key]) -> Submission:
     """The submission of an id to store, behind the refused ones before it. If all are refused, it has the records of
     all, so that no redelivery is accepted once the rules allow it."""
-    refused = list[RecordPosition]()
+    records = list[RecordPosition]()
     for each in of_one_id:
-        if each.key not in rules.reasons:
-            return each.behind(refused)
-        refused += each.positions
-    return of_one_id[0]._replace(positions=tuple(refused))
+        if each.key not in refused:
+            return each.behind(records)
+        records += each.positions
+    return of_one_id[0]._replace(positions=tuple(records))
 
 
-def edits_beside(of_one_id: Sequence[Submission], rules: BatchRules) -> Iterator[Submission]:
+def edits_beside(of_one_id: Iterable[Submission], refused: Container[Key]) -> Iterator[Submission]:
     """The submissions that edit the one of their id that is to be stored. One that the rules refuse is an edit all the
     same, which carries the reason along: where the edit is refused, the review remembers its record."""
     first: Submission | None = None
     for each in of_one_id:
         if first and is_same_review(each.key.identity, first.key.identity, each.right):
             yield each
-        elif first is None and each.key not in rules.reasons:
+        elif first is None and each.key not in refused:
             first = each
-
-
-def decide_beside(submission: Submission, first: Submission, rules: BatchRules, inserted: Inserted) -> Decision:
-    """The decision about a submission whose id has just been given to the first one, and that is no edit of that."""
-    if reason := rules.reasons.get(submission.key):
-        return Decision(Outcome.REFUSED, reason)
-    is_first = submission.key == first.key
-    return STORED._replace(is_announced=submission.id in inserted.announced) if is_first else ID_TAKEN
 
 
 def decide_at(submission: Submission, holder: IdHolder) -> Decision | None:
@@ -203,11 +183,6 @@ def undecided_part(submission: Submission, holder: IdHolder | None) -> Submissio
         return None
     fresh = tuple(p for p in submission.positions if not holder.refused.seen.covers(p))
     return submission._replace(positions=fresh) if fresh else None
-
-
-def decision_of_edit(edited: Edited) -> Decision:
-    """The decision about a submission that was an edit."""
-    return Decision(edited.outcome, edited.reason, is_repeat=edited.is_repeat, is_edit=True)
 
 
 def settled_entities(decided: Mapping[Key, Decision]) -> dict[str, Entity]:

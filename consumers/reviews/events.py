@@ -1,12 +1,12 @@
 """The events about submissions: published at least once, with the same ids after a redelivery."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from uuid_utils import UUID, uuid5
 
-from consumers.reviews.decisions import ID_TAKEN, Decision, undecided_part
-from consumers.reviews.submissions import Key, Submission
+from consumers.reviews.decisions import undecided_part
+from consumers.reviews.submissions import Submission
 from consumers.services import Services
 from domain.delivery import OutgoingMessage
 from domain.places import entity_key
@@ -18,23 +18,20 @@ from messaging.tracing import cause_of
 _EVENTS: Final = UUID("a8c1d0c7-7a0b-5f0e-8a54-0f5b7a1e2c33")
 
 
-async def publish_rivals(
-    services: Services, submissions: Mapping[Key, Submission], decided: Mapping[Key, Decision]
-) -> None:
+async def publish_rivals(services: Services, rivals: Collection[Submission]) -> None:
     """Publish the refusals of submissions whose ids were taken; those of edits are emitted by their transaction,
     and follow: `REDELIVERED` relies on it."""
-    rivals = [submissions[k] for k, v in decided.items() if v == ID_TAKEN]
     # A command with an answer is a repeat: its review was stored, and has been deleted since.
     answered = await services.outcomes.answers([s.answer_key for s in rivals if s.review.command_id])
     await publish_refusals(services, ((s, Refusal.ID_TAKEN) for s in rivals if s.answer_key not in answered))
 
 
-async def publish_undecided(services: Services, refused: Mapping[Key, tuple[Submission, Refusal]]) -> None:
+async def publish_undecided(services: Services, refused: Collection[tuple[Submission, Refusal]]) -> None:
     """Publish that submissions were refused, except those whose id has been given to a review, and the records that
     were refused before: the rules may have changed since a record was decided, and no event may say that a stored
     review is refused."""
-    holders = await services.reviews.holders({key.id for key in refused})
-    undecided = ((undecided_part(each, holders.get(each.id)), reason) for each, reason in refused.values())
+    holders = await services.reviews.holders({submission.id for submission, _ in refused})
+    undecided = ((undecided_part(each, holders.get(each.id)), reason) for each, reason in refused)
     await publish_refusals(services, ((part, reason) for part, reason in undecided if part is not None))
 
 

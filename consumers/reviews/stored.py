@@ -1,17 +1,26 @@
-"""Store submitted reviews: the first submission of each free id, and of a refused one that the rules allow by now."""
+"""Store a batch of submissions, and decide on each: the loop over the table in `consumers.reviews.decisions`."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from consumers.images.claims import claimable_images, with_claimed_images
 from consumers.moderation_rules import Ruled, count_rulings, rulings_about, write_consequences
 from consumers.names_known import KnownNames
-from consumers.reviews.decisions import Decided, Decision, Inserted, decide_at, stored_before, undecided_part
-from consumers.reviews.events import publish_refusals, submitted_event
-from consumers.reviews.rules import BatchRules
+from consumers.reviews.decisions import (
+    Decision,
+    SubmissionDecisions,
+    decide_at,
+    edits_beside,
+    first_to_store,
+    stored_before,
+    undecided_part,
+)
+from consumers.reviews.events import publish_refusals, publish_undecided, submitted_event
+from consumers.reviews.rules import BatchRules, with_nothing_to_edit
 from consumers.reviews.submissions import Key, Submission
 from consumers.services import Services
 from domain.commands import Outcome
@@ -36,133 +45,154 @@ class _StoredWith(NamedTuple):
         return bool(review.images) or review.id in self.unique_keys or review.id in self.ruled
 
 
-class _Replaced(NamedTuple):
-    """The finding of replacing a refused submission. With neither, the submission has changed meanwhile."""
-
-    decision: Decision | None = None
-    lost: Refusal | None = None
-    """The refusal of a review whose unique key or image turned out to belong to another."""
-
-
 @dataclass(frozen=True, slots=True)
 class SubmissionStore:
-    """Stores reviews with the consequences of the moderation rules, and publishes the refusals that only storing
-    reveals."""
+    """Stores the reviews and the refused submissions of a batch, and publishes the refusals.
+
+    A review takes its id by being inserted; only the holders of ids that turn out to be taken are looked up. The
+    consequences of moderation rules are written in the transaction that stores their reviews.
+    """
 
     services: Services
     names: KnownNames
+    rules: BatchRules
 
-    async def insert(self, firsts: Iterable[Submission], rules: BatchRules) -> Inserted:
-        """Store new submissions, one of each id."""
+    async def store(self, submissions: Mapping[Key, Submission]) -> SubmissionDecisions:
+        """Give each free id to a submission, and decide on each submission as if it had arrived alone; edits are left
+        over."""
+        decisions, waiting = SubmissionDecisions(submissions, {**self.rules.reasons}), dict[str, list[Submission]]()
+        for submission in submissions.values():
+            waiting.setdefault(submission.id, []).append(submission)
+        while waiting:
+            # A submission that lost a unique key leaves its edits nothing to edit.
+            orphans = with_nothing_to_edit(chain(*waiting.values()), decisions.reasons)
+            decisions.refuse({each.key: Refusal.INCOMPLETE for each in orphans})
+            firsts = {id: first_to_store(each, decisions.reasons) for id, each in waiting.items()}
+            edits = {edit.key for each in waiting.values() for edit in edits_beside(each, decisions.reasons)}
+            # Published before anything is stored: a stored refusal is not published again.
+            await publish_undecided(self.services, decisions.unpublished(chain(*waiting.values()), edits))
+            taken = await self._insert(firsts.values(), decisions)
+            for id in firsts.keys() - taken:
+                decisions.decide_beside(waiting.pop(id), edits)
+            for id, holder in (await self.services.reviews.holders(taken)).items():
+                if await self._decide_at(holder, waiting[id], decisions):
+                    del waiting[id]
+        return decisions
+
+    async def _insert(self, firsts: Iterable[Submission], decisions: SubmissionDecisions) -> Collection[str]:
+        """Store one submission of each id, and decide on those that become reviews. Returns the ids that have to be
+        looked up: they are taken, or their reviews lost a unique key or an image."""
         accepted: dict[str, Submission] = {}
         refused: list[RefusedSubmission] = []
         for submission in firsts:
-            if reason := rules.reasons.get(submission.key):
+            if reason := decisions.reasons.get(submission.key):
                 refused.append(submission.refused(reason))
             else:
                 accepted[submission.id] = submission
-        reviews, stored_with = await self._judge(accepted, rules)
+        reviews, stored_with = await self._judge(accepted)
         ruled = stored_with.ruled
-        unruled = {accepted[id].key: review for id, review in reviews.items() if id not in ruled}
         whole = [review for review in reviews.values() if stored_with.concerns(review)]
         plain = [review for review in reviews.values() if not stored_with.concerns(review)]
         taken = await self.services.reviews.insert(plain, refused)
-        if not whole:
-            return Inserted(taken, unruled)
-        insert = partial(_insert_whole, self.services, whole, stored_with)
-        taken_too, lost = await self.services.transactions.run(insert)
-        announced = ruled.keys() - taken_too - lost.keys()
-        count_rulings(ruled[id].ruling for id in announced)
-        await publish_refusals(self.services, ((accepted[id], reason) for id, reason in lost.items()))
-        refusals = {accepted[id].key: reason for id, reason in lost.items()}
-        return Inserted(taken | taken_too | lost.keys(), unruled, announced, refusals)
+        if whole:
+            insert = partial(_insert_whole, self.services, whole, stored_with)
+            taken_too, lost = await self.services.transactions.run(insert)
+            taken |= taken_too | lost.keys()
+            count_rulings(each.ruling for id, each in ruled.items() if id not in taken)
+            await self._refuse([(accepted[id], reason) for id, reason in lost.items()], decisions)
+        for id, review in reviews.items():
+            if id not in taken:
+                stored = Decision(Outcome.APPLIED, is_stored=True, is_announced=id in ruled, review=review)
+                decisions.decide(accepted[id], stored)
+        return taken
 
-    async def decide(
-        self, of_one_id: Sequence[Submission], holder: IdHolder, rules: BatchRules, edits: Collection[Key]
-    ) -> Decided:
-        """Decide on the submissions of a taken id, until its holder turns out to have changed meanwhile. Refusals by
-        the rules are published already, except those of `edits`.
+    async def _decide_at(
+        self, holder: IdHolder, of_one_id: Sequence[Submission], decisions: SubmissionDecisions
+    ) -> bool:
+        """Decide on the submissions of a taken id. False: the id has to be looked up again, as its holder has changed,
+        or a review lost a unique key or an image.
 
         A submission that was refused before is decided anew, unless it has only the refused records, or repeats a
         command that was answered with that refusal.
         """
         keys = [each.answer_key for each in of_one_id if each.review.command_id] if holder.refused else []
         answered = await self.services.outcomes.answers(keys)
-        decisions: list[tuple[Submission, Decision | None]] = []
-        lost: dict[Key, Refusal] = {}
         for submission in of_one_id:
             decision: Decision | None
-            reason: Refusal | None
             if holder.refused is None:
                 decision = decide_at(submission, holder)
-                # Of several submissions with the same time the first one was stored.
-                is_stored = decision is not None and decision.is_stored
-                holder = replace(holder, is_announced=holder.is_announced or is_stored)
+                if decision and decision.is_stored:
+                    # Of several submissions with the same time the first one was stored.
+                    holder = replace(holder, is_announced=True)
             elif (fresh := undecided_part(submission, holder)) is None:
                 # The reason of the holder may be that of another submission from its batch.
-                reason = rules.reasons.get(submission.key, holder.refused.reason)
+                reason = decisions.reasons.get(submission.key, holder.refused.reason)
                 decision = Decision(Outcome.REFUSED, reason, is_repeat=True)
             else:
-                reason = holder.refused.reason
-                if submission.answer_key not in answered:
-                    reason = await self._refusal(fresh, rules, lost, is_edit=fresh.key in edits)
+                is_answered = submission.answer_key in answered
+                refusal = holder.refused.reason if is_answered else await self._refusal(fresh, decisions)
                 fresh = fresh.behind(holder.refused.seen.positions())
-                after = fresh.refused(reason, holder.refused.seen) if reason else None
-                decision, lost_now = await self._replace(holder.refused, after, fresh, rules)
+                after = fresh.refused(refusal, holder.refused.seen) if refusal else None
+                decision = await self._replace(holder.refused, after, fresh, decisions)
                 if decision is None:
-                    return Decided(decisions, lost | ({fresh.key: lost_now} if lost_now else {}), is_complete=False)
+                    return False
                 holder = fresh.holder(after)
-            decisions.append((submission, decision))
-        return Decided(decisions, lost)
+            decisions.decide(submission, decision)
+        return True
 
-    async def _refusal(
-        self, fresh: Submission, rules: BatchRules, lost: dict[Key, Refusal], *, is_edit: bool
-    ) -> Refusal | None:
-        """The reason to refuse a submission again, published and, if it is new, added to `lost`; None: it is stored.
-        The submission that it follows, if any, has been refused before."""
-        reason = rules.reasons.get(fresh.key)
-        if reason is None and fresh.is_incomplete:
-            reason = lost[fresh.key] = Refusal.INCOMPLETE
-        elif not is_edit:
-            return reason
-        await publish_refusals(self.services, [(fresh, reason)] if reason else [])
+    async def _refusal(self, fresh: Submission, decisions: SubmissionDecisions) -> Refusal | None:
+        """The reason to refuse a submission again, which is published; None: it is stored. The submission that it
+        follows, if any, has been refused before."""
+        reason = decisions.reasons.get(fresh.key) or (Refusal.INCOMPLETE if fresh.is_incomplete else None)
+        if reason and fresh.key not in decisions.published:
+            await self._refuse([(fresh, reason)], decisions)
         return reason
 
+    async def _refuse(self, refused: Collection[tuple[Submission, Refusal]], decisions: SubmissionDecisions) -> None:
+        """Publish refusals that only storing revealed."""
+        await publish_refusals(self.services, refused)
+        decisions.refuse({submission.key: reason for submission, reason in refused}, is_published=True)
+
     async def _replace(
-        self, before: RefusedSubmission, after: RefusedSubmission | None, fresh: Submission, rules: BatchRules
-    ) -> _Replaced:
-        """Replace a refused submission by a later refusal, or else by the review with all that belongs to it."""
+        self,
+        before: RefusedSubmission,
+        after: RefusedSubmission | None,
+        fresh: Submission,
+        decisions: SubmissionDecisions,
+    ) -> Decision | None:
+        """Replace a refused submission by a later refusal, or else by the review with all that belongs to it. None: it
+        has changed meanwhile, or the review couldn't get its unique key or an image, and is refused."""
         if after:
             is_done = await self.services.reviews.replace_refused(before, after)
-            return _Replaced(Decision(Outcome.REFUSED, after.reason, is_repeat=True) if is_done else None)
-        reviews, stored_with = await self._judge({fresh.id: fresh}, rules)
+            return Decision(Outcome.REFUSED, after.reason, is_repeat=True) if is_done else None
+        reviews, stored_with = await self._judge({fresh.id: fresh})
         review, lost = reviews[fresh.id], None
         if stored_with.concerns(review):
             swap = partial(_replace_whole, self.services, before, review, stored_with)
             is_done, lost = await self.services.transactions.run(swap)
         else:
             is_done = await self.services.reviews.replace_refused(before, review)
-        if is_done:
-            count_rulings(each.ruling for each in stored_with.ruled.values())
-            return _Replaced(stored_before(fresh.created, is_announced=bool(stored_with.ruled)))
-        await publish_refusals(self.services, [(fresh, lost)] if lost else [])
-        return _Replaced(lost=lost)
+        if lost:
+            await self._refuse([(fresh, lost)], decisions)
+        if not is_done:
+            return None
+        count_rulings(each.ruling for each in stored_with.ruled.values())
+        return stored_before(fresh.created, is_announced=bool(stored_with.ruled))
 
-    async def _judge(
-        self, accepted: Mapping[str, Submission], rules: BatchRules
-    ) -> tuple[dict[str, Review], _StoredWith]:
+    async def _judge(self, accepted: Mapping[str, Submission]) -> tuple[dict[str, Review], _StoredWith]:
         """The reviews of submissions by id, with moderation rules applied, and the data to store together with them."""
         reviews = {id: self.names.named(submission.accepted()) for id, submission in accepted.items()}
         ruled = {}
-        for id, ruling in (await rulings_about(self.services, reviews.values(), rules.stores)).items():
+        for id, ruling in (await rulings_about(self.services, reviews.values(), self.rules.stores)).items():
             submission = accepted[id]
             review = reviews[id] = with_ruling(reviews[id], ruling)
             review.is_announced = True
             event = submitted_event(self.services, submission, review)
             trace = cause_of(submission.positions[0])
             ruled[id] = Ruled(review, ruling, event, submission.review.command_id, trace)
-        unique_keys = {id: rules.unique_keys[s.key] for id, s in accepted.items() if s.key in rules.unique_keys}
-        return reviews, _StoredWith(unique_keys, ruled, rules.uploaded)
+        keys = self.rules.unique_keys
+        unique_keys = {id: keys[each.key] for id, each in accepted.items() if each.key in keys}
+        return reviews, _StoredWith(unique_keys, ruled, self.rules.uploaded)
 
 
 async def _insert_whole(
