@@ -77,7 +77,8 @@ class SubmissionConsumer:
 
     async def _apply(self, submissions: Mapping[Key, Submission], rules: BatchRules) -> None:
         """Store reviews, apply edits, and tell everyone."""
-        decisions = await SubmissionStore(self.services, self.names, rules).store(submissions)
+        decisions = SubmissionDecisions(submissions, {**rules.reasons})
+        await SubmissionStore(self.services, self.names, rules, decisions).store()
         stored = self._stored_events(decisions)
         if decisions.edits:
             # Edits take time, in which a stored review may be moderated: its first event precedes all others.

@@ -11,9 +11,9 @@ from domain.moderation_rules import RuleKind
 from domain.objects import ObjectKey, is_closed, object_name
 from domain.orders import Purchase
 from domain.review_tokens import ReviewToken
+from domain.reviews import ReviewIdentity
 from domain.reviews_refusals import Refusal
 from domain.stores import Store, is_open_to_customers, refusals
-from domain.unique_keys import only_review_key
 from storage.review_tokens import UsedToken
 from storage.reviews.ids import IdHolder
 
@@ -28,8 +28,8 @@ class BatchRules:
 
     reasons: Mapping[Key, Refusal]
     """Refusals."""
-    unique_keys: Mapping[Key, str]
-    """Unique keys that the reviews need."""
+    only_reviews: Collection[ReviewIdentity]
+    """The identities that only one review can have: its author may write no other one of the object in the store."""
     names: Mapping[Key, str] = field(default_factory=dict)
     """Names of the objects."""
     used: Mapping[Key, UsedToken] = field(default_factory=dict)
@@ -158,10 +158,10 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
         for s, store in known
         if store.id in asking and s.key not in proofs and s.key.identity.user_id is not None
     }
-    unique_keys = {s.key: only_review_key(s.key.identity) for s, store in known if _is_only_review(s, store)}
+    only_reviews = {s.key.identity for s, store in known if _is_only_review(s, store)}
     made = await services.purchases.existing(set(purchases.values()))
     bought = {key for key, purchase in purchases.items() if purchase in made}
-    written = await services.reviews.written_by({key.identity for key in unique_keys})
+    written = await services.reviews.written_by(only_reviews)
     purchased = proofs.keys() | bought
     reasons = {}
     open_to_customers = {id for id, store in stores.items() if is_open_to_customers(store)}
@@ -178,7 +178,7 @@ async def _rules_of_stores(services: Services, submissions: Iterable[Submission]
         )
         if reason := next(found, None):
             reasons[key] = reason
-    return BatchRules(reasons, unique_keys, bought=bought, stores=stores)
+    return BatchRules(reasons, only_reviews, bought=bought, stores=stores)
 
 
 def _asks_for_purchase(store: Store) -> bool:

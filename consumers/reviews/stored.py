@@ -1,11 +1,10 @@
 """Store a batch of submissions, and decide on each: the loop over the table in `consumers.reviews.decisions`."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
 
 from consumers.images.claims import claimable_images, with_claimed_images
 from consumers.moderation_rules import Ruled, count_rulings, rulings_about, write_consequences
@@ -21,33 +20,21 @@ from consumers.reviews.decisions import (
 )
 from consumers.reviews.events import publish_refusals, publish_undecided, submitted_event
 from consumers.reviews.rules import BatchRules, with_nothing_to_edit
-from consumers.reviews.submissions import Key, Submission
+from consumers.reviews.submissions import Submission
 from consumers.services import Services
 from domain.commands import Outcome
 from domain.reviews import Review
 from domain.reviews_edits import with_ruling
 from domain.reviews_refusals import Refusal
+from domain.unique_keys import only_review_key
 from messaging.tracing import cause_of
 from storage.reviews.ids import IdHolder, RefusedSubmission
 from storage.unit_of_work import UnitOfWork
 
 
-class _StoredWith(NamedTuple):
-    """The data that is stored together with reviews, by review id."""
-
-    unique_keys: Mapping[str, str]
-    ruled: Mapping[str, Ruled]
-    uploaded: Collection[str]
-    """Ids of images that are uploaded but not rebuilt yet."""
-
-    def concerns(self, review: Review) -> bool:
-        """True if something is stored together with this review, so that it takes a transaction."""
-        return bool(review.images) or review.id in self.unique_keys or review.id in self.ruled
-
-
 @dataclass(frozen=True, slots=True)
 class SubmissionStore:
-    """Stores the reviews and the refused submissions of a batch, and publishes the refusals.
+    """Stores the reviews and the refused submissions of a batch, and adds the decisions about them.
 
     A review takes its id by being inserted; only the holders of ids that turn out to be taken are looked up. The
     consequences of moderation rules are written in the transaction that stores their reviews.
@@ -56,12 +43,12 @@ class SubmissionStore:
     services: Services
     names: KnownNames
     rules: BatchRules
+    decisions: SubmissionDecisions
 
-    async def store(self, submissions: Mapping[Key, Submission]) -> SubmissionDecisions:
-        """Give each free id to a submission, and decide on each submission as if it had arrived alone; edits are left
-        over."""
-        decisions, waiting = SubmissionDecisions(submissions, {**self.rules.reasons}), dict[str, list[Submission]]()
-        for submission in submissions.values():
+    async def store(self) -> None:
+        """Give each free id to a submission, and decide on each submission as if it had arrived alone."""
+        decisions, waiting = self.decisions, dict[str, list[Submission]]()
+        for submission in decisions.submissions.values():
             waiting.setdefault(submission.id, []).append(submission)
         while waiting:
             # A submission that lost a unique key leaves its edits nothing to edit.
@@ -71,44 +58,36 @@ class SubmissionStore:
             edits = {edit.key for each in waiting.values() for edit in edits_beside(each, decisions.reasons)}
             # Published before anything is stored: a stored refusal is not published again.
             await publish_undecided(self.services, decisions.unpublished(chain(*waiting.values()), edits))
-            taken = await self._insert(firsts.values(), decisions)
+            taken = await self._insert(firsts.values())
             for id in firsts.keys() - taken:
                 decisions.decide_beside(waiting.pop(id), edits)
             for id, holder in (await self.services.reviews.holders(taken)).items():
-                if await self._decide_at(holder, waiting[id], decisions):
+                if await self._decide_taken(waiting[id], holder):
                     del waiting[id]
-        return decisions
 
-    async def _insert(self, firsts: Iterable[Submission], decisions: SubmissionDecisions) -> Collection[str]:
+    async def _insert(self, firsts: Collection[Submission]) -> Collection[str]:
         """Store one submission of each id, and decide on those that become reviews. Returns the ids that have to be
         looked up: they are taken, or their reviews lost a unique key or an image."""
-        accepted: dict[str, Submission] = {}
-        refused: list[RefusedSubmission] = []
-        for submission in firsts:
-            if reason := decisions.reasons.get(submission.key):
-                refused.append(submission.refused(reason))
-            else:
-                accepted[submission.id] = submission
-        reviews, stored_with = await self._judge(accepted)
-        ruled = stored_with.ruled
-        whole = [review for review in reviews.values() if stored_with.concerns(review)]
-        plain = [review for review in reviews.values() if not stored_with.concerns(review)]
+        reasons = self.decisions.reasons
+        accepted = {each.id: each for each in firsts if each.key not in reasons}
+        reviews, ruled = await self._judged(accepted)
+        whole = {id: review for id, review in reviews.items() if self._takes_transaction(review, ruled)}
+        plain = [review for id, review in reviews.items() if id not in whole]
+        refused = [each.refused(reasons[each.key]) for each in firsts if each.id not in accepted]
         taken = await self.services.reviews.insert(plain, refused)
         if whole:
-            insert = partial(_insert_whole, self.services, whole, stored_with)
+            insert = partial(self._insert_whole, whole.values(), ruled)
             taken_too, lost = await self.services.transactions.run(insert)
             taken |= taken_too | lost.keys()
             count_rulings(each.ruling for id, each in ruled.items() if id not in taken)
-            await self._refuse([(accepted[id], reason) for id, reason in lost.items()], decisions)
+            await self._refuse([(accepted[id], reason) for id, reason in lost.items()])
         for id, review in reviews.items():
             if id not in taken:
                 stored = Decision(Outcome.APPLIED, is_stored=True, is_announced=id in ruled, review=review)
-                decisions.decide(accepted[id], stored)
+                self.decisions.decide(accepted[id], stored)
         return taken
 
-    async def _decide_at(
-        self, holder: IdHolder, of_one_id: Sequence[Submission], decisions: SubmissionDecisions
-    ) -> bool:
+    async def _decide_taken(self, of_one_id: Sequence[Submission], holder: IdHolder) -> bool:
         """Decide on the submissions of a taken id. False: the id has to be looked up again, as its holder has changed,
         or a review lost a unique key or an image.
 
@@ -126,61 +105,57 @@ class SubmissionStore:
                     holder = replace(holder, is_announced=True)
             elif (fresh := undecided_part(submission, holder)) is None:
                 # The reason of the holder may be that of another submission from its batch.
-                reason = decisions.reasons.get(submission.key, holder.refused.reason)
+                reason = self.decisions.reasons.get(submission.key, holder.refused.reason)
                 decision = Decision(Outcome.REFUSED, reason, is_repeat=True)
             else:
                 is_answered = submission.answer_key in answered
-                refusal = holder.refused.reason if is_answered else await self._refusal(fresh, decisions)
+                refusal = holder.refused.reason if is_answered else await self._refusal(fresh)
                 fresh = fresh.behind(holder.refused.seen.positions())
                 after = fresh.refused(refusal, holder.refused.seen) if refusal else None
-                decision = await self._replace(holder.refused, after, fresh, decisions)
+                decision = await self._replace(holder.refused, after, fresh)
                 if decision is None:
                     return False
                 holder = fresh.holder(after)
-            decisions.decide(submission, decision)
+            self.decisions.decide(submission, decision)
         return True
 
-    async def _refusal(self, fresh: Submission, decisions: SubmissionDecisions) -> Refusal | None:
+    async def _refusal(self, fresh: Submission) -> Refusal | None:
         """The reason to refuse a submission again, which is published; None: it is stored. The submission that it
         follows, if any, has been refused before."""
-        reason = decisions.reasons.get(fresh.key) or (Refusal.INCOMPLETE if fresh.is_incomplete else None)
-        if reason and fresh.key not in decisions.published:
-            await self._refuse([(fresh, reason)], decisions)
+        reason = self.decisions.reasons.get(fresh.key) or (Refusal.INCOMPLETE if fresh.is_incomplete else None)
+        if reason and fresh.key not in self.decisions.published:
+            await self._refuse([(fresh, reason)])
         return reason
 
-    async def _refuse(self, refused: Collection[tuple[Submission, Refusal]], decisions: SubmissionDecisions) -> None:
+    async def _refuse(self, refused: Collection[tuple[Submission, Refusal]]) -> None:
         """Publish refusals that only storing revealed."""
         await publish_refusals(self.services, refused)
-        decisions.refuse({submission.key: reason for submission, reason in refused}, is_published=True)
+        self.decisions.refuse({submission.key: reason for submission, reason in refused}, is_published=True)
 
     async def _replace(
-        self,
-        before: RefusedSubmission,
-        after: RefusedSubmission | None,
-        fresh: Submission,
-        decisions: SubmissionDecisions,
+        self, before: RefusedSubmission, after: RefusedSubmission | None, fresh: Submission
     ) -> Decision | None:
         """Replace a refused submission by a later refusal, or else by the review with all that belongs to it. None: it
         has changed meanwhile, or the review couldn't get its unique key or an image, and is refused."""
         if after:
             is_done = await self.services.reviews.replace_refused(before, after)
             return Decision(Outcome.REFUSED, after.reason, is_repeat=True) if is_done else None
-        reviews, stored_with = await self._judge({fresh.id: fresh})
+        reviews, ruled = await self._judged({fresh.id: fresh})
         review, lost = reviews[fresh.id], None
-        if stored_with.concerns(review):
-            swap = partial(_replace_whole, self.services, before, review, stored_with)
+        if self._takes_transaction(review, ruled):
+            swap = partial(self._replace_whole, before, review, ruled)
             is_done, lost = await self.services.transactions.run(swap)
         else:
             is_done = await self.services.reviews.replace_refused(before, review)
         if lost:
-            await self._refuse([(fresh, lost)], decisions)
+            await self._refuse([(fresh, lost)])
         if not is_done:
             return None
-        count_rulings(each.ruling for each in stored_with.ruled.values())
-        return stored_before(fresh.created, is_announced=bool(stored_with.ruled))
+        count_rulings(each.ruling for each in ruled.values())
+        return stored_before(fresh.created, is_announced=bool(ruled))
 
-    async def _judge(self, accepted: Mapping[str, Submission]) -> tuple[dict[str, Review], _StoredWith]:
-        """The reviews of submissions by id, with moderation rules applied, and the data to store together with them."""
+    async def _judged(self, accepted: Mapping[str, Submission]) -> tuple[dict[str, Review], dict[str, Ruled]]:
+        """The reviews of submissions by id, with moderation rules applied, and those for which a rule fired."""
         reviews = {id: self.names.named(submission.accepted()) for id, submission in accepted.items()}
         ruled = {}
         for id, ruling in (await rulings_about(self.services, reviews.values(), self.rules.stores)).items():
@@ -190,73 +165,68 @@ class SubmissionStore:
             event = submitted_event(self.services, submission, review)
             trace = cause_of(submission.positions[0])
             ruled[id] = Ruled(review, ruling, event, submission.review.command_id, trace)
-        keys = self.rules.unique_keys
-        unique_keys = {id: keys[each.key] for id, each in accepted.items() if each.key in keys}
-        return reviews, _StoredWith(unique_keys, ruled, self.rules.uploaded)
+        return reviews, ruled
 
+    def _takes_transaction(self, review: Review, ruled: Container[str]) -> bool:
+        """True if something is stored together with this review."""
+        return bool(review.images) or review.id in ruled or review.identity in self.rules.only_reviews
 
-async def _insert_whole(
-    services: Services, reviews: Sequence[Review], stored_with: _StoredWith, work: UnitOfWork
-) -> tuple[set[str], dict[str, Refusal]]:
-    """Store reviews with their unique keys, their images and the consequences of rulings, in one transaction.
+    async def _insert_whole(
+        self, reviews: Collection[Review], ruled: Mapping[str, Ruled], work: UnitOfWork
+    ) -> tuple[set[str], dict[str, Refusal]]:
+        """Store reviews with their unique keys, their images and the consequences of rulings, in one transaction.
 
-    Returns the ids that were taken, and, by id, the refusals of reviews that couldn't get a unique key or an image.
-    """
-    repositories = work.repositories
-    taken = set(await repositories.reviews.holders([review.id for review in reviews], work.session))
-    free = [review for review in reviews if review.id not in taken]
-    stored, refused = await _claim(free, stored_with, work)
-    await repositories.reviews.insert_free(stored, work.session)
-    ruled = [stored_with.ruled[review.id] for review in stored if review.id in stored_with.ruled]
-    await write_consequences(services, ruled, work)
-    return taken, refused
+        Returns the ids that were taken, and, by id, the refusals of reviews that couldn't get a unique key or an image.
+        """
+        repositories = work.repositories
+        taken = set(await repositories.reviews.holders([review.id for review in reviews], work.session))
+        stored, refused = await self._claim([review for review in reviews if review.id not in taken], work)
+        await repositories.reviews.insert_free(stored, work.session)
+        await write_consequences(self.services, [ruled[each.id] for each in stored if each.id in ruled], work)
+        return taken, refused
 
+    async def _replace_whole(
+        self, before: RefusedSubmission, review: Review, ruled: Mapping[str, Ruled], work: UnitOfWork
+    ) -> tuple[bool, Refusal | None]:
+        """Replace a refused submission by a review with all that belongs to it, in one transaction. Returns True if it
+        was replaced, and the refusal if the review couldn't get its unique key or an image."""
+        reviews = work.repositories.reviews
+        holder = (await reviews.holders([before.id], work.session)).get(before.id)
+        if holder is None or holder.refused is None or holder.refused.seen != before.seen:
+            return False, None
+        stored, refused = await self._claim([review], work)
+        if refused:
+            return False, refused[review.id]
+        if not await reviews.replace_refused(before, stored[0], work.session):
+            return False, None
+        await write_consequences(self.services, ruled.values(), work)
+        return True, None
 
-async def _replace_whole(
-    services: Services, before: RefusedSubmission, review: Review, stored_with: _StoredWith, work: UnitOfWork
-) -> tuple[bool, Refusal | None]:
-    """Replace a refused submission by a review with all that belongs to it, in one transaction. Returns True if it was
-    replaced, and the refusal if the review couldn't get its unique key or an image."""
-    repositories = work.repositories
-    holder = (await repositories.reviews.holders([before.id], work.session)).get(before.id)
-    if holder is None or holder.refused is None or holder.refused.seen != before.seen:
-        return False, None
-    stored, refused = await _claim([review], stored_with, work)
-    if refused:
-        return False, refused[review.id]
-    if not await repositories.reviews.replace_refused(before, stored[0], work.session):
-        return False, None
-    await write_consequences(services, list(stored_with.ruled.values()), work)
-    return True, None
-
-
-async def _claim(
-    reviews: Sequence[Review], stored_with: _StoredWith, work: UnitOfWork
-) -> tuple[list[Review], dict[str, Refusal]]:
-    """Give new reviews their unique keys and images, one review after the other, so that a refused one takes nothing
-    from the next. Returns the reviews that have all, and, by id, the refusals of the others."""
-    repositories, now = work.repositories, datetime.now(UTC)
-    keys = {review.id: stored_with.unique_keys[review.id] for review in reviews if review.id in stored_with.unique_keys}
-    holders = await repositories.unique_keys.holders([*keys.values()], work.session)
-    named = {image.id for review in reviews for image in review.images}
-    images = await claimable_images(named, stored_with.uploaded, now, work)
-    stored, refused, given_images = list[Review](), dict[str, Refusal](), dict[str, str]()
-    given = dict[str, str]()
-    for review in reviews:
-        key = keys.get(review.id)
-        if key is not None and holders.get(key, review.id) != review.id:
-            refused[review.id] = Refusal.DUPLICATE_REVIEW
-            continue
-        claimed = with_claimed_images(review, images) if review.images else review
-        if isinstance(claimed, Refusal):
-            refused[review.id] = claimed
-            continue
-        stored.append(claimed)
-        if key is not None and key not in holders:
-            holders[key] = given[key] = review.id
-        if own_images := dict.fromkeys((image.id for image in claimed.images), review.id):
-            given_images |= own_images
-            images = images.claimed(own_images, review.id)
-    await repositories.unique_keys.give(given, work.session)
-    await repositories.images.give(given_images, now, work.session)
-    return stored, refused
+    async def _claim(self, reviews: Sequence[Review], work: UnitOfWork) -> tuple[list[Review], dict[str, Refusal]]:
+        """Give new reviews their unique keys and images, one review after the other, so that a refused one takes
+        nothing from the next. Returns the reviews that have all, and, by id, the refusals of the others."""
+        repositories, now = work.repositories, datetime.now(UTC)
+        keys = {each.id: only_review_key(each.identity) for each in reviews if each.identity in self.rules.only_reviews}
+        holders = await repositories.unique_keys.holders([*keys.values()], work.session)
+        named = {image.id for review in reviews for image in review.images}
+        images = await claimable_images(named, self.rules.uploaded, now, work)
+        stored, refused, given_images = list[Review](), dict[str, Refusal](), dict[str, str]()
+        given = dict[str, str]()
+        for review in reviews:
+            key = keys.get(review.id)
+            if key is not None and holders.get(key, review.id) != review.id:
+                refused[review.id] = Refusal.DUPLICATE_REVIEW
+                continue
+            claimed = with_claimed_images(review, images) if review.images else review
+            if isinstance(claimed, Refusal):
+                refused[review.id] = claimed
+                continue
+            stored.append(claimed)
+            if key is not None and key not in holders:
+                holders[key] = given[key] = review.id
+            if own_images := dict.fromkeys((image.id for image in claimed.images), review.id):
+                given_images |= own_images
+                images = images.claimed(own_images, review.id)
+        await repositories.unique_keys.give(given, work.session)
+        await repositories.images.give(given_images, now, work.session)
+        return stored, refused
