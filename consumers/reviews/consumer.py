@@ -27,13 +27,14 @@ from consumers.reviews.decisions import (
     settled_entities,
 )
 from consumers.reviews.edits import ReviewEditor
-from consumers.reviews.events import publish_rivals, submitted_event
+from consumers.reviews.events import publish_refusals, submitted_event
 from consumers.reviews.rules import BatchRules, decidable, release_tokens, rules_about
 from consumers.reviews.stored import SubmissionStore
 from consumers.reviews.submissions import Key, Submission, known_submissions
 from consumers.services import Services
 from domain.delivery import OutgoingMessage
 from domain.ratings import Entity
+from domain.reviews_refusals import Refusal
 from messaging.decoding import Received
 from messaging.reviews import SubmittedReview
 from storage.outcomes import ItemOutcome
@@ -84,9 +85,7 @@ class SubmissionConsumer:
             # Edits take time, in which a stored review may be moderated: its first event precedes all others.
             await self.services.publisher.publish(stored)
             stored = []
-        rivals = [pair for pair in decisions.pairs() if pair[1] == ID_TAKEN]
-        await publish_rivals(self.services, [submission for submission, _ in rivals])
-        await self._answer(rivals)
+        await self._refuse_rivals([pair for pair in decisions.pairs() if pair[1] == ID_TAKEN])
         edits = [submission.edit(decisions.reasons.get(submission.key)) for submission in decisions.edits]
         decisions.decide_edits(await ReviewEditor(self.services).apply(edits, rules.uploaded))
         decided = decisions.decided
@@ -120,6 +119,15 @@ class SubmissionConsumer:
                 own = submission.without_earlier_records(decision.created)
                 events.append(submitted_event(self.services, own, decision.review or own.accepted()))
         return events
+
+    async def _refuse_rivals(self, rivals: Collection[tuple[Submission, Decision]]) -> None:
+        """Publish and answer the refusals of submissions whose ids were taken; those of edits are emitted by their
+        transaction, and follow: `REDELIVERED` relies on it."""
+        # A command with an answer is a repeat: its review was stored, and has been deleted since.
+        answered = await self.services.outcomes.answers([s.answer_key for s, _ in rivals if s.review.command_id])
+        refused = ((s, Refusal.ID_TAKEN) for s, _ in rivals if s.answer_key not in answered)
+        await publish_refusals(self.services, refused)
+        await self._answer(rivals)
 
     async def _release_parked(self, stored: Sequence[OutgoingMessage], settled: Mapping[str, Entity]) -> None:
         """Publish that reviews were stored, then release the commands parked for the reviews that have the ids."""

@@ -89,19 +89,6 @@ class SubmissionDecisions:
         self.reasons |= refused
         self.published |= refused.keys() if is_published else set()
 
-    def unpublished(
-        self, submissions: Iterable[Submission], edits: Collection[Key]
-    ) -> list[tuple[Submission, Refusal]]:
-        """The submissions whose refusals have to be published, which counts as done. Those of edits are emitted by the
-        transaction of the edits."""
-        found = [
-            (each, reason)
-            for each in submissions
-            if (reason := self.reasons.get(each.key)) and each.key not in self.published and each.key not in edits
-        ]
-        self.published |= {submission.key for submission, _ in found}
-        return found
-
     def decide(self, submission: Submission, decision: Decision | None) -> None:
         """Add the decision about a submission; None: it is an edit. An earlier decision stays."""
         if decision is None:
@@ -127,6 +114,21 @@ class SubmissionDecisions:
     def pairs(self) -> list[tuple[Submission, Decision]]:
         """The submissions decided on so far, with the decisions."""
         return [(self.submissions[key], decision) for key, decision in self.decided.items()]
+
+
+def with_nothing_to_edit(submissions: Iterable[Submission], refused: Container[Key]) -> list[Submission]:
+    """The incomplete submissions that follow no complete one with their id: unless a review has it, there is nothing
+    to edit. Refused submissions are left out, and count as missing."""
+    complete: set[str] = set()
+    found = []
+    for each in submissions:
+        if each.key in refused:
+            continue
+        if not each.is_incomplete:
+            complete.add(each.id)
+        elif each.id not in complete:
+            found.append(each)
+    return found
 
 
 def first_to_store(of_one_id: Sequence[Submission], refused: Container[Key]) -> Submission:

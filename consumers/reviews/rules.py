@@ -1,7 +1,7 @@
 """The rules about submissions: those of their stores, objects, images, and review tokens."""
 
 import asyncio
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from consumers.images.claims import WantedImages, image_refusals, uploaded_among
@@ -66,25 +66,7 @@ async def rules_about(
         names={key: name for key, each in objects.items() if facts and (name := object_name(facts, each))},
     )
     rules = await _with_images(services, [s for s in submissions if s.review.images], rules)
-    rules = await _with_tokens(services, proofs, rules)
-    # Last, so that an edit that omits its text is treated like any other.
-    orphans = with_nothing_to_edit(submissions, rules.reasons)
-    return replace(rules, reasons={**rules.reasons, **{each.key: Refusal.INCOMPLETE for each in orphans}})
-
-
-def with_nothing_to_edit(submissions: Iterable[Submission], refused: Container[Key]) -> list[Submission]:
-    """The incomplete submissions that follow no complete one with their id: unless a review has it, there is nothing
-    to edit. Refused submissions are left out, and count as missing."""
-    complete: set[str] = set()
-    found = []
-    for each in submissions:
-        if each.key in refused:
-            continue
-        if not each.is_incomplete:
-            complete.add(each.id)
-        elif each.id not in complete:
-            found.append(each)
-    return found
+    return await _with_tokens(services, proofs, rules)
 
 
 def decidable(submissions: Mapping[Key, Submission], contested: Collection[Key]) -> Mapping[Key, Submission]:

@@ -1,6 +1,6 @@
 """Store a batch of submissions, and decide on each: the loop over the table in `consumers.reviews.decisions`."""
 
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,9 +17,10 @@ from consumers.reviews.decisions import (
     first_to_store,
     stored_before,
     undecided_part,
+    with_nothing_to_edit,
 )
-from consumers.reviews.events import publish_refusals, publish_undecided, submitted_event
-from consumers.reviews.rules import BatchRules, with_nothing_to_edit
+from consumers.reviews.events import publish_refusals, submitted_event
+from consumers.reviews.rules import BatchRules
 from consumers.reviews.submissions import Submission
 from consumers.services import Services
 from domain.commands import Outcome
@@ -51,19 +52,30 @@ class SubmissionStore:
         for submission in decisions.submissions.values():
             waiting.setdefault(submission.id, []).append(submission)
         while waiting:
-            # A submission that lost a unique key leaves its edits nothing to edit.
+            # In each round, as a submission that lost a unique key leaves its edits nothing to edit.
             orphans = with_nothing_to_edit(chain(*waiting.values()), decisions.reasons)
             decisions.refuse({each.key: Refusal.INCOMPLETE for each in orphans})
             firsts = {id: first_to_store(each, decisions.reasons) for id, each in waiting.items()}
             edits = {edit.key for each in waiting.values() for edit in edits_beside(each, decisions.reasons)}
-            # Published before anything is stored: a stored refusal is not published again.
-            await publish_undecided(self.services, decisions.unpublished(chain(*waiting.values()), edits))
+            # Before anything is stored: a stored refusal isn't published again. Edits emit theirs in their transaction.
+            await self._publish_refusals([each for each in chain(*waiting.values()) if each.key not in edits])
             taken = await self._insert(firsts.values())
             for id in firsts.keys() - taken:
                 decisions.decide_beside(waiting.pop(id), edits)
             for id, holder in (await self.services.reviews.holders(taken)).items():
                 if await self._decide_taken(waiting[id], holder):
                     del waiting[id]
+
+    async def _publish_refusals(self, submissions: Iterable[Submission]) -> None:
+        """Publish which of these submissions are refused, except those whose id has been given to a review, and the
+        records that were refused before: the rules may have changed since a record was decided, and no event may say
+        that a stored review is refused."""
+        reasons, published = self.decisions.reasons, self.decisions.published
+        refused = [each for each in submissions if each.key in reasons and each.key not in published]
+        holders = await self.services.reviews.holders({each.id for each in refused})
+        parts = ((undecided_part(each, holders.get(each.id)), reasons[each.key]) for each in refused)
+        await publish_refusals(self.services, ((part, reason) for part, reason in parts if part is not None))
+        published |= {each.key for each in refused}
 
     async def _insert(self, firsts: Collection[Submission]) -> Collection[str]:
         """Store one submission of each id, and decide on those that become reviews. Returns the ids that have to be

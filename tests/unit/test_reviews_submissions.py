@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from consumers.purchases import verifiable
-from consumers.reviews.decisions import ID_TAKEN, REPEATED, decide_at
-from consumers.reviews.rules import decidable, with_nothing_to_edit
+from consumers.reviews.decisions import ID_TAKEN, REPEATED, decide_at, with_nothing_to_edit
+from consumers.reviews.rules import decidable
 from consumers.reviews.submissions import Key, Submission, submissions_of
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
