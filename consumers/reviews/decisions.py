@@ -1,7 +1,6 @@
 """The decisions about a batch of submissions.
 
-Each depends on the holder of the id, and on the records and the `Key` of the submission
-(`SubmissionDecisions.decide_beside`, `decide_at`, `undecided_part`):
+Each depends on the holder of the id, and on the records and the `Key` of the submission:
 
 | Holder of the id | Same message | Other message, same review | Other review: a rival |
 |---|---|---|---|
@@ -9,6 +8,9 @@ Each depends on the holder of the id, and on the records and the `Key` of the su
 | a refused submission | records seen before: REFUSED, as before; others: decided anew | same | same |
 | a review | its stored record: APPLIED; others: UNCHANGED | a newer record: an edit; others: UNCHANGED | ID_TAKEN |
 | a deleted review | the time of the stored record: APPLIED; decided before: UNCHANGED; others: ID_TAKEN | same | same |
+
+The first row is `SubmissionDecisions.decide_beside`, the second `SubmissionStore._decide_anew`; the others are
+`decide_at`.
 
 A submission without text or rating is never stored: unless a review has its id by its turn, it is REFUSED, INCOMPLETE.
 A redelivered stored record is APPLIED, so that interrupted work is finished: the event, the answer. A submission that
@@ -18,7 +20,7 @@ one of a review that is stored from the same batch.
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -84,17 +86,9 @@ class SubmissionDecisions:
     edits: list[Submission] = field(default_factory=list)
     """The submissions that edit stored reviews, in order; the transaction of the edits decides on them."""
 
-    def refuse(self, refused: Mapping[Key, Refusal], *, is_published: bool = False) -> None:
-        """Add refusals of submissions that the rules allow."""
-        self.reasons |= refused
-        self.published |= refused.keys() if is_published else set()
-
-    def decide(self, submission: Submission, decision: Decision | None) -> None:
-        """Add the decision about a submission; None: it is an edit. An earlier decision stays."""
-        if decision is None:
-            self.edits.append(submission)
-        else:
-            self.decided.setdefault(submission.key, decision)
+    def decide(self, submission: Submission, decision: Decision) -> None:
+        """Add the decision about a submission. An earlier one stays."""
+        self.decided.setdefault(submission.key, decision)
 
     def decide_beside(self, of_one_id: Iterable[Submission], edits: Collection[Key]) -> None:
         """Decide on the submissions of an id that has just been given to the first of them. If that is a review, it is
@@ -105,6 +99,18 @@ class SubmissionDecisions:
             elif each.key not in self.decided:
                 reason = self.reasons.get(each.key)
                 self.decided[each.key] = Decision(Outcome.REFUSED, reason) if reason else ID_TAKEN
+
+    def decide_taken(self, of_one_id: Iterable[Submission], holder: IdHolder) -> None:
+        """Decide on the submissions of an id that a review has, or had until its deletion."""
+        for each in of_one_id:
+            decision = decide_at(each, holder)
+            if decision is None:
+                self.edits.append(each)
+                continue
+            if decision.is_stored:
+                # Of several submissions with the same time the first one was stored.
+                holder = replace(holder, is_announced=True)
+            self.decide(each, decision)
 
     def decide_edits(self, edited: Iterable[Edited]) -> None:
         """Add the decisions about the edits, from their results in order."""
@@ -174,17 +180,6 @@ def decide_at(submission: Submission, holder: IdHolder) -> Decision | None:
     if is_first and is_its_own and submission.key.identity == holder.identity:
         return stored_before(holder.created, is_announced=holder.is_announced)
     return REPEATED
-
-
-def undecided_part(submission: Submission, holder: IdHolder | None) -> Submission | None:
-    """The part of a submission to decide anew: all if its id is free; the new records if it was refused before; else
-    None."""
-    if holder is None:
-        return submission
-    if holder.refused is None:
-        return None
-    fresh = tuple(p for p in submission.positions if not holder.refused.seen.covers(p))
-    return submission._replace(positions=fresh) if fresh else None
 
 
 def settled_entities(decided: Mapping[Key, Decision]) -> dict[str, Entity]:

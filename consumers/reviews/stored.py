@@ -1,7 +1,7 @@
 """Store a batch of submissions, and decide on each: the loop over the table in `consumers.reviews.decisions`."""
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -12,11 +12,9 @@ from consumers.names_known import KnownNames
 from consumers.reviews.decisions import (
     Decision,
     SubmissionDecisions,
-    decide_at,
     edits_beside,
     first_to_store,
     stored_before,
-    undecided_part,
     with_nothing_to_edit,
 )
 from consumers.reviews.events import publish_refusals, submitted_event
@@ -29,7 +27,7 @@ from domain.reviews_edits import with_ruling
 from domain.reviews_refusals import Refusal
 from domain.unique_keys import only_review_key
 from messaging.tracing import cause_of
-from storage.reviews.ids import IdHolder, RefusedSubmission
+from storage.reviews.ids import RefusedSubmission
 from storage.unit_of_work import UnitOfWork
 
 
@@ -54,27 +52,34 @@ class SubmissionStore:
         while waiting:
             # In each round, as a submission that lost a unique key leaves its edits nothing to edit.
             orphans = with_nothing_to_edit(chain(*waiting.values()), decisions.reasons)
-            decisions.refuse({each.key: Refusal.INCOMPLETE for each in orphans})
+            decisions.reasons |= {each.key: Refusal.INCOMPLETE for each in orphans}
             firsts = {id: first_to_store(each, decisions.reasons) for id, each in waiting.items()}
             edits = {edit.key for each in waiting.values() for edit in edits_beside(each, decisions.reasons)}
             # Before anything is stored: a stored refusal isn't published again. Edits emit theirs in their transaction.
-            await self._publish_refusals([each for each in chain(*waiting.values()) if each.key not in edits])
+            await self._publish_new_refusals(each for each in chain(*waiting.values()) if each.key not in edits)
             taken = await self._insert(firsts.values())
             for id in firsts.keys() - taken:
                 decisions.decide_beside(waiting.pop(id), edits)
             for id, holder in (await self.services.reviews.holders(taken)).items():
-                if await self._decide_taken(waiting[id], holder):
+                if holder.refused is None:
+                    decisions.decide_taken(waiting.pop(id), holder)
+                elif await self._decide_anew(waiting[id], holder.refused):
                     del waiting[id]
 
-    async def _publish_refusals(self, submissions: Iterable[Submission]) -> None:
+    async def _publish_new_refusals(self, submissions: Iterable[Submission]) -> None:
         """Publish which of these submissions are refused, except those whose id has been given to a review, and the
         records that were refused before: the rules may have changed since a record was decided, and no event may say
         that a stored review is refused."""
         reasons, published = self.decisions.reasons, self.decisions.published
         refused = [each for each in submissions if each.key in reasons and each.key not in published]
         holders = await self.services.reviews.holders({each.id for each in refused})
-        parts = ((undecided_part(each, holders.get(each.id)), reasons[each.key]) for each in refused)
-        await publish_refusals(self.services, ((part, reason) for part, reason in parts if part is not None))
+        fresh = list[tuple[Submission, Refusal]]()
+        for each in refused:
+            holder = holders.get(each.id)
+            part = each if holder is None else holder.refused and each.unseen(holder.refused.seen)
+            if part:
+                fresh.append((part, reasons[each.key]))
+        await publish_refusals(self.services, fresh)
         published |= {each.key for each in refused}
 
     async def _insert(self, firsts: Collection[Submission]) -> Collection[str]:
@@ -99,36 +104,33 @@ class SubmissionStore:
                 self.decisions.decide(accepted[id], stored)
         return taken
 
-    async def _decide_taken(self, of_one_id: Sequence[Submission], holder: IdHolder) -> bool:
-        """Decide on the submissions of a taken id. False: the id has to be looked up again, as its holder has changed,
-        or a review lost a unique key or an image.
-
-        A submission that was refused before is decided anew, unless it has only the refused records, or repeats a
-        command that was answered with that refusal.
-        """
-        keys = [each.answer_key for each in of_one_id if each.review.command_id] if holder.refused else []
-        answered = await self.services.outcomes.answers(keys)
-        for submission in of_one_id:
-            decision: Decision | None
-            if holder.refused is None:
-                decision = decide_at(submission, holder)
-                if decision and decision.is_stored:
-                    # Of several submissions with the same time the first one was stored.
-                    holder = replace(holder, is_announced=True)
-            elif (fresh := undecided_part(submission, holder)) is None:
-                # The reason of the holder may be that of another submission from its batch.
-                reason = self.decisions.reasons.get(submission.key, holder.refused.reason)
-                decision = Decision(Outcome.REFUSED, reason, is_repeat=True)
-            else:
-                is_answered = submission.answer_key in answered
-                refusal = holder.refused.reason if is_answered else await self._refusal(fresh)
-                fresh = fresh.behind(holder.refused.seen.positions())
-                after = fresh.refused(refusal, holder.refused.seen) if refusal else None
-                decision = await self._replace(holder.refused, after, fresh)
-                if decision is None:
+    async def _decide_anew(self, of_one_id: Sequence[Submission], refused: RefusedSubmission) -> bool:
+        """Decide on the submissions of an id that a refused one holds: anew, unless they have only the refused records,
+        or repeat a command that was answered with that refusal. False: the id has to be looked up again, as its holder
+        has changed meanwhile, or a review lost a unique key or an image."""
+        decisions = self.decisions
+        answered = await self.services.outcomes.answers([s.answer_key for s in of_one_id if s.review.command_id])
+        for index, submission in enumerate(of_one_id):
+            fresh = submission.unseen(refused.seen)
+            if fresh is None:
+                # The holder's reason may be that of another submission from its batch.
+                reason = decisions.reasons.get(submission.key, refused.reason)
+                decisions.decide(submission, Decision(Outcome.REFUSED, reason, is_repeat=True))
+                continue
+            is_answered = submission.answer_key in answered
+            refusal = refused.reason if is_answered else await self._refusal(fresh)
+            fresh = fresh.behind(refused.seen.positions())
+            if refusal is None:
+                stored = await self._replace(refused, fresh)
+                if stored is None:
                     return False
-                holder = fresh.holder(after)
-            self.decisions.decide(submission, decision)
+                decisions.decide(submission, stored)
+                decisions.decide_taken(of_one_id[index + 1 :], fresh.holder)
+                return True
+            before, refused = refused, fresh.refused(refusal, refused.seen)
+            if not await self.services.reviews.replace_refused(before, refused):
+                return False
+            decisions.decide(submission, Decision(Outcome.REFUSED, refusal, is_repeat=True))
         return True
 
     async def _refusal(self, fresh: Submission) -> Refusal | None:
@@ -142,21 +144,17 @@ class SubmissionStore:
     async def _refuse(self, refused: Collection[tuple[Submission, Refusal]]) -> None:
         """Publish refusals that only storing revealed."""
         await publish_refusals(self.services, refused)
-        self.decisions.refuse({submission.key: reason for submission, reason in refused}, is_published=True)
+        self.decisions.reasons |= {submission.key: reason for submission, reason in refused}
+        self.decisions.published |= {submission.key for submission, _ in refused}
 
-    async def _replace(
-        self, before: RefusedSubmission, after: RefusedSubmission | None, fresh: Submission
-    ) -> Decision | None:
-        """Replace a refused submission by a later refusal, or else by the review with all that belongs to it. None: it
-        has changed meanwhile, or the review couldn't get its unique key or an image, and is refused."""
-        if after:
-            is_done = await self.services.reviews.replace_refused(before, after)
-            return Decision(Outcome.REFUSED, after.reason, is_repeat=True) if is_done else None
+    async def _replace(self, before: RefusedSubmission, fresh: Submission) -> Decision | None:
+        """Replace a refused submission by a review with all that belongs to it. None: it has changed meanwhile, or the
+        review couldn't get its unique key or an image, and is refused."""
         reviews, ruled = await self._judged({fresh.id: fresh})
         review, lost = reviews[fresh.id], None
         if self._takes_transaction(review, ruled):
-            swap = partial(self._replace_whole, before, review, ruled)
-            is_done, lost = await self.services.transactions.run(swap)
+            replace_whole = partial(self._replace_whole, before, review, ruled)
+            is_done, lost = await self.services.transactions.run(replace_whole)
         else:
             is_done = await self.services.reviews.replace_refused(before, review)
         if lost:

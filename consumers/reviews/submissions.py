@@ -111,9 +111,10 @@ class Submission(NamedTuple):
         review.entity_name = review.entity_name or self.object_name or review.entity_name
         return review
 
-    def holder(self, refused: RefusedSubmission | None) -> IdHolder:
-        """The holder of its id once it is stored, or refused."""
-        return IdHolder(refused=refused) if refused else IdHolder(self.created, self.key.identity, self.written)
+    @property
+    def holder(self) -> IdHolder:
+        """The holder of its id once its review is stored."""
+        return IdHolder(self.created, self.key.identity, self.written)
 
     def refused(self, reason: Refusal, before: Seen | None = None) -> RefusedSubmission:
         """The refused submission, to hold its id, with its records added to those seen `before`."""
@@ -121,6 +122,11 @@ class Submission(NamedTuple):
         for position in sorted(self.positions):
             seen = seen.after(position)
         return RefusedSubmission(self.id, reason, seen)
+
+    def unseen(self, seen: Seen) -> "Submission | None":
+        """The submission without the records that have been seen; None if these are all."""
+        positions = tuple(position for position in self.positions if not seen.covers(position))
+        return self._replace(positions=positions) if positions else None
 
     def behind(self, refused: Iterable[RecordPosition]) -> "Submission":
         """The submission behind refused records. Earlier ones can have later times, as the clocks of senders differ:

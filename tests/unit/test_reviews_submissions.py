@@ -40,7 +40,7 @@ def test_purchases_are_looked_up_for_a_stored_review_announced_or_not() -> None:
     """The look-up follows the storing and the announcement, and a worker may be killed in between."""
     (submission,) = submissions(received(0, [{}]))
     for is_announced in (False, True):
-        decision = decide_at(submission, replace(submission.holder(None), is_announced=is_announced))
+        decision = decide_at(submission, replace(submission.holder, is_announced=is_announced))
         assert decision is not None
         assert (decision.outcome, decision.is_repeat, decision.is_announced) == (Outcome.APPLIED, True, is_announced)
         review = verifiable(submission, decision)
@@ -59,7 +59,7 @@ def test_refusal_covers_all_its_records_in_any_order() -> None:
 def test_of_two_simultaneous_submissions_the_stored_one_is_applied() -> None:
     """The other one was refused by its store's rules, or arrived too late."""
     one, two = submissions(received(0, [{"review": "one"}]), received(0, [{"review": "two"}]))
-    decisions = [decide_at(each, two.holder(None)) for each in (one, two)]
+    decisions = [decide_at(each, two.holder) for each in (one, two)]
     assert [(each.outcome, each.is_stored) for each in decisions if each] == [
         (Outcome.UNCHANGED, False),
         (Outcome.APPLIED, True),
@@ -80,7 +80,7 @@ def text_after(*submissions_in_turn: Submission) -> str:
     first, *others = submissions_in_turn
     kept = first.accepted()
     for each in others:
-        holder = replace(first.holder(None), written=kept.written)
+        holder = replace(first.holder, written=kept.written)
         if decide_at(each, holder) is None:
             kept, _ = apply_edit(kept, each.edit(None), keeps_status=False)
     return kept.text
@@ -219,7 +219,7 @@ def test_incomplete_submission_without_a_complete_one_before_it_has_nothing_to_e
 def test_incomplete_submission_is_never_the_stored_one() -> None:
     """Its record can have the time of the stored one."""
     (stored,), (edit,) = submissions(received(5, [{}])), submissions(partial(5, title="Corrected"))
-    assert decide_at(edit, stored.holder(None)) in (None, REPEATED)
+    assert decide_at(edit, stored.holder) in (None, REPEATED)
     assert decide_at(edit, IdHolder(stored.created)) == ID_TAKEN
     assert edit.edit(Refusal.INCOMPLETE).refusal is None
     with pytest.raises(ValueError, match="review and rating"):
