@@ -89,7 +89,8 @@ class ReviewEditor:
         edited = await asyncio.to_thread(editing) if rules else editing()
         await reviews.save(edited.reviews, work.session)
         await save_images(present, edited.reviews, work)
-        applied = list(_applied(edits, edited))
+        results = list(zip(edits, edited.results, strict=True))
+        applied = [(edit, edited.reviews[edit.review_id], r) for edit, r in results if r.outcome is Outcome.APPLIED]
         # The event for an approval by a rule follows that for its edit, and precedes that for the next one.
         for edit, review, result in applied:
             work.emit([self._edited_event(edit, review, result)])
@@ -98,9 +99,9 @@ class ReviewEditor:
         await change_ratings(self.services, work, edited.tallies, [present[id] for id in edited.reviews])
         renamed = {review.entity for _, review, result in applied if _may_rename(result)}
         await work.repositories.rated_objects.forget_names(renamed, work.session)
-        work.emit(self._refusal_event(edit, reason) for edit, reason in _refusals(edits, edited))
+        work.emit(self._refusal_event(edit, result.reason) for edit, result in results if result.reason)
         await work.repositories.planned_approvals.plan(dict(_plans(applied, present)), work.session)
-        for edit, result in zip(edits, edited.results, strict=True):
+        for edit, result in results:
             reason = result.reason and result.reason.value
             work.answer(edit.command_id, edit.review_id, result.outcome, reason, mark=edit.mark)
         return edited
@@ -202,18 +203,6 @@ def _may_rename(result: Edited) -> bool:
     """True if an edit may change the name of its object, which comes from approved reviews."""
     is_unapproved = result.before is ReviewStatus.APPROVED and result.after is not ReviewStatus.APPROVED
     return "entityName" in result.fields or is_unapproved
-
-
-def _applied(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edit, Review, Edited]]:
-    for edit, result in zip(edits, edited.results, strict=True):
-        if result.outcome is Outcome.APPLIED:
-            yield edit, edited.reviews[edit.review_id], result
-
-
-def _refusals(edits: Iterable[Edit], edited: EditedReviews) -> Iterator[tuple[Edit, Refusal]]:
-    for edit, result in zip(edits, edited.results, strict=True):
-        if result.reason:
-            yield edit, result.reason
 
 
 def _audit_entry(edit: Edit, review: Review, edited: Edited) -> AuditEntry:

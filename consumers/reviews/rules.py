@@ -24,7 +24,7 @@ Proofs = Mapping[Key, ReviewToken | Refusal]
 @dataclass(frozen=True, slots=True)
 class BatchRules:
     """The refusals of the rules for a batch, and the data with which its reviews are stored. Each step of `rules_about`
-    returns them with its own findings; after that only refusals are added."""
+    returns them with its own findings."""
 
     reasons: Mapping[Key, Refusal]
     """Refusals."""
