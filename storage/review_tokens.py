@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from pymongo import ASCENDING, IndexModel
+from pymongo import ASCENDING, IndexModel, UpdateMany
 
 from domain.reminders import ReviewableOrder, ReviewedProduct
 from domain.review_tokens import VALIDITY, ReviewToken, TokenLine
 from domain.timestamps import EPOCH
 from storage.database import Database, Document
 from storage.generated_keys import GeneratedKey
-from storage.queries import insert_if_free
+from storage.queries import insert_if_free, write_all
 from storage.shapes import (
     DATE,
     STRING,
@@ -56,6 +56,8 @@ class UsedToken:
 
     token: ReviewToken
     review_id: str
+    attempt: str
+    """The attempt to store the review, which alone may release the token: another may follow while it is frozen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,12 @@ class ReviewTokenRepository:
         """The key that signs tokens, generated if there is none."""
         return self._configured[0] if self._configured else (await self._generated_key.get_or_create()).encode()
 
+    async def take_over(self, tokens: Collection[UsedToken]) -> None:
+        """Let earlier uses of tokens for the same reviews be those of the present attempt."""
+        await write_all(
+            self._used, [UpdateMany(_use_filter(used), {"$set": {"attempt": used.attempt}}) for used in tokens]
+        )
+
     async def use(self, tokens: Collection[UsedToken]) -> tuple[set[TokenLine], dict[TokenLine, str]]:
         """Use tokens up. Returns the lines that were unused until now, and the review of each line, including those
         used before.
@@ -103,6 +111,8 @@ class ReviewTokenRepository:
         while any(used.token.line not in holders for used in tokens):
             for id_of in (_id, _id_with_product):
                 free = [used for used in tokens if used.token.line not in holders]
+                if not free:
+                    break
                 fresh |= await self._insert([_document(id_of(used.token.line), used) for used in free])
                 holders = await self.used(lines)
         return fresh, holders
@@ -113,9 +123,9 @@ class ReviewTokenRepository:
         return {_use(document).line for index, document in enumerate(documents) if index not in taken}
 
     async def release(self, tokens: Iterable[UsedToken]) -> None:
-        """Release the tokens of reviews that could not be stored."""
+        """Release the tokens of reviews that could not be stored, unless a later attempt has taken them over."""
         for used in tokens:
-            await self._used.delete_many({**_lines_filter([used.token.line]), "reviewId": used.review_id})
+            await self._used.delete_many({**_use_filter(used), "attempt": used.attempt})
 
     async def used(self, lines: Collection[TokenLine]) -> dict[TokenLine, str]:
         """The review of each of these lines that is used. Raises StoredDocumentError if the use of one is damaged."""
@@ -157,6 +167,11 @@ def _lines_filter(lines: Iterable[TokenLine]) -> Document:
     return {"_id": {"$in": [id for line in lines for id in (_id(line), _id_with_product(line))]}}
 
 
+def _use_filter(used: UsedToken) -> Document:
+    """The filter for the use of a token for its review, by any attempt."""
+    return {**_lines_filter([used.token.line]), "reviewId": used.review_id}
+
+
 def _id(line: TokenLine) -> Document:
     return {"orderId": line.order_id, "lineId": line.line_id}
 
@@ -182,4 +197,5 @@ def _document(id: Document, used: UsedToken) -> Document:
         "productId": used.token.product_id,
         "customerId": used.token.customer_id,
         "usedAt": datetime.now(UTC),
+        "attempt": used.attempt,
     }

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import repeat
 from typing import Final
+from uuid import uuid4
 
 from consumers.languages import detect_languages
 from consumers.names_known import KnownNames
@@ -64,12 +65,12 @@ class SubmissionConsumer:
         has_tokens = any(review.token for _, reviews in batch for review in reviews)
         token_keys = await self.services.review_tokens.keys() if has_tokens else ()
         waiting = await known_submissions(self.services, batch, token_keys)
-        used: dict[Key, UsedToken] = {}
+        used, attempt = dict[Key, UsedToken](), uuid4().hex
         # A submission that is refused in the end releases its token for the next one, a few times at most.
         for may_wait in (*repeat(True, _TURNS), False):
             if not waiting:
                 break
-            rules = await rules_about(self.services, waiting.values(), token_keys)
+            rules = await rules_about(self.services, waiting.values(), token_keys, attempt)
             rules = replace(rules, used={**used, **rules.used})
             submissions = await self._detected(decidable(waiting, rules.contested) if may_wait else waiting, rules)
             await self._apply(submissions, rules)

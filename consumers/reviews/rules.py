@@ -49,9 +49,10 @@ class BatchRules:
 
 
 async def rules_about(
-    services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes]
+    services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes], attempt: str
 ) -> BatchRules:
-    """Apply the rules, with one query of each kind. The tokens of submissions that may be stored are used up."""
+    """Apply the rules, with one query of each kind. The tokens of submissions that may be stored are used up by the
+    attempt."""
     objects = {s.key: ObjectKey(s.key.identity.entity, s.key.identity.store_id) for s in submissions}
     with_token = [s for s in submissions if s.review.token]
     proofs = {s.key: proof for s in with_token if (proof := s.review.proof(token_keys, s.created))}
@@ -66,7 +67,7 @@ async def rules_about(
         names={key: name for key, each in objects.items() if facts and (name := object_name(facts, each))},
     )
     rules = await _with_images(services, [s for s in submissions if s.review.images], rules)
-    return await _with_tokens(services, proofs, rules)
+    return await _with_tokens(services, proofs, rules, attempt)
 
 
 def decidable(submissions: Mapping[Key, Submission], contested: Collection[Key]) -> Mapping[Key, Submission]:
@@ -110,9 +111,11 @@ def _has_no_review(key: Key, holder: IdHolder | None) -> bool:
     return holder is None or holder.refused is not None or holder.identity not in (None, key.identity)
 
 
-async def _with_tokens(services: Services, proofs: Proofs, rules: BatchRules) -> BatchRules:
+async def _with_tokens(services: Services, proofs: Proofs, rules: BatchRules, attempt: str) -> BatchRules:
     """The rules with the tokens of submissions that aren't refused, which are used up, and the refusals of others."""
-    valid = {key: UsedToken(proof, key.id) for key, proof in proofs.items() if isinstance(proof, ReviewToken)}
+    valid = {key: UsedToken(proof, key.id, attempt) for key, proof in proofs.items() if isinstance(proof, ReviewToken)}
+    # First, so that an earlier attempt has either released them by now, or can no longer do so.
+    await services.review_tokens.take_over(valid.values())
     wanted = {key: used for key, used in valid.items() if key not in rules.reasons}
     fresh, holders = await services.review_tokens.use(wanted.values())
     proven = {key for key, used in wanted.items() if holders[used.token.line] == used.review_id}

@@ -68,7 +68,7 @@ async def test_text_forgotten_during_lookup_is_noted(desk: Desk, monkeypatch: py
 async def test_token_released_during_lookup_is_used(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = desk.services.review_tokens
     token = ReviewToken("Shop", "order", "line", "product", "anna", datetime.now(UTC) + timedelta(days=1))
-    first, second = UsedToken(token, "first"), UsedToken(token, "second")
+    first, second = UsedToken(token, "first", "a"), UsedToken(token, "second", "b")
     await tokens.use([first])
     plain, before = ReviewTokenRepository.used, [dict[TokenLine, str]()]
 
@@ -82,11 +82,40 @@ async def test_token_released_during_lookup_is_used(desk: Desk, monkeypatch: pyt
     assert await tokens.use([second]) == ({token.line}, {token.line: "second"})
 
 
+@pytest.mark.parametrize("is_redelivered", [False, True])
+@pytest.mark.parametrize("is_used", [False, True], ids=["by rules", "by token"])
+async def test_frozen_attempt_releases_no_token_that_was_used_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, is_redelivered: bool, is_used: bool
+) -> None:
+    """Two reviews of one customer: the second one is refused, until the first one is deleted."""
+    store = await desk.open_store(oneReviewPerCustomer=True)
+    token, signed = await desk.review_token(store)
+    first, refused = desk.review(storeId=store, userId=token.customer_id), desk.review(storeId=store, token=signed)
+    again = {**refused, "userId": token.customer_id}
+    batch, later = desk.records(first, again), desk.records(again)
+    plain = ReviewTokenRepository.release
+
+    async def freeze(self: ReviewTokenRepository, tokens: Collection[UsedToken]) -> None:
+        monkeypatch.setattr(ReviewTokenRepository, "release", plain)
+        if is_redelivered:
+            await desk.submit(batch)
+        await desk.moderate(("delete", first["id"]))
+        await desk.submit(later if is_redelivered else [*batch, *later])
+        await plain(self, tokens)
+
+    if not is_used:
+        await desk.submit(batch[:1])
+    monkeypatch.setattr(ReviewTokenRepository, "release", freeze)
+    await desk.submit(batch)
+    assert (await desk.stored(refused["id"]))["provenByToken"]
+    assert await desk.services.review_tokens.used({token.line}) == {token.line: refused["id"]}
+
+
 async def test_lines_with_same_id_have_a_token_per_product(desk: Desk) -> None:
     tokens, used = desk.services.review_tokens, desk.database["usedReviewTokens"]
     camera = ReviewToken("Shop", new_id("order"), "line", "camera", "anna", datetime.now(UTC) + timedelta(days=1))
     tripod, case = replace(camera, product_id="tripod"), replace(camera, product_id="case")
-    of_camera, of_tripod, of_case = (UsedToken(token, token.product_id) for token in (camera, tripod, case))
+    of_camera, of_tripod, of_case = (UsedToken(token, token.product_id, "a") for token in (camera, tripod, case))
     lines = {camera.line: "camera", tripod.line: "tripod"}
     assert await tokens.use([of_camera, of_tripod]) == ({camera.line, tripod.line}, lines)
     assert await tokens.use([replace(of_camera, review_id="x"), of_tripod]) == (set(), lines)

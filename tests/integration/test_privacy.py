@@ -75,7 +75,7 @@ async def test_person_is_exported_and_erased(
     await _mail_to(own_service, anna)
     async with own_service.mongo() as database:
         token = ReviewToken(None, order, "line", product, anna, datetime.now(UTC))
-        await ReviewTokenRepository(database).use([UsedToken(token, mine[0])])
+        await ReviewTokenRepository(database).use([UsedToken(token, mine[0], "attempt")])
 
     shown = await export(own_service, anna)
     assert {review["id"] for review in shown["reviews"]} == set(mine)
