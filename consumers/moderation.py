@@ -1,6 +1,6 @@
 """Consume changes of reviews: apply moderation and update the ratings in one transaction."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -80,7 +80,12 @@ class ReviewChangeConsumer:
         for id, decision in moderated.settled.items():
             if moderated.before[id].reports > MOST_AT_ONCE and decision.action is not ModerationAction.DELETE:
                 await self._settle(id, decision)
-        await self._remove_feedback({c.review_id for c in commands if c.action is ModerationAction.DELETE})
+        # A command about a deleted review may be what is left of a batch whose worker died after a parked deletion.
+        await self._remove_feedback(
+            command.review_id
+            for command, outcome in zip(moderated.commands, moderated.outcomes, strict=True)
+            if command.action is ModerationAction.DELETE or outcome is Outcome.NOT_FOUND
+        )
         return early
 
     async def _settle(self, review_id: str, decision: Moderation) -> None:
@@ -95,13 +100,12 @@ class ReviewChangeConsumer:
         while settled == MOST_AT_ONCE:
             settled = await self.services.transactions.run(settle_part)
 
-    async def _remove_feedback(self, ids: Collection[str]) -> None:
-        """Remove votes on deleted reviews, and reports about them: at least once, as a redelivery repeats it."""
-        if not ids:
-            return
-        gone = [id for id, entity in (await self.services.reviews.entities(ids)).items() if entity is None]
-        await self.services.votes.remove_of(gone)
-        await self.services.reports.remove_of(gone)
+    async def _remove_feedback(self, ids: Iterable[str]) -> None:
+        """Remove votes on those reviews that are deleted, and reports about them: at least once, as a redelivery
+        repeats it."""
+        deleted = await self.services.reviews.deleted_among(set(ids))
+        await self.services.votes.remove_of(deleted)
+        await self.services.reports.remove_of(deleted)
 
     async def _moderate(
         self, commands: Sequence[Moderation], parked: Sequence[Moderation], work: UnitOfWork

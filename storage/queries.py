@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from pymongo import ASCENDING, IndexModel, ReplaceOne, UpdateMany, UpdateOne
+from pymongo import ASCENDING, DeleteMany, IndexModel, ReplaceOne, UpdateMany, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError
 
@@ -62,7 +62,7 @@ def expiry_index(field: str, days: int, *, name: str = "expiry", **options: Any)
 
 async def write_all(
     collection: AsyncCollection[Document],
-    writes: Sequence[UpdateOne | UpdateMany | ReplaceOne[Document]],
+    writes: Sequence[UpdateOne | UpdateMany | ReplaceOne[Document] | DeleteMany],
     session: Session | None = None,
 ) -> None:
     """Execute these writes, in any order. Without any, nothing is sent: MongoDB refuses an empty bulk."""

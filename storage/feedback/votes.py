@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from bson import MaxKey, MinKey
-from pymongo import ASCENDING, IndexModel, ReplaceOne
+from pymongo import ASCENDING, DeleteMany, IndexModel, ReplaceOne
 
 from domain.delivery import RecordPosition
 from domain.feedback import Vote, VoteKey
@@ -55,8 +55,7 @@ class VoteRepository:
 
     async def remove_of(self, review_ids: Collection[str]) -> None:
         """Remove the votes on deleted reviews."""
-        for id in review_ids:
-            await self._votes.delete_many(on_reviews(id, id))
+        await write_all(self._votes, [DeleteMany(on_reviews(id, id)) for id in review_ids])
 
     async def of_voter(
         self, user_id: str, limit: int = 0, session: Session | None = None

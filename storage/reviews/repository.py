@@ -127,6 +127,13 @@ class ReviewRepository:
             document["_id"]: None if is_gone(document) else identity_from(document).entity async for document in found
         }
 
+    async def deleted_among(self, ids: Collection[str]) -> list[str]:
+        """Those of these ids whose reviews are deleted: not refused ones, which may be accepted yet."""
+        if not ids:
+            return []
+        wanted = {"_id": {"$in": list(ids)}, "goneAt": {"$exists": True}, "refused": {"$exists": False}}
+        return [document["_id"] async for document in self._reviews.find(wanted, {"_id": 1}, batch_size=ONE_ANSWER)]
+
     async def store_ids(self, ids: Collection[str]) -> dict[str, str | None]:
         """The store of each review, None if it has none; unknown ids and those of deleted reviews are left out."""
         found = self._reviews.find({"_id": {"$in": list(ids)}, **IS_REVIEW}, {"storeId": 1})

@@ -1,8 +1,10 @@
 """Moderation that precedes its review, in any amount, and commands about many reviews."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -13,6 +15,7 @@ from domain.delivery import OutgoingMessage, RecordPosition
 from domain.moderation import Moderation
 from domain.reviews import ModerationAction, ReviewStatus
 from storage.database import Session
+from storage.feedback.votes import VoteRepository
 from storage.parking import ParkingRepository
 from tests.support.consumers import Desk, RecordingKafka
 from tests.support.facade import new_id
@@ -152,6 +155,29 @@ async def test_first_event_of_a_review_precedes_its_moderation(desk: Desk, monke
     await desk.submit(desk.records(new, {**edited, "review": "Changed"}))
     assert desk.event_kinds(new["id"]) == ["ReviewSubmitted", "ReviewApproved"]
     assert desk.event_kinds(edited["id"]) == ["ReviewSubmitted", "ReviewEdited"]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_feedback_is_removed_after_worker_died_behind_parked_deletion(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    """Only the last command is delivered again. A refused review may be accepted yet, and keeps what it has."""
+    store = await desk.open_store(reviewsEnabled=not is_refused)
+    review = desk.review(storeId=store)
+    id = review["id"]
+    await desk.submit(desk.records(review))
+    await desk.database["votes"].insert_one({"_id": {"reviewId": id, "userId": "u"}, "helpful": True})
+    await desk.database["reports"].insert_one({"_id": "report", "reviewId": id})
+    await desk.services.parked_moderation.park(commands(id, ModerationAction.DELETE))
+    desk.offset = 10
+    with monkeypatch.context() as dying:
+        dying.setattr(VoteRepository, "remove_of", AsyncMock(side_effect=asyncio.CancelledError))
+        with pytest.raises(asyncio.CancelledError):
+            await desk.moderate(("approve", id))
+    desk.offset = 10
+    await desk.moderate(("approve", id))
+    assert await waiting(desk, id) == 0
+    assert [await desk.database[name].count_documents({}) for name in ("votes", "reports")] == [is_refused] * 2
 
 
 async def test_new_command_about_a_refused_review_postpones_no_parked_one(desk: Desk) -> None:
