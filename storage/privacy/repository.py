@@ -25,8 +25,9 @@ from storage.reminders.repository import CUSTOMERS
 from storage.repositories import Repositories
 from storage.returns.parking import ParkedValue
 from storage.review_tokens import TokenUse
+from storage.reviews.documents import MODERATED, is_moderatable
 from storage.reviews.repository import COLLECTION as REVIEWS
-from storage.reviews.shape import HAS_TEXT_ID
+from storage.reviews.shape import HAS_TEXT_ID, IS_REVIEW
 
 _NO_COMMAND: Final = b"{}"
 """The value that a waiting command keeps if it can't be read: it has no effect in any case."""
@@ -60,6 +61,11 @@ class PersonalData:
         """The ids of at most `limit` of their reviews. Those that aren't texts are left out: no command has them."""
         found = self._database[REVIEWS].find({"userId": self._customer, **HAS_TEXT_ID}, {"_id": 1}).limit(limit)
         return [document["_id"] async for document in found]
+
+    async def undeletable_reviews(self, ids: Collection[str]) -> list[str]:
+        """Those of these reviews that no command can delete, because they are damaged."""
+        documents = self._database[REVIEWS].find({"_id": {"$in": list(ids)}, **IS_REVIEW}, MODERATED)
+        return [document["_id"] async for document in documents if not is_moderatable(document)]
 
     async def remove_damaged_reviews(self) -> int:
         """Remove their reviews whose ids aren't texts, which count in no rating; returns the number."""

@@ -160,6 +160,15 @@ def moderated_from(document: Document) -> ModeratedReview:
     return review._replace(is_uncertain=True) if is_uncertain(document) else review
 
 
+def is_moderatable(document: Document) -> bool:
+    """True if moderation can read the review; `document` has the fields of MODERATED."""
+    try:
+        moderated_from(document)
+    except StoredDocumentError:
+        return False
+    return True
+
+
 def _moderated(document: Document) -> ModeratedReview:
     check_present(REVIEW, document, TALLIED)
     reason_code = document.get("reasonCode")

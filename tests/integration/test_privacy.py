@@ -316,6 +316,19 @@ async def test_damaged_order_and_return_are_exported_and_erased(own_service: Ser
     assert (item["id"], item["quantity"]) == ("line", 2)
 
 
+async def test_damaged_review_that_cannot_be_deleted_is_reported(own_service: Service, own_facade: Facade) -> None:
+    service, anna = own_service, new_id("anna")
+    damaged, _ = await own_facade.submit(*(submission(new_id(), userId=anna) for _ in "ab"))
+    async with service.mongo() as database:
+        await database["reviews"].update_one({"_id": damaged}, {"$set": {"ratingHundredths": "four"}})
+        assert f"1 review can't be deleted because of damaged fields, and nothing else was removed: {damaged}. " in (
+            await erase(service, anna, code=1)
+        )
+        assert [review["_id"] async for review in database["reviews"].find({"userId": anna})] == [damaged]
+        await database["reviews"].update_one({"_id": damaged}, {"$set": {"ratingHundredths": 400}})
+    assert "Deleted 1 review" in await erase(service, anna)
+
+
 async def test_erased_person_is_recognised_by_any_mark(own_service: Service) -> None:
     """The mark may be made with the database's own key, or with a current or former key of the configuration."""
     people = [new_id(name) for name in ("own", "whole", "configured", "rotated")]
