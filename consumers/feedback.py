@@ -25,6 +25,7 @@ from messaging.metrics import FEEDBACK
 from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry
 from storage.parking import ParkingRepository
+from storage.privacy.erasures import Erasures
 from storage.unit_of_work import UnitOfWork
 
 
@@ -100,6 +101,8 @@ async def _load(commands: Sequence[Feedback], work: UnitOfWork) -> tuple[list[Fe
     stored, session = work.repositories, work.session
     names_texts = any(command.text_hash for command in commands)
     reviews = await stored.feedback.load({c.review_id for c in commands}, session, with_texts=names_texts)
+    # From here on the transaction sees no erasure any more, but conflicts with one of a vote that it writes.
+    commands = await _without_erased(commands, stored.erasures)
     reports = [command.report for command in commands if command.report]
     owners = await stored.reports.owners({id for each in reports for id in (each.id, each.other_id)}, session)
     own = list(with_own_reports(commands, reviews, owners))
@@ -107,6 +110,15 @@ async def _load(commands: Sequence[Feedback], work: UnitOfWork) -> tuple[list[Fe
     open_reports = await stored.reports.open_among({c.report.id for c in own if c.report and c.report.settled}, session)
     answered = await stored.outcomes.answers([c.answer_key for c in own if c.answer_key], session)
     return own, KnownFeedback(reviews, votes, owners, open_reports, answered)
+
+
+async def _without_erased(commands: Sequence[Feedback], erasures: Erasures) -> Sequence[Feedback]:
+    """The commands without votes whose voters were erased since. An erasure leaves nothing of a vote, so that only a
+    command id tells if another worker has applied it before, while this one was frozen."""
+    erased = await erasures.latest({each.user_id for each in commands if each.user_id and not each.command_id})
+    return [
+        each for each in commands if each.command_id or each.user_id not in erased or each.at > erased[each.user_id]
+    ]
 
 
 def _is_reply(command: Feedback) -> bool:

@@ -14,9 +14,16 @@ from api.services import Services
 from console.sign_in.ended import EndedSessions
 from consumers.images.sweeping import sweep_images
 from domain.review_tokens import ReviewToken, TokenLine
+from plaudit.tools.privacy_erasure import forget_everywhere
 from storage.database import Session, in_transaction
+from storage.feedback.repository import FeedbackRepository
+from storage.feedback.votes import VoteRepository
 from storage.moderation_rules import TextRepository
+from storage.outcomes import OutcomeRepository
+from storage.privacy.erasures import Erasures
+from storage.privacy.repository import PersonalData
 from storage.review_tokens import ReviewTokenRepository, UsedToken
+from storage.reviews.repository import ReviewRepository
 from tests.support.consumers import Desk
 from tests.support.facade import REVIEWS, Facade, body_of, new_id, submission
 from tests.support.images import picture
@@ -31,8 +38,8 @@ def meanwhile(
     """Let something happen once, immediately after the first answer to a query."""
     plain = getattr(kind, question)
 
-    async def answer_then_happen(self: object, *arguments: Any) -> object:
-        answer = await plain(self, *arguments)
+    async def answer_then_happen(self: object, *arguments: Any, **options: Any) -> object:
+        answer = await plain(self, *arguments, **options)
         monkeypatch.setattr(kind, question, plain)
         await happens()
         return answer
@@ -109,6 +116,40 @@ async def test_frozen_attempt_releases_no_token_that_was_used_again(
     await desk.submit(batch)
     assert (await desk.stored(refused["id"]))["provenByToken"]
     assert await desk.services.review_tokens.used({token.line}) == {token.line: refused["id"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "question"),
+    [
+        (ReviewRepository, "entities"),
+        (FeedbackRepository, "load"),
+        (Erasures, "latest"),
+        (VoteRepository, "load"),
+        (OutcomeRepository, "answers"),
+    ],
+)
+async def test_frozen_worker_brings_no_erased_vote_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, kind: type[Any], question: str
+) -> None:
+    """Another worker applies the vote, and its voter is erased, while this one is frozen."""
+    review, anna = desk.review(), new_id("anna")
+    vote = {"action": "vote", "reviewId": review["id"], "userId": anna, "helpful": True}
+    await desk.submit(desk.records(review))
+    records = desk.records(vote)
+
+    async def erase() -> None:
+        await desk.give_feedback(records)
+        assert (await desk.stored(review["id"]))["helpful"] == 1
+        await desk.services.erasures.begin(anna, datetime.now(UTC))
+        await forget_everywhere(PersonalData(desk.database, anna))
+
+    meanwhile(monkeypatch, kind, question, erase)
+    await desk.give_feedback(records)
+    assert await desk.database["votes"].count_documents({}) == 0
+    assert "helpful" not in await desk.stored(review["id"])
+    # A later vote is one of somebody who came again.
+    await desk.give_feedback(desk.records(vote, at=round(datetime.now(UTC).timestamp() * 1_000) + 10))
+    assert (await desk.stored(review["id"]))["helpful"] == 1
 
 
 async def test_lines_with_same_id_have_a_token_per_product(desk: Desk) -> None:
