@@ -85,7 +85,7 @@ def openapi_document(routes: Sequence[BaseRoute], version: str) -> dict[str, Any
                 content["schema"] = _named(content["schema"], schemas)
     components["schemas"] = dict(sorted(schemas.items()))
     for part in ("paths", "components"):
-        document[part] = _without_titles(document[part])
+        document[part] = _for_generators(document[part])
     return document
 
 
@@ -138,17 +138,19 @@ def _named(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _without_titles(value: Any) -> Any:
-    """The same without the titles of schemas: pydantic's repeat the names of fields (`Createddate`)."""
+def _for_generators(value: Any) -> Any:
+    """The same without the titles of schemas, as pydantic's repeat the names of fields (`Createddate`), and with the
+    precision of numbers: of a number without a format, oapi-codegen makes one of 32 bits."""
     if isinstance(value, list):
-        return [_without_titles(each) for each in value]
+        return [_for_generators(each) for each in value]
     if not isinstance(value, dict):
         return value
-    return {
-        name: part if name in _SAMPLES else _without_titles(part)
+    found = {
+        name: part if name in _SAMPLES else _for_generators(part)
         for name, part in value.items()
         if name != "title" or not isinstance(part, str)
     }
+    return {**found, "format": "double"} if value.get("type") == "number" else found
 
 
 def _problem_schema() -> dict[str, Any]:

@@ -143,6 +143,8 @@ def test_numbers_have_one_type(document: dict[str, Any]) -> None:
         if sum(choice.get("type") in {"integer", "number"} for choice in field.get("anyOf", ())) > 1
     ]
     assert choices == []
+    text = orjson.dumps(document).decode()
+    assert 0 < text.count('"type":"number"') == len(re.findall('"type":"number"[^{}]*"format":"double"', text))
 
 
 def test_required_texts_have_min_length(document: dict[str, Any]) -> None:
