@@ -169,8 +169,15 @@ async def check_parked(database: Database) -> Finding | None:
 
 
 async def _damaged_stores(database: Database) -> Finding | None:
-    """A finding on stores that can't be read; None without any."""
-    if not (damaged := await StoreRepository(database).damaged()):
+    """A finding on stores that can't be read, among as many as are read in time; None without any."""
+    end, damaged = time.monotonic() + _PATIENCE_MS / 1_000, list[str]()
+    async with aclosing(StoreRepository(database).each_is_damaged()) as stores:
+        async for id, is_damaged in stores:
+            if is_damaged:
+                damaged.append(id)
+            if time.monotonic() >= end:
+                break
+    if not damaged:
         return None
     text = f"{quantity(len(damaged), 'store')} can't be read: {listed(damaged, _MOST_SHOWN)}"
     return failed("stores", text, "Repair them by hand or from a backup: nobody knows the settings that they lost.")

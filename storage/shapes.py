@@ -201,7 +201,7 @@ def _check(shape: Shape, document: Document, names: Iterable[str]) -> None:
 
 @lru_cache(10_000)
 def log_damage(message: str, id: str, error: str) -> None:
-    """Log that a stored document is damaged: once in a process, however often it is read."""
+    """Log that a stored document is damaged: once in a process, or again after 10,000 others were."""
     log.error(message, id=id, error=error[:500])
 
 

@@ -54,6 +54,7 @@ _STORE_SETTINGS: Final = Shape(
 
 _WITHOUT_RULES: Final = {"settings.moderationRules": 0}
 """The projection without what can be large in a store."""
+_FEW: Final = 100
 
 
 class Merged(NamedTuple):
@@ -104,9 +105,12 @@ class StoreRepository:
                     break
         return stores
 
-    async def damaged(self) -> list[str]:
-        """The ids of all damaged stores."""
-        return [id async for id, store in self._read({}) if isinstance(store, StoredDocumentError)]
+    async def each_is_damaged(self) -> AsyncGenerator[tuple[str, bool]]:
+        """The id of each store, and True if it is damaged. They are read a few at a time: with their moderation rules
+        they are large together."""
+        async with aclosing(self._read({}, at_once=_FEW)) as found:
+            async for id, store in found:
+                yield id, isinstance(store, StoredDocumentError)
 
     async def of_ids_or_errors(
         self, ids: Collection[str], *, with_rules: bool = True
