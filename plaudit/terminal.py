@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tempfile import TemporaryFile
 from typing import Any
 
 from rich.console import Console
@@ -50,6 +51,30 @@ class JsonTerminal(Terminal):
             self._out.file.flush()
 
 
+class Rows(list[Any]):
+    """Rows of a result, of which there may be millions: a list of JSON values that only grows, in a temporary file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - stays open
+        self._count = 0
+
+    def append(self, row: Any) -> None:
+        """Write the row to the file."""
+        self._file.write(f"{json.dumps(row)}\n")
+        self._count += 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        self._file.seek(0)
+        yield from map(json.loads, self._file)
+
+    def __del__(self) -> None:
+        self._file.close()
+
+
 errors = Terminal(stderr=True)
 """Standard error."""
 
@@ -73,7 +98,10 @@ def output(out: Terminal, *, as_json: bool) -> Iterator[Terminal]:
 
 def print_json(console: Console, value: Any) -> None:
     """Print a value as indented JSON, without colours: programs read it."""
-    console.file.write(f"{shown_json(json.dumps(value, indent=2, ensure_ascii=False))}\n")
+    # Piece by piece: the text of many rows would take several times the memory of the rows.
+    for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
+        console.file.write(shown_json(piece))
+    console.file.write("\n")
 
 
 def shown(text: str) -> str:

@@ -17,7 +17,7 @@ from messaging.reading import Reader
 from messaging.reading_errors import InvalidContentError
 from plaudit.config import Settings
 from plaudit.errors import UsageError
-from plaudit.terminal import Terminal, shown
+from plaudit.terminal import Rows, Terminal, shown
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.mapping import ColumnMapping, plain_name
@@ -46,12 +46,12 @@ class RuleTrialOptions:
 async def run_trial(settings: Settings, out: Terminal, errors: Terminal, options: RuleTrialOptions) -> int:
     """Print the effect of the rules on each review, and a summary; returns the number of bad rows.
 
-    Memory holds one review, and two digests of each one if a rule looks for duplicates; with --json, all results.
+    Memory holds one review, and two digests of each one if a rule looks for duplicates; with --json, all bad rows.
 
     Raises UsageError: a file can't be used. Raises CommandError: the store doesn't exist.
     """
     rules = _rules_in(options.rules) if options.rules else await _rules_of(settings, options.store)
-    bad, rows, counts, bad_count = list[str](), list[TriedRow](), TrialCounts(), 0
+    bad, rows, counts, bad_count = list[str](), Rows(), TrialCounts(), 0
     # The trial takes each review from here as soon as it is read.
     reviews = deque[Review]()
     rulings = trial_rulings(rule_set(rules), iter(reviews.popleft, None))

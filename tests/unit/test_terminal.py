@@ -1,11 +1,17 @@
 """External text cannot control the terminal."""
 
+import asyncio
 import io
 import json
 import logging
+import os
 import sys
-from collections.abc import Iterator
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 import structlog
@@ -13,9 +19,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-from plaudit.config import LogSettings
+from domain.orders import Customer
+from domain.reminders import Decided, ReviewableOrder, Skip
+from domain.stores import GeneralSettings
+from domain.timestamps import EPOCH
+from plaudit.config import LogSettings, Settings
 from plaudit.processes.logs import configure_logs
-from plaudit.terminal import Terminal, output, print_json, shown, shown_json, shown_lines
+from plaudit.terminal import Rows, Terminal, output, print_json, shown, shown_json, shown_lines
+from plaudit.tools import reminders
 from plaudit.tools.export import review_writer
 from plaudit.tools.file_format import FileFormat
 
@@ -87,6 +98,46 @@ def test_json_of_a_command_that_fails_after_its_result(result: object, printed_t
     with pytest.raises(SystemExit):
         run()
     assert file.getvalue() == printed_text
+
+
+@pytest.mark.parametrize("rows", [[], [{"id": "1"}], [{"id": "a\x9b", "to": None}, ["\ud800\n", 1.5]]])
+def test_many_rows_are_printed_as_a_list(rows: list[Any]) -> None:
+    found, texts = Rows(), []
+    for row in rows:
+        found.append(row)
+    for listed in (rows, found):
+        terminal = Terminal()
+        terminal.file = file = io.StringIO()
+        with output(terminal, as_json=True) as console:
+            console.set_result({"counts": {}, "rows": listed, "done": True})
+        texts.append(file.getvalue())
+    assert texts[0] == texts[1]
+    assert json.loads(texts[1])["rows"] == rows
+
+
+def test_preview_of_many_reminders_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    @asynccontextmanager
+    async def reached(*_: Any) -> AsyncIterator[tuple[Any, Any]]:
+        yield None, None
+
+    async def preview(*_: Any, **__: Any) -> AsyncIterator[Decided]:
+        for number in range(4_000):
+            order = ReviewableOrder(f"order-{number}", None, "Complete", False, None, Customer(), EPOCH, ())
+            yield Decided(order, None, Skip.NO_CUSTOMER, is_changed=False)
+
+    stores = Mock(general=AsyncMock(return_value=GeneralSettings()))
+    monkeypatch.setattr(reminders, "reached", reached)
+    monkeypatch.setattr(reminders, "preview", preview)
+    monkeypatch.setattr(reminders, "StoreRepository", Mock(return_value=stores))
+    terminal = Terminal()
+    with Path(os.devnull).open("w") as terminal.file, output(terminal, as_json=True) as console:
+        tracemalloc.start()
+        try:
+            asyncio.run(reminders.show_preview(Settings(), console, None))
+            console.print_result()
+            assert tracemalloc.get_traced_memory()[1] < 500_000
+        finally:
+            tracemalloc.stop()
 
 
 @given(TEXTS.filter(lambda text: "\ud800" not in text and text.isprintable() is False))
