@@ -10,7 +10,7 @@ on, and waits until these offsets are applied:
 After step 3 the reviews that were due at T are approved: everything acknowledged before T has taken effect.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -20,7 +20,7 @@ from consumers.moderation_rules import approval_event
 from consumers.ratings import change_ratings
 from consumers.services import Services
 from domain.planned_approvals import PlannedApproval, approve_planned
-from messaging.kafka.lag import ConsumerLag, Partition, Unread
+from messaging.kafka.lag import ConsumerLag, Ends
 from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry
 from storage.outbox import Outbox
@@ -46,46 +46,25 @@ class Objections:
     _since: datetime | None = None
     _left: Sequence[frozenset[Topic]] = ()
     """The steps after the present one."""
-    _ends: Mapping[Partition, int] = field(default_factory=dict)
+    _ends: Ends = field(default_factory=dict)
     """The offsets that the present step waits for."""
 
     async def applied_up_to(self, now: datetime) -> datetime | None:
-        """The moment T of the first call, once all steps are done; None before: call again.
-
-        If a topic was recreated meanwhile, all steps begin again. Raises BrokerAwayError and KafkaError.
-        """
+        """The moment T of the first call, once all steps are done; None before: call again. Raises BrokerAwayError and
+        KafkaError."""
         if self._since is None:
             self._since, self._left, self._ends = now, _OBJECTIONS, {}
         while True:
-            unread = await self.lag.measure()
-            if not all(
-                partition in unread and unread[partition].next_offset >= end for partition, end in self._ends.items()
-            ):
-                if _is_recreated(self._ends, unread):
-                    self._since = None
+            self._ends = await self.lag.unapplied(self._ends)
+            if self._ends:
                 return None
             if not self._left:
                 moment, self._since = self._since, None
                 return moment
             # A crashed worker may have applied records of the step before without passing them on.
             await self.outbox.settle_current()
-            # Measure again, to include what has been passed on meanwhile.
-            measured = await self.lag.measure()
-            if not self._left[0] <= {topic for topic, _ in measured}:
-                return None
-            self._ends = {partition: each.end for partition, each in measured.items() if partition[0] in self._left[0]}
+            self._ends = await self.lag.ends(*self._left[0])
             self._left = self._left[1:]
-
-
-def _is_recreated(ends: Mapping[Partition, int], unread: Mapping[Partition, Unread]) -> bool:
-    """True if a topic ends before these offsets, or has fewer partitions."""
-    topics = {topic for topic, _ in unread}
-    gone = (
-        partition not in unread or unread[partition].end < end
-        for partition, end in ends.items()
-        if partition[0] in topics
-    )
-    return any(gone)
 
 
 async def approve_due(services: Services, now: datetime, objections: Objections) -> int:

@@ -1,13 +1,13 @@
 """Handover of a partition of commands: the new worker waits until all that the old one forwarded is applied."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Final
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 
 from messaging.kafka.connection import KafkaConnection
-from messaging.kafka.lag import ConsumerLag, Unread
+from messaging.kafka.lag import ConsumerLag, Ends
 from messaging.topics import Topic, TopicNames
 
 _LOOK_S: Final = 0.1
@@ -26,7 +26,7 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
         self._topics = topics
         self._assignment = 1
         self._measured_assignment = 0
-        self._ends: dict[int, int] = {}
+        self._ends: Ends = {}
         self._applied_assignment = 0
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
@@ -44,26 +44,9 @@ class Handover(ConsumerRebalanceListener):  # type: ignore[misc]
             return
         async with ConsumerLag(self._connection, self._topics, timeout=_TIMEOUT_S) as lag:
             if self._measured_assignment != assignment:
-                self._ends = {number: each.end for number, each in (await _measure_changes(lag)).items()}
+                self._ends = await lag.ends(Topic.REVIEW_CHANGES)
                 self._measured_assignment = assignment
-            await self._wait_until_applied(lag)
-        self._applied_assignment = assignment
-
-    async def _wait_until_applied(self, lag: ConsumerLag) -> None:
-        """Wait until the changes before the noted offsets are applied, or are gone with their topic."""
-        while self._ends:
-            now = await _measure_changes(lag)
-            self._ends = {number: end for number, end in self._ends.items() if _is_pending(now, number, end)}
-            if self._ends:
+            while unapplied := await lag.unapplied(self._ends):
+                self._ends = unapplied
                 await asyncio.sleep(_LOOK_S)
-
-
-def _is_pending(now: Mapping[int, Unread], number: int, end: int) -> bool:
-    """True if changes of a partition before the offset `end` may still have to be applied. A recreated topic has none
-    of them; a missing topic may come back with them."""
-    each = now.get(number)
-    return not now if each is None else each.next_offset < end <= each.end
-
-
-async def _measure_changes(lag: ConsumerLag) -> Mapping[int, Unread]:
-    return {number: each for (_, number), each in (await lag.measure(Topic.REVIEW_CHANGES)).items()}
+        self._applied_assignment = assignment

@@ -42,6 +42,9 @@ Partition = tuple[Topic, int]
 
 Lag = dict[Partition, Unread]
 
+Ends = Mapping[Partition, int]
+"""The offset after the last record of each partition, at one moment."""
+
 
 class _Group(NamedTuple):
     """The partitions that a group reads, and the broker that stores its offsets."""
@@ -80,6 +83,32 @@ class ConsumerLag:
         """The lag of every partition of these topics; without arguments, of all consumed topics."""
         async with self._stop_on_error():
             return await self._measure(*await self._clients(), topics or tuple(Topic))
+
+    async def ends(self, *topics: Topic) -> Ends:
+        """The current ends of these topics.
+
+        Also raises UnknownTopicOrPartitionError: a missing topic, or one that the broker has yet to learn of, may have
+        records.
+        """
+        measured = await self.measure(*topics)
+        if missing := sorted(set(topics) - {topic for topic, _ in measured}):
+            raise UnknownTopicOrPartitionError(f"Kafka has no topic {', '.join(map(self._topics.name, missing))}")
+        return {partition: each.end for partition, each in measured.items()}
+
+    async def unapplied(self, ends: Ends) -> Ends:
+        """Those of these ends that the groups have yet to reach. A recreated topic has no end of the earlier one; a
+        missing topic may come back with them."""
+        if not ends:
+            return {}
+        measured = await self.measure(*{topic for topic, _ in ends})
+        present = {topic for topic, _ in measured}
+
+        def is_unapplied(partition: Partition, end: int) -> bool:
+            if each := measured.get(partition):
+                return each.next_offset < end <= each.end
+            return partition[0] not in present
+
+        return {partition: end for partition, end in ends.items() if is_unapplied(partition, end)}
 
     async def is_read(self, topic: Topic) -> bool:
         """True if the group of a topic has committed every record that was acknowledged before this call.

@@ -146,11 +146,10 @@ async def _await_backlog(settings: Settings, progress: Terminal, owed: Outbox, w
 
 async def _await_ends(lag: ConsumerLag, topics: Collection[Topic]) -> None:
     """Wait until workers have processed these topics up to their current ends."""
-    found = await patiently("Kafka", lambda: lag.measure(*topics))
-    ends = {place: each.end for place, each in found.items()}
-    while any(place in found and found[place].next_offset < end for place, end in ends.items()):
+    ends = await patiently("Kafka", partial(lag.ends, *topics))
+    while ends:
+        ends = await patiently("Kafka", partial(lag.unapplied, ends))
         await asyncio.sleep(_PAUSE_S)
-        found = await patiently("Kafka", lambda: lag.measure(*topics))
 
 
 async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: TopicNames, wait: float) -> int:

@@ -29,7 +29,7 @@ from aiokafka.errors import BrokerResponseError
 from domain.quantities import quantity
 from messaging.kafka.administration import admin_client, partitions_of
 from messaging.kafka.connection import is_access_denied, is_broker_away
-from messaging.kafka.lag import ConsumerLag, Lag, Partition
+from messaging.kafka.lag import ConsumerLag, Ends
 from messaging.kafka.partition_counts import KNOWN_GROWING_S, KNOWN_S, SWITCHED_S, Growth, Step
 from messaging.topics import CONSUMED, Topic, TopicNames
 from plaudit.config import Settings
@@ -214,15 +214,11 @@ class Grower:
 
     async def _applied(self, old: Mapping[Topic, int]) -> AsyncIterator[Topic]:
         """These topics, each as soon as its old partitions are applied up to their current ends."""
-        ends = {
-            partition: backlog.end
-            for partition, backlog in (await self._lag()).items()
-            if partition[1] < old.get(partition[0], 0)
-        }
+        ends = await self._patiently(partial(self.lag.ends, *old)) if old else {}
+        ends = {partition: end for partition, end in ends.items() if partition[1] < old[partition[0]]}
         waiting = set(old)
         while True:
-            measured = await self._lag()
-            ends = {partition: end for partition, end in ends.items() if measured[partition].next_offset < end}
+            ends = await self._patiently(partial(self.lag.unapplied, ends))
             for topic in waiting - {topic for topic, _ in ends}:
                 yield topic
                 waiting.remove(topic)
@@ -230,10 +226,6 @@ class Grower:
                 return
             self.progress.print(f"Waiting for {_shown_partitions(ends)}: not applied yet")
             await self._renew_and_pause()
-
-    async def _lag(self) -> Lag:
-        """The lag of all partitions."""
-        return await self._patiently(self.lag.measure)
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
         """The answer of Kafka; retries while it is unavailable."""
@@ -290,6 +282,6 @@ def _check(topic: Topic, growth: Growth, there: int, count: int) -> None:
         raise UsageError(f"{topic} has {quantity(growth.count, 'partition')}: the new number must be a multiple of it.")
 
 
-def _shown_partitions(ends: Mapping[Partition, int]) -> str:
+def _shown_partitions(ends: Ends) -> str:
     first, *others = (f"{topic} {number}" for topic, number in sorted(ends))
     return f"partition {first}" + (f" and {quantity(len(others), 'other')}" if others else "")

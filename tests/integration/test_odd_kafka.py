@@ -331,8 +331,27 @@ async def test_oldest_unread_record_follows_transaction_marker(servers: Servers)
         assert await lag.oldest_unread(Topic.REVIEW_SUBMISSIONS, 3_000) == 1_000
 
 
+async def test_ends_are_awaited_until_they_are_applied_or_gone(servers: Servers) -> None:
+    async with lag_of(servers, 2) as (lag, topic):
+        await publish_at(servers, topic, (0, 1_000), (1, 1_000))
+        ends = await lag.ends(Topic.REVIEW_SUBMISSIONS)
+        assert await lag.unapplied(ends) == ends == {(Topic.REVIEW_SUBMISSIONS, number): 1 for number in range(2)}
+        async with member(servers, topic, topic) as consumer:
+            await consumer.commit({TopicPartition(topic, 0): 1})
+        await publish_at(servers, topic, (0, 1_000))
+        unapplied = await lag.unapplied(ends)
+        assert unapplied == {(Topic.REVIEW_SUBMISSIONS, 1): 1}
+        await delete_topic(servers, topic)
+        # It may come back with the records: a broker that has just started doesn't know all topics.
+        assert await lag.unapplied(unapplied) == unapplied
+        await create_topic(servers, topic, 1)
+        await eventually(partial(lag.unapplied, unapplied), {}.__eq__)
+
+
 async def test_missing_topic_is_not_read(servers: Servers) -> None:
     async with lag_of(servers, 1) as (lag, _):
+        with pytest.raises(UnknownTopicOrPartitionError, match=Topic.ORDER_EVENTS):
+            await lag.ends(Topic.REVIEW_SUBMISSIONS, Topic.ORDER_EVENTS)
         with pytest.raises(UnknownTopicOrPartitionError, match=Topic.ORDER_EVENTS):
             await lag.oldest_unread(Topic.ORDER_EVENTS, 3_000)
 

@@ -20,6 +20,7 @@ from tests.support.images import AS_FILE, IMAGES, Images, picture
 from tests.support.messages import Message, message, moderation, review_message
 from tests.support.orders import Returns, an_order, order_event, return_command, wanted_return
 from tests.support.service import Json, Servers, Service
+from tests.support.topics import delete_topic
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -432,6 +433,17 @@ async def test_review_waiting_in_kafka_does_not_come_back(own_service: Service) 
     review = submission(new_id(), userId=anna, id=new_id("review"))
     await own_service.publish("review-submissions", review_message(review))
     await assert_erased_once_read(own_service, anna)
+
+
+@pytest.mark.kafka
+async def test_missing_topic_may_contain_data(own_service: Service) -> None:
+    """A broker that has just started doesn't know all topics."""
+    anna = new_id("anna")
+    await own_service.stop("worker")
+    await delete_topic(own_service.servers, own_service.topic("image-uploads"))
+    assert "nothing was removed" in await erase(own_service, anna, "--wait", "1", code=1)
+    await own_service.run("init")
+    assert "Deleted 0 reviews" in await erase(own_service, anna)
 
 
 @pytest.mark.kafka
