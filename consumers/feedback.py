@@ -54,11 +54,12 @@ class FeedbackConsumer(ReviewCommandConsumer[Feedback]):
         topic, id = Topic.REVIEW_FEEDBACK, command.review_id
         return Overdue(topic, command.position, id, value, command.command_id, mark)
 
-    async def apply_together(self, commands: Sequence[Feedback], parked: Sequence[Feedback]) -> None:
+    async def apply_together(self, commands: Sequence[Feedback], parked: Sequence[Feedback]) -> set[str]:
         """Apply feedback in one transaction."""
         applied, taken = await self.services.transactions.run(partial(self._take, commands, parked))
         for command, result in zip(applied, taken.results, strict=True):
             FEEDBACK.labels(command.action.value, result.outcome.value if result else "repeated").inc()
+        return set()
 
     async def _take(
         self, commands: Sequence[Feedback], released: Sequence[Feedback], work: UnitOfWork

@@ -65,7 +65,7 @@ class ReviewChangeConsumer:
         if due:
             early |= await self._apply_together(due, ())
         if early:
-            # Parked before the look-up, as in `load_entities_or_park`.
+            # Parked before the look-up, as in `ReviewCommandConsumer.apply`.
             await parking.park([command for command in fresh if command.review_id in early])
             arrived = await self.services.reviews.entities(early)
             if arrived:

@@ -2,7 +2,8 @@
 "not-found"."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Generic, NamedTuple
@@ -10,7 +11,6 @@ from typing import Final, Generic, NamedTuple
 from consumers.services import Services
 from domain.commands import CommandMark, Outcome
 from domain.delivery import RecordPosition
-from domain.ratings import Entity
 from messaging.dead_letters import rebuilt_dead_letter, review_never_came
 from messaging.decoding import InvalidMessageError
 from messaging.topics import Topic
@@ -32,45 +32,6 @@ class Overdue(NamedTuple):
     command_id: str | None = None
     mark: CommandMark | None = None
     error: InvalidMessageError = review_never_came()
-
-
-async def load_entities_or_park(
-    services: Services, parking: ParkingRepository[T], commands: Collection[T]
-) -> dict[str, Entity | None]:
-    """The objects of the commands' reviews, by review id; None for deleted and refused reviews. Commands about unknown
-    reviews are parked."""
-    entities = await services.reviews.entities({command.review_id for command in commands})
-    if unknown := [command for command in commands if command.review_id not in entities]:
-        # Park first, then look up: the submission consumer stores first, then looks for parked commands, so one of the
-        # two sees the other.
-        await parking.park(unknown)
-        entities |= await services.reviews.entities({command.review_id for command in unknown})
-    return entities
-
-
-async def release_or_give_up(
-    services: Services,
-    parking: ParkingRepository[T],
-    before: datetime,
-    release: Callable[[Sequence[T]], Awaitable[None]],
-    overdue_of: Callable[[T], Overdue],
-) -> int:
-    """Give up at most MOST_OVERDUE commands parked before that moment, unless `release` applies them: it gets those
-    about one review, which may have arrived. Returns the number given up.
-
-    Commands about a damaged review wait for its repair. They are skipped, so that the others get their turn.
-    """
-    damaged = set[str]()
-    while waiting := await parking.parked_before(before, MOST_OVERDUE, except_reviews=damaged):
-        for id in {each.review_id for each in waiting}:
-            try:
-                await release([each for each in waiting if each.review_id == id])
-            except StoredDocumentError as error:
-                log_damage("parked commands wait because of a damaged document", id=id, error=str(error))
-                damaged.add(id)
-        if overdue := [each for each in waiting if each.review_id not in damaged]:
-            return len(await give_up(services, parking, overdue, overdue_of))
-    return 0
 
 
 async def give_up(
@@ -101,7 +62,7 @@ async def give_up(
 
 @dataclass(frozen=True, slots=True)
 class ReviewCommandConsumer(ABC, Generic[T]):
-    """A consumer of commands about reviews: parks those about unknown reviews, and applies them once their review is
+    """A consumer of commands about reviews: parks those that come too early, and applies them once what they concern is
     stored, before later ones."""
 
     services: Services
@@ -112,39 +73,71 @@ class ReviewCommandConsumer(ABC, Generic[T]):
         """The parking of its commands."""
 
     @abstractmethod
-    async def apply_together(self, commands: Sequence[T], parked: Sequence[T]) -> None:
-        """Apply commands in one transaction, which removes the `parked` ones among them from the parking."""
+    async def apply_together(self, commands: Sequence[T], parked: Sequence[T]) -> AbstractSet[Hashable]:
+        """Apply commands in one transaction, which removes the `parked` ones among them from the parking. Returns the
+        targets that are missing after all, whose commands are left as they are."""
 
     @abstractmethod
     def overdue(self, command: T) -> Overdue:
         """A command that is given up."""
 
+    def target(self, command: T) -> Hashable:
+        """What a command waits for: its review."""
+        return command.review_id
+
+    async def missing(self, commands: Sequence[T]) -> AbstractSet[Hashable]:
+        """The targets of commands that may still come."""
+        ids = {command.review_id for command in commands}
+        return ids - (await self.services.reviews.entities(ids)).keys()
+
     async def apply(self, commands: Sequence[T]) -> None:
-        """Apply the commands about known reviews, and park the others."""
-        entities = await load_entities_or_park(self.services, self.parking, commands)
-        await self._apply([command for command in commands if command.review_id in entities], entities.keys())
+        """Apply commands, and park those that came too early."""
+        missing = await self.missing(commands)
+        come = [command for command in commands if self.target(command) not in missing]
+        missing |= await self._apply(come, {command.review_id for command in come})
+        if early := [command for command in commands if self.target(command) in missing]:
+            # Park first, then look up: the submission consumer stores first, then looks for parked commands, so one of
+            # the two sees the other.
+            await self.parking.park(early)
+            await self._release_come(early)
 
     async def release(self, review_ids: Collection[str]) -> None:
         """Apply the commands parked for these reviews, which are stored."""
         await self._apply((), review_ids)
 
     async def give_up_overdue(self, before: datetime) -> int:
-        """Give up some commands parked before that moment: dead-letter and answer them. Returns the number given up.
+        """Give up at most MOST_OVERDUE commands parked before that moment: dead-letter and answer them. Those that can
+        be decided on by now are applied instead. Returns the number given up.
 
-        Commands about a review that has arrived are applied instead.
+        Commands about a damaged review wait for its repair. They are skipped, so that the others get their turn.
         """
-        return await release_or_give_up(self.services, self.parking, before, self._release_stored, self.overdue)
+        damaged = set[str]()
+        while waiting := await self.parking.parked_before(before, MOST_OVERDUE, except_reviews=damaged):
+            for id in {each.review_id for each in waiting}:
+                try:
+                    await self._release_come([each for each in waiting if each.review_id == id])
+                except StoredDocumentError as error:
+                    log_damage("parked commands wait because of a damaged document", id=id, error=str(error))
+                    damaged.add(id)
+            if overdue := [each for each in waiting if each.review_id not in damaged]:
+                return len(await give_up(self.services, self.parking, overdue, self.overdue))
+        return 0
 
-    async def _release_stored(self, parked: Sequence[T]) -> None:
-        entities = await self.services.reviews.entities({command.review_id for command in parked})
-        await self.release([id for id, entity in entities.items() if entity is not None])
+    async def _release_come(self, parked: Sequence[T]) -> None:
+        """Apply the commands parked for the same reviews as those of these whose target has come."""
+        missing = await self.missing(parked)
+        await self.release({command.review_id for command in parked if self.target(command) not in missing})
 
-    async def _apply(self, commands: Sequence[T], review_ids: Collection[str]) -> None:
-        """Apply commands, after those already parked for these reviews, in pieces."""
+    async def _apply(self, commands: Sequence[T], review_ids: Collection[str]) -> set[Hashable]:
+        """Apply commands, after those already parked for these reviews, in pieces; returns the missing targets."""
         fresh = {(command.position, command.review_id): command for command in commands}
+        missing = set[Hashable]()
         async for parked in self.parking.about(review_ids):
-            await self.apply_together(parked, parked)
+            # If a target comes between two parts, its commands still don't overtake those left in the parking.
+            due = [command for command in parked if self.target(command) not in missing]
+            missing |= await self.apply_together(due, due)
             for command in parked:
                 fresh.pop((command.position, command.review_id), None)
-        if fresh:
-            await self.apply_together(list(fresh.values()), ())
+        if due := [command for command in fresh.values() if self.target(command) not in missing]:
+            missing |= await self.apply_together(due, ())
+        return missing

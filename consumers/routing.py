@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from consumers.parking import MOST_OVERDUE, Overdue, give_up, load_entities_or_park
+from consumers.parking import MOST_OVERDUE, Overdue, give_up
 from consumers.routing_handover import Handover
 from consumers.services import Services
 from domain.commands import Outcome
@@ -55,10 +55,20 @@ class CommandRouter:
     async def _route(self, batch: Sequence[Received[ModerationCommand]]) -> None:
         commands = [command for received in batch for command in moderations_in(received)]
         placeless = [command for command in commands if bucket_in(command.review_id) is None]
-        entities = await load_entities_or_park(self.services, self.services.parked_moderation, placeless)
+        entities = await self._load_entities_or_park(placeless)
         await self.release({id: entity for id, entity in entities.items() if entity is not None})
         await self._forward(commands, entities)
         await self._refuse([c for c in placeless if c.review_id in entities and entities[c.review_id] is None])
+
+    async def _load_entities_or_park(self, commands: Sequence[Moderation]) -> dict[str, Entity | None]:
+        """The objects of the commands' reviews, by review id; None for deleted and refused reviews. Commands about
+        unknown reviews are parked."""
+        entities = await self.services.reviews.entities({command.review_id for command in commands})
+        if unknown := [command for command in commands if command.review_id not in entities]:
+            # Parked before the look-up, as in `ReviewCommandConsumer.apply`.
+            await self.services.parked_moderation.park(unknown)
+            entities |= await self.services.reviews.entities({command.review_id for command in unknown})
+        return entities
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
         """Forward the commands parked for these reviews, which are stored, to their owners. Nobody gives them up from

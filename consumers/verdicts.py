@@ -42,12 +42,13 @@ class VerdictConsumer(ReviewCommandConsumer[Verdict]):
         """A verdict that is given up."""
         return Overdue(Topic.MODERATION_VERDICTS, command.position, command.review_id, verdict_value(command))
 
-    async def apply_together(self, commands: Sequence[Verdict], parked: Sequence[Verdict]) -> None:
+    async def apply_together(self, commands: Sequence[Verdict], parked: Sequence[Verdict]) -> set[str]:
         """Apply verdicts in one transaction."""
         ordered = in_turn(commands, lambda verdict: verdict.position)
         applied, result = await self.services.transactions.run(partial(self._write, ordered, parked))
         for verdict, (outcome, _) in zip(applied, result.results, strict=True):
             VERDICTS.labels(verdict.outcome.value, outcome.value).inc()
+        return set()
 
     async def _write(
         self, verdicts: Sequence[Verdict], released: Sequence[Verdict], work: UnitOfWork

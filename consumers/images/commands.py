@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
-from consumers.parking import Overdue, release_or_give_up
-from consumers.services import Services
+from consumers.parking import Overdue, ReviewCommandConsumer
 from domain.commands import Outcome
 from domain.images import StoredImage, may_come, with_visibility
 from domain.permissions import is_within
@@ -18,12 +17,16 @@ from messaging.topics import Topic
 from storage.audit import AuditAction, AuditEntry
 from storage.database import Session
 from storage.images.reviews import ReviewWithImages
+from storage.parking import ParkingRepository
 from storage.repositories import Repositories
 from storage.unit_of_work import UnitOfWork
 
+Target = tuple[str, str]
+"""The ids of a review and an image."""
+
 
 @dataclass(frozen=True, slots=True)
-class ImageCommandConsumer:
+class ImageCommandConsumer(ReviewCommandConsumer[ReceivedImageCommand]):
     """Hides images of reviews, and shows them again.
 
     An image stores the positions of the records applied to it, which come in order per image. A command is parked if
@@ -32,57 +35,34 @@ class ImageCommandConsumer:
     in several transactions, in order, if they are many.
     """
 
-    services: Services
+    @property
+    def parking(self) -> ParkingRepository[ReceivedImageCommand]:
+        """The parking of commands about images."""
+        return self.services.parked_image_commands
 
     async def __call__(self, batch: Sequence[Received[ImageCommand]]) -> None:
         """Apply a batch."""
-        commands = [image_command_in(received) for received in batch]
-        come, early = (await _load(self.services, commands)).divide(commands)
-        early += await self._apply(come, {command.review_id for command in come})
-        if early:
-            # Parked before the look-up, as in `load_entities_or_park`.
-            await self.services.parked_image_commands.park(early)
-            await self._release_come(early)
+        await self.apply([image_command_in(received) for received in batch])
 
-    async def release(self, review_ids: Collection[str]) -> None:
-        """Apply the commands parked for images that these reviews have."""
-        await self._apply((), review_ids)
+    def target(self, command: ReceivedImageCommand) -> Target:
+        """The review and the image of a command."""
+        return command.target
 
-    async def give_up_overdue(self, before: datetime) -> int:
-        """Give up some commands parked before that moment: dead-letter and answer them. Returns the number given up.
+    async def missing(self, commands: Sequence[ReceivedImageCommand]) -> set[Target]:
+        """The targets of commands that may still come."""
+        return (await _load(self.services, commands)).missing(commands)
 
-        Commands whose image has arrived are applied instead.
-        """
-        parking = self.services.parked_image_commands
-        return await release_or_give_up(self.services, parking, before, self._release_come, _overdue)
+    def overdue(self, command: ReceivedImageCommand) -> Overdue:
+        """A command that is given up."""
+        content, position, mark = command
+        value, error = image_command_value(content), image_never_came()
+        return Overdue(Topic.IMAGE_COMMANDS, position, content.image_id, value, content.command_id, mark, error)
 
-    async def _release_come(self, parked: Sequence[ReceivedImageCommand]) -> None:
-        """Apply the commands parked for the same reviews as those of these that can be decided on by now."""
-        come, _ = (await _load(self.services, parked)).divide(parked)
-        await self.release({command.review_id for command in come})
-
-    async def _apply(
-        self, commands: Sequence[ReceivedImageCommand], review_ids: Collection[str]
-    ) -> list[ReceivedImageCommand]:
-        """Apply commands, after those already parked for the same reviews; returns the commands to park."""
-        fresh = {command.position: command for command in commands}
-        waiting = set[tuple[str, str]]()
-        async for parked in self.services.parked_image_commands.about(review_ids):
-            # If an image comes between two parts, its commands still don't overtake those left in the parking.
-            due = [command for command in parked if command.target not in waiting]
-            early = await self.services.transactions.run(partial(_apply_together, due, due))
-            waiting.update(command.target for command in early)
-            for command in parked:
-                fresh.pop(command.position, None)
-        due = [command for command in fresh.values() if command.target not in waiting]
-        early = await self.services.transactions.run(partial(_apply_together, due, ())) if due else []
-        return [command for command in fresh.values() if command.target in waiting] + early
-
-
-def _overdue(received: ReceivedImageCommand) -> Overdue:
-    command, position, mark = received
-    value, error = image_command_value(command), image_never_came()
-    return Overdue(Topic.IMAGE_COMMANDS, position, command.image_id, value, command.command_id, mark, error)
+    async def apply_together(
+        self, commands: Sequence[ReceivedImageCommand], parked: Sequence[ReceivedImageCommand]
+    ) -> set[Target]:
+        """Apply commands in one transaction; returns the missing targets."""
+        return await self.services.transactions.run(partial(_apply_together, commands, parked))
 
 
 @dataclass(slots=True)
@@ -100,15 +80,9 @@ class _Targets:
     modified: dict[str, datetime] = field(default_factory=dict)
     """The times of changes of the reviews, by their ids."""
 
-    def divide(
-        self, commands: Iterable[ReceivedImageCommand]
-    ) -> tuple[list[ReceivedImageCommand], list[ReceivedImageCommand]]:
-        """The commands that can be decided on, and those that came too early, each in order."""
-        come: list[ReceivedImageCommand] = []
-        early: list[ReceivedImageCommand] = []
-        for command in commands:
-            (early if self._is_early(*command.target) else come).append(command)
-        return come, early
+    def missing(self, commands: Iterable[ReceivedImageCommand]) -> set[Target]:
+        """The targets of commands that may still come."""
+        return {command.target for command in commands if self._may_come(*command.target)}
 
     def set_visibility(self, received: ReceivedImageCommand, image: StoredImage, review: ReviewWithImages) -> bool:
         """Hide or show an image of a review; True if that changes the review."""
@@ -121,7 +95,7 @@ class _Targets:
         self.modified[review.id] = max(received.at, self.modified.get(review.id, received.at))
         return True
 
-    def _is_early(self, review_id: str, image_id: str) -> bool:
+    def _may_come(self, review_id: str, image_id: str) -> bool:
         image, review = self.images.get(image_id), self.reviews.get(review_id)
         if image is not None and review is not None and review.image(image_id):
             return False
@@ -139,12 +113,13 @@ async def _load(
 
 async def _apply_together(
     commands: Sequence[ReceivedImageCommand], parked: Sequence[ReceivedImageCommand], work: UnitOfWork
-) -> list[ReceivedImageCommand]:
-    """Apply commands in a transaction, and remove the `parked` ones among them from the parking; returns those that
-    came too early."""
+) -> set[Target]:
+    """Apply commands in a transaction, and remove the `parked` ones among them from the parking; returns the targets
+    that may still come, whose commands are left as they are."""
     stored, session = work.repositories, work.session
     targets = await _load(stored, commands, session)
-    come, early = targets.divide(commands)
+    missing = targets.missing(commands)
+    come = [command for command in commands if command.target not in missing]
     waited = come if parked else ()
     # Others may have applied them, or given them up, meanwhile.
     due = await stored.parked_image_commands.take_among(come, waited, session)
@@ -156,7 +131,7 @@ async def _apply_together(
         await stored.images.save_seen(targets.images[id], session)
     for id, at in targets.modified.items():
         await stored.review_images.save(targets.reviews[id], session, at)
-    return early
+    return missing
 
 
 def _decide(received: ReceivedImageCommand, targets: _Targets, work: UnitOfWork) -> None:

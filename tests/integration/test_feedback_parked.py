@@ -3,6 +3,7 @@
 import tracemalloc
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -81,11 +82,15 @@ async def test_parked_feedback_of_one_review_is_read_in_parts(desk: Desk, monkey
 
 
 async def test_feedback_parked_after_its_review_is_applied(desk: Desk) -> None:
-    review, other = desk.review(), new_id("review")
-    await desk.submit(desk.records(review))
-    await desk.services.parked_feedback.park([*votes(review["id"], [True] * 3), *votes(other, [True] * 2)])
+    """Nor is it given up if its review is deleted by then: as if it came then, it has no effect."""
+    review, deleted, other = desk.review(), desk.review(), new_id("review")
+    await desk.submit(desk.records(review, deleted))
+    await desk.moderate(("delete", deleted["id"]))
+    numbers = {review["id"]: 3, deleted["id"]: 1, other: 2}
+    await desk.services.parked_feedback.park(chain(*(votes(id, [True] * number) for id, number in numbers.items())))
     assert await desk.parked.give_up_overdue(datetime.now(UTC)) == 2
     assert await counts(desk, review["id"]) == (3, 0, 0)
+    assert await counts(desk, deleted["id"]) == (0, 0, 0)
     letters = [message for message in desk.kafka.published if message.topic == "test.review-feedback.dlq"]
     assert [message.key for message in letters] == [other.encode()] * 2
 
