@@ -36,7 +36,7 @@ class ParkedCommands:
             services.parked_verdicts,
             services.parked_image_commands,
         )
-        return any([await each.are_any_before(before) for each in waiting])
+        return any([await each.are_overdue(before) for each in waiting])
 
     async def give_up_overdue(self, before: datetime) -> int:
         """Give up some commands parked before that moment. Returns the number given up."""

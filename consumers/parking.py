@@ -112,7 +112,7 @@ class ReviewCommandConsumer(ABC, Generic[T]):
         Commands about a damaged review wait for its repair. They are skipped, so that the others get their turn.
         """
         damaged = set[str]()
-        while waiting := await self.parking.parked_before(before, MOST_OVERDUE, except_reviews=damaged):
+        while waiting := await self.parking.overdue(before, MOST_OVERDUE, except_reviews=damaged):
             for id in {each.review_id for each in waiting}:
                 try:
                     await self._release_come([each for each in waiting if each.review_id == id])

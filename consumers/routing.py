@@ -87,7 +87,7 @@ class CommandRouter:
         crash in between, or by a second worker at the same time, they are just forwarded twice.
         """
         services = self.services
-        waiting = await services.parked_moderation.parked_before(before, MOST_OVERDUE)
+        waiting = await services.parked_moderation.overdue(before, MOST_OVERDUE)
         entities = await services.reviews.entities({command.review_id for command in waiting})
         arrived = {id: entity for id, entity in entities.items() if entity is not None}
         to_forward = [command for command in waiting if command.review_id in arrived]

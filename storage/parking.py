@@ -182,18 +182,15 @@ class ParkingRepository(Generic[T]):
         gone = {self._id(command) for command in parked} - left
         return [command for command in commands if self._id(command) not in gone]
 
-    async def parked_before(self, moment: datetime, limit: int, except_reviews: Collection[str] = ()) -> list[T]:
-        """At most `limit` readable commands parked before this moment, oldest first, except about `except_reviews`."""
-        overdue: Document = {"parkedAt": {"$lt": moment}, "kind": self._parking.kind}
-        if except_reviews:
-            overdue["reviewId"] = {"$nin": list(except_reviews)}
-        async with self._parked.find(overdue, batch_size=limit).sort("parkedAt") as found:
-            return await readable(self._parking, found, limit)
-
-    async def are_any_before(self, moment: datetime) -> bool:
+    async def are_overdue(self, before: datetime) -> bool:
         """True if any command was parked before this moment."""
-        overdue = {"parkedAt": {"$lt": moment}, "kind": self._parking.kind}
-        return await self._parked.find_one(overdue, {"_id": 1}) is not None
+        return await self._parked.find_one(self._overdue(before), {"_id": 1}) is not None
+
+    async def overdue(self, before: datetime, limit: int, except_reviews: Collection[str] = ()) -> list[T]:
+        """At most `limit` readable commands parked before this moment, oldest first, except about `except_reviews`."""
+        wanted = self._overdue(before) | ({"reviewId": {"$nin": list(except_reviews)}} if except_reviews else {})
+        async with self._parked.find(wanted, batch_size=limit).sort("parkedAt") as found:
+            return await readable(self._parking, found, limit)
 
     async def wait_anew(self, commands: Iterable[T]) -> None:
         """Restart the wait of commands that are still parked: they count as parked now, or keep a later time."""
@@ -208,3 +205,6 @@ class ParkingRepository(Generic[T]):
             document.get("imageId") or document["reviewId"]: mark_from(document.get("commandMark"))
             async for document in found
         }
+
+    def _overdue(self, before: datetime) -> Document:
+        return {"parkedAt": {"$lt": before}, "kind": self._parking.kind}

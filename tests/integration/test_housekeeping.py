@@ -261,15 +261,15 @@ async def test_overdue_parked_commands_are_given_up_by_one_worker(desk: Desk, mo
     """Replays of two dead letters for one command would both take effect."""
     together = asyncio.Barrier(2)
 
-    def in_step(parked_before: Any) -> Any:
+    def in_step(overdue: Any) -> Any:
         async def both_have_found(*arguments: Any, **options: Any) -> Any:
-            found = await parked_before(*arguments, **options)
+            found = await overdue(*arguments, **options)
             await together.wait()
             return found
 
         return both_have_found
 
-    monkeypatch.setattr(ParkingRepository, "parked_before", in_step(ParkingRepository.parked_before))
+    monkeypatch.setattr(ParkingRepository, "overdue", in_step(ParkingRepository.overdue))
     services, review = desk.services, desk.review()
     workers, id = [desk.submissions.parked for _ in range(2)], review["id"]
     await desk.judge(desk.verdicts(review, "flag"))

@@ -47,7 +47,7 @@ async def test_damaged_waiting_report_stops_nothing(desk: Desk, change: Json) ->
     await parked.update_many({}, {"$set": {"parkedAt": LONG_AGO}})
     anna = PersonalData(desk.database, ANNA.casefold())
     assert len(await anna.parked_feedback()) == 1
-    assert len(await desk.services.parked_feedback.parked_before(NOW, 10)) == 2
+    assert len(await desk.services.parked_feedback.overdue(NOW, 10)) == 2
     named = 1 if change in ({"$unset": {"command": ""}}, {"$set": {"command.email": 5}}) else 2
     assert await anna.remove_parked_feedback() == named
     await desk.submit(desk.records(review))
@@ -71,7 +71,7 @@ async def test_commands_that_cannot_be_read_hide_none_behind_them(desk: Desk) ->
     await desk.give_feedback(desk.records(*({**report, "reviewId": f"r{n}", "email": ANNA} for n in range(6))))
     await parked.update_many({"reviewId": {"$lt": "r3"}}, {"$set": {"parkedAt": LONG_AGO, "source": 5}})
     await parked.update_many({"reviewId": {"$gte": "r3"}}, {"$set": {"parkedAt": LONG_AGO + timedelta(days=1)}})
-    assert [command.review_id for command in await parking.parked_before(NOW, 2)] == ["r3", "r4"]
+    assert [command.review_id for command in await parking.overdue(NOW, 2)] == ["r3", "r4"]
 
 
 @pytest.mark.parametrize(
