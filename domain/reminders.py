@@ -1,7 +1,7 @@
 """Reminders: the rule by which customers are asked for a review by mail."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -181,23 +181,30 @@ def takes_reviews(store_id: str | None, store: Store | None) -> bool:
     return store_id is None or (store is not None and store.settings.reviews_enabled)
 
 
-def decide(
-    order: ReviewableOrder,
-    settings: ReminderSettings,
-    store: Store | None,
-    reviewed: Collection[ReviewedProduct],
-    sent: SentReminders,
-    now: datetime,
-    closed: Collection[ProductInStore] = frozenset(),
-    *,
-    needs_email: bool = False,
-) -> Reminder | Skip:
-    """The reminder that is due for an order, or the reason for sending none.
+@dataclass(frozen=True, slots=True)
+class ReminderRun:
+    """The moment and the settings of a run, and what it knows about the orders that it decides on."""
 
-    `store` is the order's, None if it isn't registered; `reviewed` includes all of the order's products that its
-    customer has reviewed; `sent` are the customer's reminders over all orders; `closed` includes all of the order's
-    products that accept no reviews; `needs_email` is true if mails have no other sender than their store's address.
-    """
+    settings: ReminderSettings
+    now: datetime
+    stores: Mapping[str, Store] = field(default_factory=dict)
+    """The registered stores of the orders, by id."""
+    reviewed: Collection[ReviewedProduct] = frozenset()
+    """Includes all products of the orders that their customers have reviewed."""
+    closed: Collection[ProductInStore] = frozenset()
+    """Includes all products of the orders that accept no reviews."""
+    needs_email: bool = False
+    """True if mails have no other sender than their store's address."""
+
+    def store_of(self, order: ReviewableOrder) -> Store | None:
+        """The store of an order, if it is registered."""
+        return self.stores.get(order.store_id or "")
+
+
+def decide(order: ReviewableOrder, sent: SentReminders, run: ReminderRun) -> Reminder | Skip:
+    """The reminder that is due for an order, or the reason for sending none. `sent` are the customer's reminders over
+    all orders."""
+    settings, now, store = run.settings, run.now, run.store_of(order)
     if status_key(order.status) != status_key(settings.order_status):
         return Skip.NOT_IN_STATUS
     if order.reminders.is_viewed:
@@ -215,15 +222,15 @@ def decide(
         return Skip.NO_ADDRESS
     if not order.items:
         return Skip.NOTHING_TO_REVIEW
-    open_items = [i for i in order.items if (order.store_id, customer.id, i.product_id) not in reviewed]
+    open_items = [i for i in order.items if (order.store_id, customer.id, i.product_id) not in run.reviewed]
     if not open_items:
         return Skip.EVERYTHING_REVIEWED
-    open_items = [item for item in open_items if (order.store_id, item.product_id) not in closed]
+    open_items = [item for item in open_items if (order.store_id, item.product_id) not in run.closed]
     if not open_items:
         return Skip.PRODUCTS_DISABLED
     if not takes_reviews(order.store_id, store):
         return Skip.REVIEWS_DISABLED
-    if needs_email and not (store and store.email):
+    if run.needs_email and not (store and store.email):
         return Skip.NO_SENDER
     if sent.counted(settings, now) >= settings.max_emails_per_customer:
         return Skip.CUSTOMER_LIMIT
@@ -235,27 +242,19 @@ def decide(
 
 
 def state_after(
-    state: ReminderState, decision: Reminder | Skip, sent: SentReminders, settings: ReminderSettings, now: datetime
+    state: ReminderState, decision: Reminder | Skip, sent: SentReminders, run: ReminderRun
 ) -> ReminderState:
     """The state of an order after a decision, given its customer's reminders by then; the same if it has to wait."""
-    counted, limit_since = sent.counted(settings, now), sent.limit_since(settings)
+    counted, limit_since = sent.counted(run.settings, run.now), sent.limit_since(run.settings)
     if isinstance(decision, Reminder):
-        return replace(state, sent=state.sent + 1, last=now, sent_to_customer=counted, limit_since=limit_since)
+        return replace(state, sent=state.sent + 1, last=run.now, sent_to_customer=counted, limit_since=limit_since)
     if decision is Skip.CUSTOMER_LIMIT:
         return replace(state, sent_to_customer=counted, limit_since=limit_since)
     return replace(state, is_over=True) if decision.is_final else state
 
 
 def decide_in_turn(
-    orders: Iterable[ReviewableOrder],
-    settings: ReminderSettings,
-    stores: Mapping[str, Store],
-    reviewed: Collection[ReviewedProduct],
-    sent: MutableMapping[str, SentReminders],
-    now: datetime,
-    closed: Collection[ProductInStore] = frozenset(),
-    *,
-    needs_email: bool = False,
+    orders: Iterable[ReviewableOrder], sent: MutableMapping[str, SentReminders], run: ReminderRun
 ) -> Iterator[Decided]:
     """Decide on orders, those that have waited longest first.
 
@@ -265,13 +264,12 @@ def decide_in_turn(
     none = SentReminders()
     for order in sorted(orders, key=lambda order: (order.counted_from, order.id)):
         customer_id = order.customer.id or ""
-        store = stores.get(order.store_id or "")
-        so_far = sent.get(customer_id, none)
-        decision = decide(order, settings, store, reviewed, so_far, now, closed, needs_email=needs_email)
+        decision = decide(order, sent.get(customer_id, none), run)
         if isinstance(decision, Reminder):
-            sent[customer_id] = sent.get(customer_id, none).after(now)
-        after = state_after(order.reminders, decision, sent.get(customer_id, none), settings, now)
-        yield Decided(replace(order, reminders=after), store, decision, is_changed=after != order.reminders)
+            sent[customer_id] = sent.get(customer_id, none).after(run.now)
+        after = state_after(order.reminders, decision, sent.get(customer_id, none), run)
+        changed = replace(order, reminders=after)
+        yield Decided(changed, run.store_of(order), decision, is_changed=after != order.reminders)
 
 
 def without_mail(decided: Decided, before: ReminderState) -> Decided:

@@ -13,6 +13,7 @@ from domain.reminders import (
     Decided,
     ProductInStore,
     Reminder,
+    ReminderRun,
     ReviewableOrder,
     ReviewedProduct,
     SentReminders,
@@ -114,8 +115,8 @@ class ReminderDecisions:
             for _ in range(unwritten[id]):
                 sent[id] = sent.get(id, SentReminders()).after(now)
         stores, reviewed, closed, _ = looked_up
-        decided = decide_in_turn(orders, settings, stores, reviewed, sent, now, closed, needs_email=self._needs_email)
-        return DecidedOrders(list(decided), damaged)
+        run = ReminderRun(settings, now, stores, reviewed, closed, self._needs_email)
+        return DecidedOrders(list(decide_in_turn(orders, sent, run)), damaged)
 
     async def on_some(
         self, settings: ReminderSettings, now: datetime, most: int, *, within: Collection[str] | None

@@ -2,6 +2,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 from uuid import UUID, uuid5
 
 import pytest
@@ -16,6 +17,7 @@ from domain.reminders import (
     Item,
     ProductInStore,
     Reminder,
+    ReminderRun,
     ReviewableOrder,
     ReviewedProduct,
     SentReminders,
@@ -44,6 +46,11 @@ def sent_at(count: int, day: int = -1) -> SentReminders:
     return SentReminders(count, (NOON + day * DAY,) * count)
 
 
+def run_of(settings: ReminderSettings = SETTINGS, **known: Any) -> ReminderRun:
+    """A run on the day on which ORDER is due; default: with its store."""
+    return ReminderRun(settings, NOON + 10 * DAY, **{"stores": {"shop": OPEN}, **known})
+
+
 def outcome(
     order: ReviewableOrder = ORDER,
     *,
@@ -57,7 +64,8 @@ def outcome(
 ) -> Reminder | Skip:
     products = {ReviewedProduct("shop", "anna", product) for product in reviewed}
     shut = {ProductInStore("shop", each) for each in closed}
-    return decide(order, settings, store, products, sent_at(sent), NOON + after, shut, needs_email=needs_email)
+    stores = {"shop": store} if store else {}
+    return decide(order, sent_at(sent), ReminderRun(settings, NOON + after, stores, products, shut, needs_email))
 
 
 def named_items(decision: Reminder | Skip) -> tuple[Item, ...]:
@@ -79,7 +87,7 @@ def test_reviewed_products_are_not_named() -> None:
 
 def test_review_in_another_store_or_by_another_customer_does_not_count() -> None:
     elsewhere = {ReviewedProduct(None, "anna", "camera"), ReviewedProduct("shop", "bert", "tripod")}
-    assert named_items(decide(ORDER, SETTINGS, OPEN, elsewhere, SentReminders(), NOON + 10 * DAY)) == (CAMERA, TRIPOD)
+    assert named_items(decide(ORDER, SentReminders(), run_of(reviewed=elsewhere))) == (CAMERA, TRIPOD)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +147,7 @@ def run(
 ) -> list[Reminder]:
     """One run of the job, which updates `orders` and `sent`."""
     rules = ReminderSettings(enabled=True, **settings)  # type: ignore[arg-type]
-    outcomes = list(decide_in_turn(orders, rules, {"shop": OPEN}, set(), sent, now))
+    outcomes = list(decide_in_turn(orders, sent, ReminderRun(rules, now, {"shop": OPEN})))
     orders[:] = [each.order for each in outcomes]
     return [each.decision for each in outcomes if isinstance(each.decision, Reminder)]
 
@@ -249,7 +257,7 @@ def test_reminder_id_follows_from_order_and_number() -> None:
     ],
 )
 def test_state_after_a_decision(decision: Reminder | Skip, expected: ReminderState) -> None:
-    assert state_after(ReminderState(1, NOON, 3), decision, sent_at(7), SETTINGS, NOON + DAY) == expected
+    assert state_after(ReminderState(1, NOON, 3), decision, sent_at(7), ReminderRun(SETTINGS, NOON + DAY)) == expected
 
 
 def test_order_with_failed_mail_is_restored_and_over() -> None:
@@ -271,8 +279,8 @@ def test_decision_comes_with_its_order_and_store() -> None:
     ]
     closed = Store("closed")
     stores = {"shop": OPEN, "closed": closed}
-    now, sent = NOON + 10 * DAY, {"anna": sent_at(1)}
-    decisions = list(decide_in_turn(orders, SETTINGS, stores, set(), sent, now))
+    sent = {"anna": sent_at(1)}
+    decisions = list(decide_in_turn(orders, sent, run_of(stores=stores)))
     assert [(each.order.id, each.store, each.is_changed) for each in decisions] == [
         ("o1", OPEN, True),
         ("o2", OPEN, True),
@@ -281,14 +289,14 @@ def test_decision_comes_with_its_order_and_store() -> None:
         ("o5", closed, False),
     ]
     assert {customer: each.count for customer, each in sent.items()} == {"anna": 2, "bert": 1}
-    assert decisions[0].order == replace(ORDER, reminders=ReminderState(1, now, 2, limit_since=NOON - DAY))
+    assert decisions[0].order == replace(ORDER, reminders=ReminderState(1, NOON + 10 * DAY, 2, limit_since=NOON - DAY))
     assert decisions[1].order.reminders == ReminderState(is_over=True)
 
 
 def test_decisions_respect_reviewed_and_closed_products() -> None:
     reviewed, closed = {ReviewedProduct("shop", "anna", "camera")}, {ProductInStore("shop", "tripod")}
     orders = [ORDER, replace(ORDER, id="o2", items=(CAMERA,)), replace(ORDER, id="o3", customer=replace(ANNA, id="b"))]
-    decisions = decide_in_turn(orders, SETTINGS, {"shop": OPEN}, reviewed, {}, NOON + 10 * DAY, closed)
+    decisions = decide_in_turn(orders, {}, run_of(reviewed=reviewed, closed=closed))
     first, second, third = (each.decision for each in decisions)
     assert (first, second) == (Skip.PRODUCTS_DISABLED, Skip.EVERYTHING_REVIEWED)
     assert named_items(third) == (CAMERA,)
@@ -301,15 +309,15 @@ def test_order_waits_for_a_sender() -> None:
     assert isinstance(outcome(store=with_email, needs_email=True), Reminder)
     assert outcome(store=closed, needs_email=True) is Skip.REVIEWS_DISABLED
     assert outcome(sent=2, needs_email=True) is Skip.NO_SENDER
-    now, sent = NOON + 10 * DAY, dict[str, SentReminders]()
-    (waiting,) = decide_in_turn([ORDER], SETTINGS, {"shop": OPEN}, set(), sent, now, needs_email=True)
+    sent = dict[str, SentReminders]()
+    (waiting,) = decide_in_turn([ORDER], sent, run_of(needs_email=True))
     assert (waiting.decision, waiting.order, waiting.is_changed, sent) == (Skip.NO_SENDER, ORDER, False, {})
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2])
 def test_customer_without_reminders(limit: int) -> None:
     rules = replace(SETTINGS, max_emails_per_customer=limit)
-    (decided,) = decide_in_turn([ORDER], rules, {"shop": OPEN}, set(), {}, NOON + 10 * DAY)
+    (decided,) = decide_in_turn([ORDER], {}, run_of(rules))
     assert isinstance(decided.decision, Reminder) is (limit > 0)
     assert decided.order.reminders.sent_to_customer == min(limit, 1)
     assert decided.is_changed is (limit > 0)
@@ -376,18 +384,17 @@ def test_finished_order_stays_so_until_an_event_changes_it() -> None:
     assert outcome(over) is Skip.OVER
     assert outcome(over, reviewed=("tripod", "camera")) is Skip.EVERYTHING_REVIEWED
     sent: dict[str, SentReminders] = {}
-    (decided,) = decide_in_turn([over], SETTINGS, {"shop": OPEN}, set(), sent, NOON + 10 * DAY)
+    (decided,) = decide_in_turn([over], sent, run_of())
     assert (decided.decision, decided.is_changed, sent) == (Skip.OVER, False, {})
     assert isinstance(outcome(replace(over, reminders=over.reminders.after_news())), Reminder)
 
 
 def test_limit_holds_within_its_period() -> None:
     settings = replace(SETTINGS, limit_period_days=30, max_emails_per_customer=1)
-    now = NOON + 10 * DAY
-    assert decide(ORDER, settings, OPEN, set(), sent_at(1, -19), now) is Skip.CUSTOMER_LIMIT
+    assert decide(ORDER, sent_at(1, -19), run_of(settings)) is Skip.CUSTOMER_LIMIT
     # A reminder sent 30 days ago has left the period.
-    assert decide(ORDER, settings, OPEN, set(), sent_at(1, -20), now) == outcome()
-    assert decide(ORDER, SETTINGS, OPEN, set(), sent_at(2, -2_000), now) is Skip.CUSTOMER_LIMIT
+    assert decide(ORDER, sent_at(1, -20), run_of(settings)) == outcome()
+    assert decide(ORDER, sent_at(2, -2_000), run_of()) is Skip.CUSTOMER_LIMIT
 
 
 @given(
@@ -399,8 +406,7 @@ def test_limited_order_is_found_once_the_period_is_over(sent: list[int], limit: 
     """The index relies on it: below the limit, or by the time of the reminder that has to leave the period."""
     settings = replace(SETTINGS, limit_period_days=period, max_emails_per_customer=limit)
     counts = {"anna": SentReminders(len(sent), tuple(NOON + day * DAY for day in sorted(sent)))}
-    now = NOON + 10 * DAY
-    (decided,) = decide_in_turn([ORDER], settings, {"shop": OPEN}, set(), counts, now)
+    (decided,) = decide_in_turn([ORDER], counts, run_of(settings))
     state = decided.order.reminders
     for day in range(10, 60):
         then = NOON + day * DAY
