@@ -58,7 +58,7 @@ class CommandRouter:
         entities = await self._load_entities_or_park(placeless)
         await self.release({id: entity for id, entity in entities.items() if entity is not None})
         await self._forward(commands, entities)
-        await self._refuse([c for c in placeless if c.review_id in entities and entities[c.review_id] is None])
+        await self._refuse(placeless, entities)
 
     async def _load_entities_or_park(self, commands: Sequence[Moderation]) -> dict[str, Entity | None]:
         """The objects of the commands' reviews, by review id; None for deleted and refused reviews. Commands about
@@ -84,7 +84,8 @@ class CommandRouter:
 
         Commands whose review has arrived are forwarded again, and their parking time starts anew: while their owner has
         a backlog, or can't use the review, each is forwarded once per parking time. They are forwarded first: after a
-        crash in between, or by a second worker at the same time, they are just forwarded twice.
+        crash in between, or by a second worker at the same time, they are just forwarded twice. Commands whose review
+        is gone are refused.
         """
         services = self.services
         waiting = await services.parked_moderation.overdue(before, MOST_OVERDUE)
@@ -93,7 +94,8 @@ class CommandRouter:
         to_forward = [command for command in waiting if command.review_id in arrived]
         await self._forward(to_forward, arrived)
         await services.parked_moderation.wait_anew(to_forward)
-        overdue = [command for command in waiting if command.review_id not in arrived]
+        await self._refuse(waiting, entities)
+        overdue = [command for command in waiting if command.review_id not in entities]
         given_up = await give_up(services, services.parked_moderation, overdue, _overdue, unless_arrived=True)
         _count_not_found(given_up)
         return len(given_up)
@@ -117,18 +119,19 @@ class CommandRouter:
             return entity_key(entity)
         return command.review_id if bucket_in(command.review_id) is not None else None
 
-    async def _refuse(self, commands: Sequence[Moderation]) -> None:
-        """Answer "not-found" to commands, and remove them from the parking."""
-        if not commands:
+    async def _refuse(self, commands: Iterable[Moderation], entities: Mapping[str, Entity | None]) -> None:
+        """Answer "not-found" to the commands about deleted and refused reviews, and remove them from the parking."""
+        gone = [c for c in commands if c.review_id in entities and entities[c.review_id] is None]
+        if not gone:
             return
         answers = [
             ItemOutcome(command.command_id, command.review_id, Outcome.NOT_FOUND, mark=command.mark)
-            for command in commands
+            for command in gone
             if command.command_id
         ]
         await self.services.outcomes.remember(answers, datetime.now(UTC))
-        await self.services.parked_moderation.remove(commands)
-        _count_not_found(commands)
+        await self.services.parked_moderation.remove(gone)
+        _count_not_found(gone)
 
     def _message(self, command: Moderation, key: str) -> OutgoingMessage:
         value = forwarded_value(command)

@@ -186,5 +186,6 @@ async def test_new_command_about_a_refused_review_postpones_no_parked_one(desk: 
     await desk.submit(desk.records(desk.review(id=id, storeId=store)))
     parked_until = datetime.now(UTC)
     await desk.route(desk.records({"action": "reject", "ids": [id], "commandId": "later"}))
-    await desk.parked.moderation.give_up_overdue(parked_until)
+    assert await desk.parked.moderation.give_up_overdue(parked_until) == 0
     assert await waiting(desk, id) == 0
+    assert letters(desk) == []
