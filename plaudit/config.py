@@ -1,8 +1,7 @@
 """Configuration: environment variables or `.env`, prefix `PLAUDIT_`, nested with `__`."""
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr
@@ -15,7 +14,7 @@ from messaging.topics import TopicLayout, TopicNames
 from plaudit.auth_settings import AuthSettings
 from plaudit.console_settings import ConsoleSettings
 from plaudit.http_settings import HttpSettings
-from plaudit.published_addresses import PUBLISHED_ADDRESSES
+from plaudit.published_addresses import PUBLISHED_ADDRESSES, PublishedAddresses
 from plaudit.secret_settings import PrivacySettings, ReviewTokenSettings
 from plaudit.server_settings import (
     AuditSettings,
@@ -182,9 +181,10 @@ class Settings(BaseSettings):
     def kafka_connection(self) -> KafkaConnection:
         """The connection to Kafka. Raises MissingAddressError or ConfigurationError."""
         access = self.kafka
-        embedded = {} if access.bootstrap_servers else self.endpoints() or {}
-        address = access.bootstrap_servers or self._endpoint("kafka", "PLAUDIT_KAFKA__BOOTSTRAP_SERVERS")
-        if (sasl := embedded.get("kafkaSasl")) is not None:
+        if access.bootstrap_servers:
+            return KafkaConnection(access.bootstrap_servers, access, access.idempotence)
+        up = self._up_instead_of("PLAUDIT_KAFKA__BOOTSTRAP_SERVERS")
+        if (sasl := up.get("kafkaSasl")) is not None:
             login = {
                 "security_protocol": sasl["securityProtocol"],
                 "sasl_mechanism": sasl["mechanism"],
@@ -192,12 +192,12 @@ class Settings(BaseSettings):
                 "sasl_password": SecretStr(sasl["password"]),
             }
             access = access.model_copy(update=login)
-        return KafkaConnection(address, access, access.idempotence and embedded.get("idempotence", True))
+        return KafkaConnection(up["kafka"], access, access.idempotence and up.get("idempotence", True))
 
     def mongo_uri(self) -> str:
         """The URI of MongoDB. Raises MissingAddressError or ConfigurationError."""
         uri = self.mongo.uri
-        return uri.get_secret_value() if uri else self._endpoint("mongo", "PLAUDIT_MONGO__URI")
+        return uri.get_secret_value() if uri else self._up_instead_of("PLAUDIT_MONGO__URI")["mongo"]
 
     def mongo_database(self) -> str:
         """The name of the database: on the server of a running `plaudit up` that it has, else the configured one, also
@@ -207,10 +207,10 @@ class Settings(BaseSettings):
         can't be read.
         """
         uri = self.mongo.uri
-        endpoints = None if uri and self.kafka.bootstrap_servers else self.endpoints()
-        if endpoints is None or (uri and uri.get_secret_value() != endpoints["mongo"]):
+        up = None if uri and self.kafka.bootstrap_servers else self.endpoints()
+        if up is None or (uri and uri.get_secret_value() != up["mongo"]):
             return self.mongo.database
-        there, named = str(endpoints["database"]), self.mongo.database
+        there, named = up["database"], self.mongo.database
         if "database" in self.mongo.model_fields_set and named != there:
             raise self._contradiction("PLAUDIT_MONGO__DATABASE", named, f"uses the database {there}")
         return there
@@ -221,11 +221,10 @@ class Settings(BaseSettings):
 
         Raises ConfigurationError if another host, port or server is configured than the running `plaudit up` has.
         """
-        endpoints = self.endpoints()
-        if endpoints is None or len(others := self._other_servers(endpoints)) == 2:
+        up = self._up()
+        if up is None:
             return self.http.address
-        self._check(others)
-        there = str(endpoints["http"])
+        there = up["http"]
         host, port, configured = self.http.host.lower(), self.http.port, self.http.model_fields_set
         if "host" in configured and host != urlsplit(there).hostname:
             raise self._contradiction("PLAUDIT_HTTP__HOST", host, f"listens on {there}")
@@ -239,39 +238,43 @@ class Settings(BaseSettings):
             f"`make`) to the data folder of the intended one, or unset {variable}."
         )
 
-    def _endpoint(self, name: str, variable: str) -> str:
-        endpoints = self.endpoints()
-        if endpoints is None:
-            raise MissingAddressError(
-                f"{variable} is not set, and no `plaudit up` runs in {self.data}. Set {variable}, or start `plaudit "
-                "up`, which brings its own servers. If it runs with another data folder, set PLAUDIT_DATA (DATA for "
-                "`make`) to that."
-            )
-        self._check(self._other_servers(endpoints))
-        return str(endpoints[name])
+    def _up_instead_of(self, variable: str) -> PublishedAddresses:
+        """The running `plaudit up`, which has to have the server of this variable. Raises MissingAddressError."""
+        if up := self._up():
+            return up
+        raise MissingAddressError(
+            f"{variable} is not set, and no `plaudit up` runs in {self.data}. Set {variable}, or start `plaudit "
+            "up`, which brings its own servers. If it runs with another data folder, set PLAUDIT_DATA (DATA for "
+            "`make`) to that."
+        )
 
-    def _other_servers(self, endpoints: Mapping[str, Any]) -> list[str]:
-        """The variables of the configured servers that the running `plaudit up` doesn't use: none, one or two."""
+    def _up(self) -> PublishedAddresses | None:
+        """The running `plaudit up`, unless both servers are configured otherwise than that has them.
+
+        Raises ConfigurationError if one of them is.
+        """
+        up = self.endpoints()
+        if up is None:
+            return None
         uri = self.mongo.uri.get_secret_value() if self.mongo.uri else None
-        configured = {"mongo": ("MONGO__URI", uri), "kafka": ("KAFKA__BOOTSTRAP_SERVERS", self.kafka.bootstrap_servers)}
-        return [name for server, (name, address) in configured.items() if address and address != endpoints[server]]
-
-    def _check(self, others: Sequence[str]) -> None:
-        """Raises ConfigurationError if another server is configured than the running `plaudit up` uses."""
-        if others:
+        kafka = ("KAFKA__BOOTSTRAP_SERVERS", self.kafka.bootstrap_servers, up["kafka"])
+        servers = (("MONGO__URI", uri, up["mongo"]), kafka)
+        others = [variable for variable, configured, there in servers if configured and configured != there]
+        if len(others) == 1:
             raise ConfigurationError(
                 f"PLAUDIT_{others[0]} is not the server of the `plaudit up` in {self.data}, whose other addresses "
                 "would be used with it. Set the addresses of all servers, set PLAUDIT_DATA (DATA for `make`) to "
                 f"another folder, or unset PLAUDIT_{others[0]}."
             )
+        return None if others else up
 
-    def endpoints(self) -> dict[str, Any] | None:
+    def endpoints(self) -> PublishedAddresses | None:
         """The servers of a running `plaudit up` with this data folder, as it publishes them; None if none is running.
 
         Raises ConfigurationError if they can't be read, for example in the folder of another user.
         """
         try:
-            published = dict[str, Any](PUBLISHED_ADDRESSES.validate_json(self.endpoints_file.read_bytes()))
+            published = PUBLISHED_ADDRESSES.validate_json(self.endpoints_file.read_bytes())
             # A killed `plaudit up` leaves its file behind.
             return None if is_unlocked(self.lock_file) else published
         except FileNotFoundError:

@@ -7,7 +7,7 @@ import platform
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import httpx
 from pydantic import SecretStr
@@ -41,6 +41,7 @@ from plaudit.processes.listening import check_metrics_ports, port_to_listen_at
 from plaudit.processes.mailer import mail_server, missing_sender
 from plaudit.processes.supervision import STOP_GRACE_S, ServiceProcess, keep_running, run_with
 from plaudit.processes.waiting import patiently
+from plaudit.published_addresses import PublishedAddresses
 from storage.database import Database
 from storage.stores import StoreRepository
 
@@ -150,9 +151,9 @@ async def _start_service(
     return processes
 
 
-def _endpoints(settings: Settings, servers: Sequence[ServerProcess]) -> dict[str, Any]:
+def _endpoints(settings: Settings, servers: Sequence[ServerProcess]) -> PublishedAddresses:
     """The addresses of everything, for commands that run beside it."""
-    endpoints: dict[str, Any] = {
+    endpoints: PublishedAddresses = {
         "http": settings.http.address,
         "kafka": settings.kafka_connection().bootstrap_servers,
         "mongo": settings.mongo_uri(),
