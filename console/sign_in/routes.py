@@ -137,12 +137,11 @@ class SignIn(ConsoleAccess):
     async def _enter_key(self, request: Request) -> Response:
         if self._mode != "api_key":
             return RedirectResponse(SIGN_IN, 303)
-        back = None
+        back = request.query_params.get("to")
         try:
             self._check(request)
             form = dict(await read_form(request, _MOST_FORM_BYTES, most_fields=10))
-            key, back = (form.get(name, "").strip() for name in ("key", "to"))
-            if not key:
+            if not (key := form.get("key", "").strip()):
                 raise ProblemError(ProblemKind.UNAUTHENTICATED, "Paste an API key.")
             return await self._let_in(request, key, way_back(back))
         except ProblemError as problem:

@@ -20,13 +20,9 @@ function localize() {
   }
 }
 
-document.addEventListener("htmx:after:swap", ({ target }) => {
-  localize();
-  target.ariaBusy = null;
-});
+document.addEventListener("htmx:after:swap", localize);
 document.addEventListener("htmx:error", ({ target }) => {
   if (target.id !== "context") return;
-  target.ariaBusy = null;
   const textContent = "The details can't be loaded. Reload to try again.";
   target.replaceChildren(create("p", { className: "hint", role: "alert", textContent }));
 });
@@ -50,7 +46,7 @@ if (performance.getEntriesByType("navigation")[0]?.type === "navigate") one("#co
 
 for (const button of all("button[data-live]")) live(button);
 for (const form of all(
-  "main form[method=post]:not([data-decide], [action='/console/sign-in']):has(textarea, input:not([type=hidden]))",
+  "main form[method=post]:not([data-decide], [action^='/console/sign-in']):has(textarea, input:not([type=hidden]))",
 )) keep(form);
 
 // Last: where these scripts can't run, the forms that they replace stay visible.

@@ -385,9 +385,7 @@ async def test_read_only_visitor_of_one_store(servers: Servers, tmp_path: Path) 
             for id in (store, other):
                 await owner.command("PUT", f"/api/stores/{id}", {"name": "Photo"})
         browser = Browser(http)
-        await browser.post(
-            "/console/sign-in", {"key": await _key(service, readers, "--store", store), "to": "/console"}
-        )
+        await browser.post("/console/sign-in", {"key": await _key(service, readers, "--store", store)})
         headers = {"cookie": f"{COOKIE}={browser.cookie(COOKIE)}", "sec-fetch-site": "same-origin"}
         async with httpx.AsyncClient(base_url=service.address, timeout=90, headers=headers) as signed_in:
             console = Settler(signed_in, service)

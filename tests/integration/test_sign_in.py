@@ -55,7 +55,7 @@ class Console:
         async with httpx.AsyncClient(base_url=address, timeout=PATIENCE_S) as http:
             browser = Browser(http)
             if key:
-                entered = await browser.post("/console/sign-in", {"key": key, "to": QUEUE})
+                entered = await browser.post(f"/console/sign-in?to={QUEUE}", {"key": key})
                 assert (entered.status_code, entered.url.path) == (200, QUEUE), entered.text
             yield browser
 
@@ -152,7 +152,7 @@ async def test_each_sign_in_has_its_own_session(console: Console) -> None:
     async with console.browser(key) as browser:
         first = browser.cookie(COOKIE) or ""
         # A session that somebody else placed in the browser before isn't the one that follows.
-        await browser.post("/console/sign-in", {"key": other, "to": QUEUE})
+        await browser.post("/console/sign-in", {"key": other})
         second = browser.cookie(COOKIE)
         assert second not in (None, first)
         await browser.post("/console/sign-out", {})
@@ -213,13 +213,13 @@ async def test_key_of_a_store_sees_only_its_store(console: Console) -> None:
 async def test_invalid_keys_are_reported(console: Console) -> None:
     async with console.browser() as browser:
         for key in ("", "nonsense", f"plaudit_000000000000_{'s' * 43}", "<script>alert(1)</script>"):
-            refused = await browser.post("/console/sign-in", {"key": key, "to": QUEUE})
+            refused = await browser.post(f"/console/sign-in?to={QUEUE}", {"key": key})
             assert refused.status_code == 401
             assert 'role="alert"' in refused.text
             assert "script>alert" not in refused.text
-            assert f'name="to" value="{QUEUE}"' in refused.text
+            assert refused.text.count('action="/console/sign-in?to=%2Fconsole%2Fqueue"') == 1
             assert browser.cookie(COOKIE) is None
-        elsewhere = await browser.post("/console/sign-in", {"key": await console.key(), "to": "//elsewhere.test"})
+        elsewhere = await browser.post("/console/sign-in?to=//elsewhere.test", {"key": await console.key()})
         assert elsewhere.url.host == "127.0.0.1"
 
 

@@ -22,6 +22,8 @@ from console.sign_in.keys import CookieKeys
 from console.sign_in.routes import SignIn
 from storage.generated_keys import GeneratedKey
 from tests.support.app import app_without_servers, client_of
+from tests.support.browser import Browser
+from tests.support.console_pages import forms
 from tests.support.issuer import AUDIENCE, ISSUER, Issuer, ec_key, pem
 
 SITE = "https://plaudit.test/console/sign-in"
@@ -99,6 +101,20 @@ async def test_sign_in_pages_count_as_requests(method: str, path: str) -> None:
     assert "Try again in" in answers[-1].text
 
 
+async def test_limited_sign_in_keeps_the_page_to_return_to() -> None:
+    limited = RateLimit(0.0001, 1)
+    async with app_without_servers(app={"rate_limit": limited}, authenticator=Hanging("api_key")) as app:
+        add_console(app, SignIn(app.state.services, CookieKeys([], Hanging("api_key"))))
+        async with client_of(app) as http:
+            http.base_url = httpx.URL("https://plaudit.test")
+            browser = Browser(http)
+            asked = await browser.get("/console/sign-in?to=/console/audit?since=2026")
+            refused = await browser.submit(asked, key="k")
+            assert (asked.status_code, refused.status_code) == (200, 429)
+            (form,) = [each for each in forms(refused.text) if each.action.startswith("/console/sign-in")]
+    assert httpx.URL(form.action).params["to"] == "/console/audit?since=2026"
+
+
 class Hanging(Authenticator, GeneratedKey):
     """The keys of callers and of cookies, whose look-up hangs, as PyMongo's may when its server goes away."""
 
@@ -116,7 +132,7 @@ class Hanging(Authenticator, GeneratedKey):
 @pytest.mark.parametrize(
     ("mode", "method", "path", "offered"),
     [
-        ("api_key", "POST", "sign-in", 'name="to" value="/console/audit"'),
+        ("api_key", "POST", "sign-in?to=/console/audit", 'action="/console/sign-in?to=%2Fconsole%2Faudit"'),
         ("jwt", "GET", "sign-in/start?to=/console/audit", 'href="/console/sign-in/start?to=%2Fconsole%2Faudit"'),
         ("jwt", "GET", "sign-in/callback", 'href="/console/sign-in/start?to=%2Fconsole"'),
         ("api_key", "POST", "sign-out", 'action="/console/sign-out"'),
@@ -131,7 +147,7 @@ async def test_page_offers_another_try_if_the_database_hangs(
     async with app_without_servers(authenticator=hanging) as app, client_of(app, cookies=cookies) as http:
         add_console(app, SignIn(app.state.services, CookieKeys([], hanging), OneCodeProvider()))
         address, headers = f"https://plaudit.test/console/{path}", {"sec-fetch-site": "same-origin"}
-        page = await http.request(method, address, data={"key": "k", "to": "/console/audit"}, headers=headers)
+        page = await http.request(method, address, data={"key": "k"}, headers=headers)
     assert (page.status_code, page.headers["content-type"]) == (503, "text/html; charset=utf-8")
     assert "The database can&#39;t be reached" in page.text
     assert offered in page.text
