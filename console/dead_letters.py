@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from console.api_client import LONG_WAIT_S, Refused, settled
 from console.screens import ROWS, Screens
@@ -105,14 +105,15 @@ async def replay(visit: Visit) -> Response:
     form = await visit.form()
     places = form.getlist("places")
     if not places:
-        raise Refused(422, {"detail": "No letter is selected. Select at least one, and try again."})
+        none = Refused(422, {"detail": "No letter is selected. Select at least one, and try again."})
+        return visit.problem(none, back=visit.address)
     if form.get("action") == "try":
         tried = await _try(visit, {"places": places})
         ready = [each["id"] for each in tried if each["outcome"] == "applied" and not each.get("refusal")]
         return visit.page("dead_letters_replay.html", results=tried, ready=ready, words=_WORDS, is_trial=True)
     results = await _replay(visit, {"places": places}, key_of(form))
     if results is None:
-        return RedirectResponse(f"{PATH}?done=accepted", 303)
+        return visit.back(visit.address, "accepted")
     return visit.page("dead_letters_replay.html", results=results, ready=[], words=_WORDS, is_trial=False)
 
 

@@ -5,10 +5,11 @@ import re
 from html import unescape
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.support.app import client_of
-from tests.support.console_pages import text_of
+from tests.support.console_pages import forms, text_of
 from tests.support.faked_interface import EVERYTHING, Asked, faked
 
 HERE = "/console/dead-letters/order-events/0/1"
@@ -51,6 +52,33 @@ async def test_edited_large_letter_is_sent_compactly() -> None:
     assert page.status_code == 413
     assert "A body may have 1048576 bytes here." in text_of(page.text)
     assert broken.replace("\r\n", "\n") in unescape(page.text)
+
+
+async def test_accepted_replay_keeps_the_filters_of_the_list() -> None:
+    """Also after a try, and if no letter is selected."""
+    answers = {
+        "deadLetters": (200, {"results": [LETTER], "next": None}),
+        "deadLetters/replay": lambda asked: (
+            (200, replay(asked)[1]) if asked.body.get("dryRun") else (202, {"outcome": "accepted"})
+        ),
+    }
+    place = str(LETTER["place"])
+    async with client_of(faked(EVERYTHING, answers)) as http:
+
+        async def act(page: str, action: str, *places: str) -> httpx.Response:
+            (form,) = [each for each in forms(page) if each.method == "POST"]
+            return await http.post(form.action, data={**form.fields, "action": action, "places": list(places)})
+
+        shown = (await http.get("/console/dead-letters?topic=order-events&code=invalid-message&done=saved")).text
+        tried = (await act(shown, "try", place)).text
+        for page in (shown, tried):
+            accepted = await act(page, "replay", place)
+            address = "/console/dead-letters?topic=order-events&code=invalid-message"
+            assert (accepted.status_code, accepted.headers["location"]) == (303, f"{address}&done=accepted")
+        refused = await act(shown, "replay")
+        assert refused.status_code == 422
+        for page in (tried, refused.text):
+            assert f'href="{address}"' in unescape(page)
 
 
 async def form_text_of(value: str) -> str:
