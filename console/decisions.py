@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from console.api_client import LONG_WAIT_S, WAIT_S, Refused, segment, settled
 from console.content_hashes import CHANGED, KEPT, staleness, texts_seen
 from console.fields import Form
-from console.reviews import reviews_of
+from console.reviews import review_page, reviews_of
 from console.screens import Screens
 from console.undo import PATH, offer
 from console.visits import Visit, key_of
@@ -47,7 +47,7 @@ async def decide(visit: Visit) -> Response:
         await _check_seen(visit, seen, action, _undone_status(form))
         answer = await _command(visit, form, [id], expected, texts_seen(seen))
     except Refused as refused:
-        return _explain(visit, refused, back)
+        return await _explain(visit, refused, back, "reject")
     response = visit.after(answer, back, DECISIONS[action])
     # A decision that only settles reports can't be undone, as the status is the same. Nor can an undo.
     can_undo = expected in _RESTORING and expected != _STATUS_AFTER[action] and "undoing" not in form
@@ -84,7 +84,7 @@ async def delete(visit: Visit) -> Response:
         body = _body([id], texts_seen(seen))
         answer = await visit.facade.command("DELETE", "/api/customerReviews", body, query, key=key_of(form))
     except Refused as refused:
-        return _explain(visit, refused, _way_back("", id))
+        return await _explain(visit, refused, _way_back("", id), "delete")
     return visit.after(answer, _way_back(form.get("back", ""), ""), "deleted")
 
 
@@ -181,17 +181,21 @@ async def _check_seen(visit: Visit, seen: Mapping[str, str], action: str, undone
         raise Refused(409, {"results": [*other.values()]})
 
 
-def _explain(visit: Visit, refused: Refused, back: str) -> Response:
-    """The page that explains why a decision about one review changed nothing, with a link back. Raises Refused: any
-    other refusal, or the script sent the request."""
-    if refused.status != 409 or visit.wants_json:
+async def _explain(visit: Visit, refused: Refused, back: str, sent: str) -> Response:
+    """The page that explains why a decision about one review changed nothing: the review itself if a note was typed in
+    its form `sent`, else one with a link back. Raises Refused: any other refusal, or the script sent the request."""
+    told = _in_words(refused, visit.caller.subject)
+    form = await visit.form()
+    if form.get("reason"):
+        return await review_page(visit, sent, form, told)
+    if told.status != 409 or visit.wants_json:
         raise refused
-    return visit.problem(_in_words(refused, visit.caller.subject), back=back)
+    return visit.problem(told, back=back)
 
 
 def _in_words(refused: Refused, caller: str | None) -> Refused:
     """The refusal of a decision about one review, worded for moderators."""
-    if not refused.results:
+    if refused.status != 409 or not refused.results:
         return refused
     result = refused.results[0]
     if detail := _STALE.get(result.get("reason", "")):

@@ -55,7 +55,7 @@ async def reviews(visit: Visit) -> Response:
 @screens.get("/reviews/{id}", Permission.READ_REVIEWS)
 async def review(visit: Visit) -> Response:
     """One review with its forms and its context."""
-    return await _page(visit)
+    return await review_page(visit)
 
 
 @screens.get("/reviews/{id}/context", Permission.READ_REVIEWS)
@@ -77,7 +77,7 @@ async def reply(visit: Visit) -> Response:
         await _check_reply(visit, form, body)
         answer = await visit.facade.command("DELETE" if is_removal else "POST", path, body, key=key)
     except Refused as refused:
-        return await _page(visit, "reply", form, refused)
+        return await review_page(visit, "reply", form, refused)
     return visit.after(answer, f"/console/reviews/{id}", "removed" if is_removal else "replied")
 
 
@@ -103,7 +103,7 @@ async def edit(visit: Visit) -> Response:
         check_seen(form, hash_of_review(row), "this review")
         answer = await visit.facade.command("POST", "/api/customerReviews", [body], key=key_of(form))
     except Refused as refused:
-        return await _page(visit, "edit", form, refused)
+        return await review_page(visit, "edit", form, refused)
     return visit.after(answer, f"/console/reviews/{id}", "saved")
 
 
@@ -143,12 +143,19 @@ async def _check_reply(visit: Visit, form: Form, body: Mapping[str, Any] | None)
     check_seen(form, hash_of_reply(row), "the reply", is_done=is_done)
 
 
-async def _page(visit: Visit, sent: str = "", form: Form | None = None, refused: Refused | None = None) -> Response:
-    """A review with its forms. A refused one, named by `sent`, keeps its input. Raises Refused."""
+async def review_page(
+    visit: Visit, sent: str = "", form: Form | None = None, refused: Refused | None = None
+) -> Response:
+    """The page of a review with its forms. A refused one, named by `sent`, keeps its input. Raises Refused."""
     if refused and (refused.status == 401 or visit.wants_json or not visit.may(Permission.READ_REVIEWS)):
         raise refused
     row = await visit.facade.ask("GET", f"/api/customerReviews/{visit.segment('id')}")
-    forms: dict[str, dict[str, str]] = {"reply": _reply_fields(row), "edit": _edit_fields(row)}
+    forms: dict[str, dict[str, str]] = {
+        "reject": {"reasonCode": "", "reason": ""},
+        "reply": _reply_fields(row),
+        "edit": _edit_fields(row),
+        "delete": {"reason": ""},
+    }
     return visit.page(
         "review.html",
         row=row,

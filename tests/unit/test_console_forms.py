@@ -233,7 +233,7 @@ async def test_invalid_form_keys_do_not_break_a_page(http: httpx.AsyncClient, ke
     ("path", "fields"),
     [
         ("/console/queue/claims", {"id": "\u00e9" * 20_000}),
-        ("/console/reviews/1/decide", {"action": "reject", "reasonCode": "spam", "reason": "a" * 70_000}),
+        ("/console/reviews/1/decide", {"action": "reject", "reasonCode": "a" * 70_000}),
     ],
     ids=["in a path", "in a query"],
 )
@@ -402,6 +402,28 @@ async def test_refusal_of_each_item_is_shown(result: dict[str, str], expected: s
     answers = {"customerReviews": (409, problem), "customerReviews/r": (200, ROW)}
     page = await post_form("/console/reviews/r/delete", {"key": "k-1"}, answers)
     assert (page.status_code, expected in text_of(page.text)) == (409, True), text_of(page.text)
+
+
+@pytest.mark.parametrize("status", [403, 409, 413, 422])
+@pytest.mark.parametrize("action", ["decide", "delete"])
+async def test_note_of_a_refused_decision_is_shown_again(status: int, action: str) -> None:
+    """The page is that of the review, with the reason for the refusal."""
+    error = {"pointer": "/reason", "code": "string-too-long", "message": "At most 500 characters"}
+    problem = {"detail": "Not that way.", "errors": [error]}
+    answers = {
+        "customerReviews/r": (200, ROW),
+        "customerReviews/reviewList": (200, {"results": []}),
+        "customerReviews/reject": (status, problem),
+        "customerReviews": (status, problem),
+    }
+    typed = {"key": "k-1", "action": "reject", "reasonCode": "spam", "reason": HOSTILE.strip()}
+    page = await post_form(f"/console/reviews/r/{action}", typed, answers)
+    assert page.status_code == status
+    assert "Not that way." in text_of(page.text)
+    assert f"{'Note' if action == 'decide' else 'Reason'} : At most 500 characters" in text_of(page.text)
+    (form,) = [each for each in forms(page.text) if each.action.endswith(action) and "reason" in each.fields]
+    assert form.fields["reason"] == HOSTILE.strip()
+    assert form.fields["key"] != "k-1"
 
 
 async def test_truncated_lists_say_so() -> None:
