@@ -16,7 +16,8 @@ class HourlyRate:
 
     def __init__(self, most: int, name: str) -> None:
         of_all = _ALL_FACTOR * most
-        self._of_one = RateLimit(most / _HOUR_S, most, f"{most} {name} an hour about the same thing")
+        one = name.removesuffix("s") if most == 1 else name
+        self._of_one = RateLimit(most / _HOUR_S, most, f"{most} {one} an hour about the same thing")
         self._of_all = RateLimit(of_all / _HOUR_S, of_all, f"{of_all} {name} an hour")
 
     def take(self, address: str, *thing: str) -> None:

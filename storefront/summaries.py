@@ -16,7 +16,7 @@ from api.web.queries import BetweenCommas
 from api.web.routes import routes
 from domain.ratings import NO_RATINGS, RatingMethod, RatingTally, histogram_by_stars, rating_value
 from domain.stores import rating_method
-from messaging.schemas import ID_LENGTH, Id
+from messaging.schemas import ID_LENGTH, NO_NULL, PATTERN_MESSAGES, Id
 from storefront.answers import Answer
 from storefront.middleware import OF_STORE
 from storefront.responses import cached
@@ -68,9 +68,10 @@ def _ids(text: str) -> Sequence[str]:
     ids = list(dict.fromkeys(each for each in text.split(",") if each))
     if not ids or len(ids) > MOST_OBJECTS:
         raise invalid_at("/ids", "too-long" if ids else "missing", f"Send 1 to {MOST_OBJECTS} ids, separated by commas")
-    for id in ids:
-        if len(id) > ID_LENGTH or "\0" in id:
-            raise invalid_at("/ids", "string-too-long", f"An id has at most {ID_LENGTH} characters")
+    if any(len(id) > ID_LENGTH for id in ids):
+        raise invalid_at("/ids", "string-too-long", f"An id has at most {ID_LENGTH} characters")
+    if "\0" in text:
+        raise invalid_at("/ids", "string-pattern-mismatch", PATTERN_MESSAGES[NO_NULL])
     return ids
 
 

@@ -216,7 +216,11 @@ async def test_preflights_and_errors(facade: Facade, store: str, product: str) -
     problem_of(await facade.http.get(f"/storefront/v1/{new_id('store')}/Product/{product}/summary"), 404)
     empty = await facade.http.get(f"/storefront/v1/{store}/summaries", params={"entityType": "Product", "ids": ","})
     assert errors_of(empty) == [("/ids", "missing")]
-    for ids, code in ((",".join(map(str, range(101))), "too-long"), ("x" * 129, "string-too-long")):
+    for ids, code in (
+        (",".join(map(str, range(101))), "too-long"),
+        ("x" * 129, "string-too-long"),
+        ("a,b\0", "string-pattern-mismatch"),
+    ):
         many = await facade.http.get(f"/storefront/v1/{store}/summaries", params={"entityType": "Product", "ids": ids})
         assert errors_of(many) == [("/ids", code)]
     commas = await facade.http.get(f"/storefront/v1/{store}/summaries?entityType=Product&ids=a{',' * 12_899}")

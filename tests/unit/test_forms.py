@@ -137,6 +137,10 @@ def test_hourly_rate_per_address_and_subject() -> None:
         rate.take("a", "100")
     assert refused.value.kind.status == 429
     assert int(refused.value.headers["Retry-After"]) <= 180
+    single = HourlyRate(1, "votes")
+    single.take("a", "1")
+    with pytest.raises(ProblemError, match="More than 1 vote an hour about the same"):
+        single.take("a", "1")
     unlimited = HourlyRate(0, "votes")
     for _ in range(100):
         unlimited.take("a", "1")
