@@ -42,7 +42,7 @@ function keep({ place }, words) {
  */
 async function solve(shop, check) {
   if (!check) return;
-  const { algorithm, challenge, salt, maxnumber, signature } = check;
+  const { algorithm, challenge, salt, maxnumber } = check;
   const hash = async (/** @type {number} */ number) => {
     const digest = new Uint8Array(await crypto.subtle.digest(algorithm, new TextEncoder().encode(salt + number)));
     return shop.hex(digest) == challenge;
@@ -50,7 +50,7 @@ async function solve(shop, check) {
   for (let from = 0; from <= maxnumber; from += SLICE) {
     const found = await Promise.all([...Array(SLICE).keys()].map((at) => hash(from + at)));
     const at = found.indexOf(true);
-    if (at >= 0) return btoa(JSON.stringify({ algorithm, challenge, number: from + at, salt, signature }));
+    if (at >= 0) return btoa(JSON.stringify({ ...check, number: from + at }));
     await sleep(0);
   }
 }
@@ -70,7 +70,7 @@ function photosOf(shop, current, changed, isSending) {
    */
   const uploads = new Map();
   let turn = Promise.resolve();
-  const list = h('ul', { class: 'stack' });
+  const list = h('ul', { class: 'stack', tabindex: -1 });
   const { mostImages: most, mostImageBytes } = current();
   const input = h('input', { type: 'file', accept: 'image/jpeg,image/png,image/webp', multiple: true, change: take });
 
@@ -79,9 +79,9 @@ function photosOf(shop, current, changed, isSending) {
     input.value = '';
   }
 
-  /** Add a photo; one with an `id` was uploaded before a reload of the page. @param {any} file @param {string} [id] */
-  function add(file, id) {
-    const { name } = file;
+  /** Add a photo; one with an `id` was uploaded before a reload of the page. @param {any} file */
+  function add(file) {
+    const { name, id } = file;
     const canvas = h('canvas', { 'aria-hidden': true });
     const key = shop.hex();
     const state = h('span', { role: 'status', class: 'soft', id: key });
@@ -92,10 +92,11 @@ function photosOf(shop, current, changed, isSending) {
       changed();
       row.remove();
       limit();
-      input.focus();
+      (input.disabled ? list : input).focus();
     };
-    const info = { type: 'button', class: 'plain', 'aria-label': say('removeName', { name }), 'aria-describedby': key };
-    const button = h('button', { ...info, click: remove }, say('remove'));
+    const button = h('button', {
+      type: 'button', class: 'plain', click: remove, 'aria-label': say('removeName', { name }), 'aria-describedby': key,
+    }, say('remove'));
     const row = h('li', { class: 'row', id }, canvas, h('bdi', { class: 'text' }, name), state, button);
     list.append(row);
     preview(file, canvas);
@@ -203,14 +204,14 @@ export async function open(shop, place, failures) {
   /** @type {typeof import('./plaudit-dialogs.js')} */
   const { dress, formOf, noteOf, textField } = await import('./plaudit-dialogs.js' + '#' + failures);
   dress(shop);
-  const known = { cache: /** @type {const} */ ('no-store') };
-  /** @type {import('./types').Form} */
-  let form = await shop.ask('/form', known);
+  /** @type {() => Promise<import('./types').Form>} */
+  const ask = () => shop.ask('/form', { cache: 'no-store' });
+  let form = await ask();
   const refusal = !form.open ? 'refused.reviews-disabled'
     : shop.token ? isExpired(shop.token, form.stamp) && 'refused.token-expired' : !form.anonymous && 'invited';
   if (refusal) return place.replaceChildren(h('p', { role: 'status' }, say(refusal)));
   let opened = Date.now();
-  /** @type {Promise<string | undefined> | undefined} */
+  /** @type {Promise<string | void> | undefined} */
   let solving;
   /** An unchanged review is sent again with the same key, also after a reload of the page: it is stored once. */
   let { attempt = {}, photos: before = [], ...words } = kept(shop);
@@ -225,12 +226,11 @@ export async function open(shop, place, failures) {
     textField(say('name'), 128, 'input', { name: 'userName', autocomplete: 'name' }),
     photos.part,
     h('div', { class: 'gone', inert: true }, h('input', { name: 'website', autocomplete: 'off' })),
-  ],
-    h('button', { class: 'main' }, say('send')), state);
+  ], h('button', { class: 'main' }, say('send')), state);
   fields.addEventListener('input', write);
 
-  /** The proof of work, computed once. */
-  const proof = () => (solving ??= solve(shop, form.check));
+  /** The proof of work, computed once. A browser that can't do it sends none: the service asks for it again. */
+  const proof = () => (solving ??= solve(shop, form.check).catch(() => {}));
 
   /** Store the draft. A form that was replaced by another one doesn't overwrite its draft. */
   function save() {
@@ -242,7 +242,7 @@ export async function open(shop, place, failures) {
   /** Store the draft after each input: it outlives a reload, or a phone that frees memory. */
   function write() {
     save();
-    proof().catch(() => {});
+    proof();
   }
 
   /**
@@ -268,7 +268,7 @@ export async function open(shop, place, failures) {
     } catch (error) {
       const { errors = [] } = /** @type {import('./types').Problem} */ (error);
       if (isAgain || !errors.some(({ pointer }) => pointer == '/stamp' || pointer == '/check')) throw error;
-      form = await shop.ask('/form', known);
+      form = await ask();
       opened = Date.now();
       solving = undefined;
       return deliver(true);
@@ -294,7 +294,7 @@ export async function open(shop, place, failures) {
   }
 
   for (const [name, value] of Object.entries(words)) Object.assign(fields.elements.namedItem(name) ?? {}, { value });
-  for (const photo of before) photos.add(photo, photo.id);
+  for (const photo of before) photos.add(photo);
   latest[shop.place] = fields;
   place.replaceChildren(fields);
 }
