@@ -264,6 +264,21 @@ async def test_context_buttons_decide_the_shown_review(browser: Browser, place: 
     assert [*(await statuses(api, ids)).values()] == ["Approved", "New", "New"]
 
 
+async def test_late_details_of_the_row_before_stay_dimmed(browser: Browser, place: Service, api: Facade) -> None:
+    """They aren't those of the row in focus, whose own haven't come yet."""
+    ids = await reviews_of(api, 2, new_id())
+    coming: asyncio.Queue[Route] = asyncio.Queue()
+    async with opened(browser, place.address, Watch()) as page:
+        await page.route("**/context", coming.put)
+        await page.goto("/console/queue")
+        first = await coming.get()
+        await page.evaluate("() => { htmx.ajax = () => new Promise(() => {}); }")
+        await page.keyboard.press("j")
+        await first.continue_()
+        await page.locator(f"#context [data-id='{ids[0]}']").wait_for()
+        await expect(page.locator("#context")).to_have_attribute("aria-busy", "true")
+
+
 async def test_hidden_queues_leave_connections_to_the_visible_one(
     browser: Browser, place: Service, api: Facade
 ) -> None:
@@ -670,7 +685,8 @@ async def test_states_of_the_queue_are_accessible(browser: Browser, place: Servi
             await page.goto("/console/queue")
             await page.keyboard.press("j")
             await page.keyboard.press("x")
-            await page.locator("#context .do").wait_for()
+            # Until the details of this row come, those of the row before are dimmed.
+            await until_quiet(page)
             assert await violations(page) == []
             await page.keyboard.press("?")
             await page.get_by_role("dialog").wait_for()

@@ -1,12 +1,13 @@
 """Sessions in the console, in Chromium: signing in, refusals, and typed values that survive the end of a session."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from tests.support.chromium import WINDOWS, Watch, faults, opened, window
 from tests.support.facade import Facade, new_id, submission
@@ -181,6 +182,7 @@ async def test_end_of_session_is_in_sight_in_a_long_form(browser: Browser, guard
 
 
 async def test_typed_reply_survives_unreachable_service(browser: Browser, guarded: Service) -> None:
+    """Before it is sent, a slow service is reported as such."""
     async with signed_in(browser, guarded) as (page, _, own, _):
         (id,) = await own.submit(submission(new_id(), 4))
         await page.goto(f"/console/reviews/{id}")
@@ -190,5 +192,9 @@ async def test_typed_reply_survives_unreachable_service(browser: Browser, guarde
         await save.click()
         await page.get_by_role("alert").filter(has_text="The service is unavailable.").wait_for()
         await page.context.set_offline(False)
+        checks: asyncio.Queue[Route] = asyncio.Queue()
+        await page.route("**/console", checks.put)
         await save.dblclick()
+        await page.get_by_role("alert").filter(has_text="The service takes longer than usual").wait_for()
+        await (await checks.get()).continue_()
         assert await saved_reply(page, own, id) == "Thank you."

@@ -35,7 +35,7 @@ _QUIET: Final = """() => {
   const roots = [document, ...[...document.querySelectorAll("*")].flatMap((each) => each.shadowRoot ?? [])];
   const isChanging = (each) => each.playState === "running" && each.effect.getComputedTiming().endTime < Infinity;
   return !(window.htmx && parts.some(isDue))
-    && !document.querySelector(".htmx-request, .htmx-swapping, .htmx-settling")
+    && !document.querySelector(".htmx-request, .htmx-swapping, .htmx-settling, [aria-busy=true]")
     && !roots.some((root) => root.getAnimations().some(isChanging));
 }"""
 """True once the parts that a page loads by itself have been loaded, and no transition is going on."""

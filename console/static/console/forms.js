@@ -1,8 +1,8 @@
 import { checkSession, create, one, reveal, signIn } from "./page.js";
 
 const LIVE_MS = 400;
+const SLOW_MS = 4_000;
 
-/** Forms with unsent input. */
 const unsent = new Set();
 window.addEventListener("beforeunload", (event) => {
   if (unsent.size) event.preventDefault();
@@ -33,7 +33,9 @@ export function keep(form) {
     // A double click sends once. A submission doesn't wait for a preview.
     if (asking && (isPreview || !asking.isPreview)) return;
     const own = asking = { isPreview };
+    const late = !isPreview && setTimeout(tell, SLOW_MS, false, "The service takes longer than usual: please wait.");
     const response = await checkSession();
+    clearTimeout(late);
     if (asking !== own) return;
     asking = null;
     if (!response) {

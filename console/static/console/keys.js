@@ -1,12 +1,9 @@
 // Shortcuts. On the page of one review they press its buttons.
 
-import { one } from "./page.js";
+import { one, stored } from "./page.js";
 
-/** On or off: stored by the browser if it allows that, else for this page. */
-const setting = {
-  get() { try { return this.here ?? localStorage.shortcuts; } catch { return null; } },
-  set(value) { try { localStorage.shortcuts = value; } catch { this.here = value; } },
-};
+/** `shortcuts`: on or off. */
+const settings = stored("localStorage");
 
 const onQueue = (queue, deciding, ask) => ({
   j: () => queue.move(1),
@@ -49,8 +46,8 @@ export function listenToKeys(queue, deciding) {
   const help = one("#help");
   const shortcuts = one("#shortcuts");
   if (shortcuts) {
-    shortcuts.checked = setting.get() !== "off";
-    shortcuts.addEventListener("change", () => setting.set(shortcuts.checked ? "on" : "off"));
+    shortcuts.checked = settings.shortcuts !== "off";
+    shortcuts.addEventListener("change", () => { settings.shortcuts = shortcuts.checked ? "on" : "off"; });
     one(".keys button").addEventListener("click", () => help.showModal());
   }
   // The row for which the next key chooses the reason.
@@ -71,7 +68,7 @@ export function listenToKeys(queue, deciding) {
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-    if (setting.get() === "off" || help?.open) return;
+    if (settings.shortcuts === "off" || help?.open) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
     if (["Shift", "CapsLock", "AltGraph"].includes(event.key)) return;
     const key = meant(event);

@@ -10,6 +10,9 @@ export const reveal = (each) => each?.scrollIntoView({ block: "nearest", inline:
 /** A random id. Pages loaded over plain HTTP have no crypto.randomUUID. */
 export const random = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 
+/** A storage of the browser; if it denies that, an object of this page. */
+export const stored = (name) => { try { return window[name]; } catch { return {}; } };
+
 const ask = (address, options) =>
   fetch(address, { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(PATIENCE_MS), ...options });
 

@@ -1,21 +1,12 @@
 // The list of the queue: the row in focus, the selected rows, and what other moderators do.
 
 import { Decisions } from "./deciding.js";
-import { all, create, fromTheTop, one, random, reveal, send } from "./page.js";
+import { all, create, fromTheTop, one, random, reveal, send, stored } from "./page.js";
 import { Row } from "./row.js";
 
-/** The id of this tab, for other moderators. */
-let desk = random();
-try { desk = sessionStorage.desk ??= desk; } catch { /* then each page has its own */ }
-
-/** True once after a finished page. */
-function goesOn() {
-  try {
-    const { goesOn } = sessionStorage;
-    delete sessionStorage.goesOn;
-    return goesOn;
-  } catch { return false; }
-}
+// `goesOn`: after a finished page. `desk`: the id of this tab, for other moderators.
+const tab = stored("sessionStorage");
+tab.desk ??= random();
 
 export class Queue {
   constructor(list) {
@@ -38,7 +29,8 @@ export class Queue {
     this.claim(this.current);
     // After a finished page, or a step back: screen readers read the row that keys decide about.
     const { type } = performance.getEntriesByType("navigation")[0] ?? {};
-    if (goesOn() || type === "back_forward") this.goTo(this.current);
+    if (tab.goesOn || type === "back_forward") this.goTo(this.current);
+    delete tab.goesOn;
   }
 
   row(id) { return this.rows.find((row) => row.data.id === id); }
@@ -61,11 +53,12 @@ export class Queue {
   }
 
   /** Load the context of a row, if that is in focus. */
-  look(row) {
+  async look(row) {
     if (row !== this.current) return;
     const address = `/console/reviews/${encodeURIComponent(row.data.id)}/context`;
     one("#context").scrollTop = 0;
-    htmx.ajax("GET", address, { target: "#context", source: "#context" });
+    await htmx.ajax("GET", address, { target: "#context", source: "#context" });
+    if (row === this.current) one("#context").ariaBusy = null;
   }
 
   /** Put the row in focus into the address, for going back. */
@@ -89,7 +82,7 @@ export class Queue {
     this.isClaiming = true;
     for (let told = null; told !== this.claimed;) {
       told = this.claimed;
-      await send("/console/queue/claims", { id: told.data.id, desk }).catch(() => { /* only a hint */ });
+      await send("/console/queue/claims", { id: told.data.id, desk: tab.desk }).catch(() => { /* only a hint */ });
     }
     this.isClaiming = false;
   }
@@ -118,7 +111,7 @@ export class Queue {
       else this.offerToGoOn();
       return;
     }
-    try { sessionStorage.goesOn = "1"; } catch { /* then screen readers start at the top */ }
+    tab.goesOn = "1";
     location.assign(fromTheTop());
   }
 
@@ -168,7 +161,7 @@ export class Queue {
     const row = this.row(told.id);
     if (!row) return;
     if (kind === "claimed") {
-      if (told.desk === desk) return;
+      if (told.desk === tab.desk) return;
       // A tab looks at one review at a time.
       for (const other of this.rows) if (other.claim?.desk === told.desk) other.unclaim();
       row.hearClaim(told);
