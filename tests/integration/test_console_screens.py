@@ -238,8 +238,13 @@ async def test_count_of_the_current_page_is_legible_in_forced_colours(filled: Fi
 
 
 async def test_paper_has_no_navigation(service: Service, facade: Facade) -> None:
-    """It would take a quarter of each line. Nor has it what only a click would do."""
+    """It would take a quarter of each line. Nor has it what only a click would do; a return has its lines as text, as a
+    field would cut a long reason off."""
     (id,) = await facade.submit(submission(new_id()))
+    returns, reason = Returns(service, facade.http), "It doesn't focus in the cold. " * 20
+    order = await returns.ordered({"a": 3})
+    lines = [{"orderLineItemId": "a", "quantity": 1, "reason": reason}]
+    (made,) = await facade.command("PUT", "/api/return", {"orderId": order, "lineItems": lines})
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
         await page.goto("/console/audit")
         await page.emulate_media(media="print")
@@ -248,6 +253,9 @@ async def test_paper_has_no_navigation(service: Service, facade: Facade) -> None
         await page.goto(f"/console/reviews/{id}")
         assert await page.locator("#decide, main > details, button").filter(visible=True).count() == 0
         assert await page.get_by_role("heading", name="Decide").count() == 0
+        await page.goto(f"/console/returns/{made['id']}")
+        assert await page.locator("main").locator("input, select, button").filter(visible=True).count() == 0
+        assert await page.get_by_role("cell", name=reason.strip()).is_visible()
 
 
 async def test_right_to_left_names_keep_sentences_in_order(service: Service, facade: Facade) -> None:

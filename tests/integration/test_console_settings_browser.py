@@ -97,6 +97,9 @@ async def test_phone_shows_all_columns_of_orders_and_returns(service: Service, f
             await quantity.scroll_into_view_if_needed()
             for field in (quantity, page.get_by_label("Reason for Shoulder bag of leather")):
                 await expect(field).to_be_in_viewport(ratio=1)
+            width = await quantity.evaluate("each => each.clientWidth")
+            await quantity.fill("1234567")
+            assert await quantity.evaluate("each => each.clientWidth") > width
             await page.get_by_text("1,234.50 EUR each").wait_for()
         await page.goto(f"/console/orders/{order}")
         await expect(page.get_by_role("cell", name="1,234.50 EUR")).to_be_in_viewport(ratio=1)
