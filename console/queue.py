@@ -1,7 +1,7 @@
 """The queue: reviews that wait for a decision, oldest first. Reported ones may be public already."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -62,7 +62,6 @@ async def queue(visit: Visit) -> Response:
     undo = offered(visit.request)
     searched = visit.facade.ask("POST", "/api/customerReviews/search", body)
     found, undone = await asyncio.gather(searched, _review_to_undo(visit, undo))
-    focus = next((row for row in found["results"] if row["id"] == query.get("focus")), None)
     page = visit.page(
         "queue.html",
         rows=found["results"],
@@ -70,7 +69,7 @@ async def queue(visit: Visit) -> Response:
         undone=undone,
         since=now,
         next=found.get("next"),
-        focus=focus or next(iter(found["results"]), None),
+        focus=await _row_in_focus(visit, found["results"]),
         chips=CHIPS,
         counts={},
         reasons=list(ReasonCode),
@@ -79,6 +78,21 @@ async def queue(visit: Visit) -> Response:
     if undo:
         withdraw(page)
     return page
+
+
+async def _row_in_focus(visit: Visit, rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The row that the address names; if that has been decided since, as on its own page, the next one. Else the first
+    row, if there is one."""
+    id = visit.query.get("focus", "")
+    named = next((row for row in rows if row["id"] == id), None)
+    if named or not id or not rows:
+        return named or next(iter(rows), None)
+    gone = next(iter(await if_in_time(reviews_of(visit, [id]), [])), None)
+    if gone is None:
+        return rows[0]
+    is_newest_first = visit.query.get("order") == "newest"
+    behind = (each for each in rows if (each["createdDate"] < gone["createdDate"]) == is_newest_first)
+    return next(behind, rows[-1])
 
 
 async def _review_to_undo(visit: Visit, undo: Mapping[str, str] | None) -> Mapping[str, Any] | None:

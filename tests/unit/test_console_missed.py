@@ -1,5 +1,6 @@
-"""Changes that a queue page missed while it was hidden, requested when it is visible again."""
+"""The queue: changes that its page missed while it was hidden, and the row in focus after a step back."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +9,9 @@ import pytest
 from tests.support.app import client_of
 from tests.support.faked_interface import EVERYTHING, ROW, Asked, faked
 
+DAYS = {
+    id: f"2026-11-{day:02}T00:00:00.000Z" for id, day in (("1", 1), ("2", 2), ("decided", 3), ("3", 4), ("last", 5))
+}
 BEFORE, SINCE, AFTER = (f"2026-11-25T0{hour}:00:00.000Z" for hour in range(3))
 
 
@@ -52,3 +56,31 @@ async def test_own_rows_do_not_count_towards_the_lookup_limit() -> None:
     rows = [row(id, BEFORE) for id in (*own, *others)]
     reports = dict.fromkeys((*own, *others), reported_at(AFTER))
     assert await missed_ids(rows, reports, own) == others
+
+
+@pytest.mark.parametrize(
+    ("focus", "order", "expected"),
+    [
+        ("2", "", "2"),
+        ("decided", "", "3"),
+        ("decided", "newest", "2"),
+        ("last", "", "3"),
+        ("deleted", "", "1"),
+        ("", "", "1"),
+    ],
+)
+async def test_row_behind_a_decided_one_is_in_focus(focus: str, order: str, expected: str) -> None:
+    """As after a step back from the page on which it was decided: the row at the same place of the list."""
+
+    def row(id: str) -> dict[str, Any]:
+        return {**ROW, "id": id, "createdDate": DAYS[id]}
+
+    def search(asked: Asked) -> tuple[int, Any]:
+        if ids := asked.body.get("ids"):
+            return 200, {"results": [] if ids == ["deleted"] else [row(id) for id in ids]}
+        rows = [row(id) for id in ("1", "2", "3")]
+        return 200, {"results": rows[::-1] if order else rows}
+
+    async with client_of(faked(EVERYTHING, {"customerReviews/search": search})) as http:
+        page = (await http.get("/console/queue", params={"focus": focus, "order": order})).text
+    assert re.findall(r'<li id="r-(\w+)"[^>]*class="focus"', page) == [expected]
