@@ -249,7 +249,7 @@ def check_lag(lag: Lag, unread: Collection[Topic]) -> Finding:
 async def _unread_topics(admin: AIOKafkaAdminClient, lag: Lag, topics: TopicNames) -> list[Topic]:
     """The topics with a backlog whose consumer group has no member."""
     behind = [topic for topic, records in _by_topic(lag).items() if records]
-    return [topic for topic in behind if not await _has_members(admin, topics.name(topic))]
+    return [topic for topic in behind if not await _may_have_members(admin, topics.name(topic))]
 
 
 def _by_topic(lag: Lag) -> dict[Topic, int]:
@@ -282,9 +282,16 @@ async def _progress(
     return ok("progress", "no partition is stuck")
 
 
-async def _has_members(admin: AIOKafkaAdminClient, group: str) -> bool:
+async def _may_have_members(admin: AIOKafkaAdminClient, group: str) -> bool:
+    """False if a group certainly has no members.
+
+    Kafka describes one of its newer protocol (KIP-848), as a mailer of somebody else may use, like one that never
+    existed: it is known by its commits, and its members are not.
+    """
     for response in await admin.describe_consumer_groups([group]):
         for described in response.to_object()["groups"]:
             if described["members"]:
                 return True
+            if described["state"] == "Dead":
+                return bool(await admin.list_consumer_group_offsets(group))
     return False

@@ -15,9 +15,11 @@ from typing import Final
 
 import pytest
 from aiokafka import AIOKafkaConsumer
+from confluent_kafka import Consumer
 
 from devservers.tansu import TansuProcess
 from messaging.kafka.connection import KafkaConnection
+from tests.support.doctor import examined
 from tests.support.facade import new_id, submission
 from tests.support.forks import run_forked
 from tests.support.messages import Message
@@ -370,3 +372,21 @@ async def test_doctor_names_stuck_partition(servers: Servers, tmp_path: Path) ->
         assert re.search(nobody, await until_doctor_reports(standing, stands)) is None
     finally:
         await reader.stop()
+
+
+@pytest.mark.long
+async def test_doctor_knows_consumers_of_newer_group_protocol(servers: Servers, tmp_path: Path) -> None:
+    """Such as a mailer in Java; aiokafka's description of such a group is that of one that doesn't exist."""
+    service = Service(servers, tmp_path)
+    await run(service, "init")
+    topic = service.topic("mail-commands")
+    await service.publish("mail-commands", Message("anna", b"{}"), Message("anna", b"{}"))
+    options = {"group.id": topic, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
+    mailer = Consumer({"bootstrap.servers": servers.kafka, "enable.auto.commit": False, **options})
+    try:
+        mailer.subscribe([topic])
+        sent = await eventually(partial(asyncio.to_thread, mailer.poll, 1))
+        await asyncio.to_thread(partial(mailer.commit, sent, asynchronous=False))
+        assert "ok lag mail-commands 1 " in await examined(service)
+    finally:
+        await asyncio.to_thread(mailer.close)

@@ -70,7 +70,8 @@ class Groups:
         self.members = members
 
     async def describe_consumer_groups(self, names: list[str]) -> list[Any]:
-        described = {"groups": [{"group": name, "members": self.members} for name in names]}
+        state = "Stable" if self.members else "Empty"
+        described = {"groups": [{"group": name, "state": state, "members": self.members} for name in names]}
         return [SimpleNamespace(to_object=lambda: described)]
 
 
