@@ -70,7 +70,7 @@ PRODUCTS: Final = (
         "different on every pot.",
         (
             ("Holds", "0.9 l"),
-            ("Material", "Stoneware, fired at 1260 °C"),
+            ("Material", "Stoneware, fired at 1260\N{NO-BREAK SPACE}°C"),
             ("Strainer", "Steel"),
             ("Made in", "Small batches"),
         ),

@@ -248,7 +248,7 @@ async def test_paper_has_no_navigation(service: Service, facade: Facade) -> None
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
         await page.goto("/console/audit")
         await page.emulate_media(media="print")
-        assert await page.locator("nav, .filters, button").filter(visible=True).count() == 0
+        assert await page.locator("nav, .filters, button, input").filter(visible=True).count() == 0
         assert await page.locator("h1").is_visible()
         await page.goto(f"/console/reviews/{id}")
         assert await page.locator("#decide, main > details, button").filter(visible=True).count() == 0
