@@ -1516,6 +1516,7 @@ export interface components {
             storeId: string | null;
             entityId: string;
             entityType: string;
+            /** Format: double */
             value: number;
             reviewCount: number;
             histogram?: {
@@ -1885,6 +1886,7 @@ export interface components {
         };
         /** @description A review as a page sends it. Its author is the customer of the token, else nobody; its id is assigned here. */
         PageReview: {
+            /** Format: double */
             rating: number;
             title?: string | null;
             review: string;
@@ -2012,6 +2014,7 @@ export interface components {
         /** @description An approved review as shown to the public. */
         PublicReview: {
             id: string;
+            /** Format: double */
             rating: number;
             title: string | null;
             text: string;
@@ -2072,9 +2075,12 @@ export interface components {
             storeId: string | null;
             storeName: string | null;
             reviewCount: number;
+            /** Format: double */
             value: number;
             ratingCalculationMethod: components["schemas"]["RatingMethod"];
+            /** Format: double */
             average: number;
+            /** Format: double */
             wilson: number;
             histogram: {
                 [key: string]: number;
@@ -2087,6 +2093,7 @@ export interface components {
         RatingMethod: "average" | "wilson";
         /** @description A rating, 0 to 5 (0: no reviews), and the number of approved reviews behind it. */
         RatingNumbers: {
+            /** Format: double */
             value: number;
             reviewCount: number;
         };
@@ -2300,6 +2307,7 @@ export interface components {
             reviewStatusId: number;
             title: string | null;
             review: string;
+            /** Format: double */
             rating: number;
             userName: string | null;
             storeName: string | null;
@@ -2349,6 +2357,7 @@ export interface components {
             reviewStatusId: number;
             title: string | null;
             review: string;
+            /** Format: double */
             rating: number;
             userName: string | null;
             storeName: string | null;
@@ -2529,7 +2538,9 @@ export interface components {
             outcome: components["schemas"]["RuleOutcome"];
             words?: string[];
             languages?: string[];
+            /** Format: double */
             below?: number;
+            /** Format: double */
             above?: number;
             publishAfterHours?: number;
         };
@@ -2668,7 +2679,9 @@ export interface components {
          *     are 0 without reviews. `histogram` has the number of reviews by stars, null if that is unknown.
          */
         Summary: {
+            /** Format: double */
             value: number;
+            /** Format: double */
             average: number;
             reviewCount: number;
             histogram: {
@@ -2742,6 +2755,7 @@ export interface components {
             EntityType?: string | null;
             title?: string | null;
             review: string;
+            /** Format: double */
             rating: number;
             /** @default false */
             verifiedPurchase?: boolean;
