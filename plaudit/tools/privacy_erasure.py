@@ -162,9 +162,9 @@ async def _delete_reviews(data: PersonalData, publisher: Publisher, topics: Topi
                 fresh = [id for id in ids if id not in deleted]
                 if not fresh and set(damaged := await data.undeletable_reviews(ids)) == set(ids):
                     raise CommandError(
-                        f"{quantity(len(damaged), 'review')} can't be deleted because of damaged fields, and nothing "
-                        f"else was removed: {', '.join(damaged)}. `plaudit migrate` repairs what it can, and lists "
-                        "what is lost: set those fields in MongoDB, then run this again."
+                        f"{quantity(len(damaged), 'review')} can't be deleted because of damaged fields, and the "
+                        f"erasure isn't complete: {', '.join(damaged)}. `plaudit migrate` repairs what it can, and "
+                        "lists what is lost: set those fields in MongoDB, then run this again."
                     )
                 command = {"action": ModerationAction.DELETE, "moderator": MODERATOR, "reason": REASON}
                 await publisher.publish(

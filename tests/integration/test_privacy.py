@@ -322,7 +322,7 @@ async def test_damaged_review_that_cannot_be_deleted_is_reported(own_service: Se
     damaged, _ = await own_facade.submit(*(submission(new_id(), userId=anna) for _ in "ab"))
     async with service.mongo() as database:
         await database["reviews"].update_one({"_id": damaged}, {"$set": {"ratingHundredths": "four"}})
-        assert f"1 review can't be deleted because of damaged fields, and nothing else was removed: {damaged}. " in (
+        assert f"1 review can't be deleted because of damaged fields, and the erasure isn't complete: {damaged}. " in (
             await erase(service, anna, code=1)
         )
         assert [review["_id"] async for review in database["reviews"].find({"userId": anna})] == [damaged]
