@@ -9,8 +9,8 @@ Each depends on the holder of the id, and on the records and the `Key` of the su
 | a review | its stored record: APPLIED; others: UNCHANGED | a newer record: an edit; others: UNCHANGED | ID_TAKEN |
 | a deleted review | the time of the stored record: APPLIED; decided before: UNCHANGED; others: ID_TAKEN | same | same |
 
-The first row is `SubmissionDecisions.decide_beside`, the second `SubmissionStore._decide_anew`; the others are
-`decide_at`.
+The first row is `SubmissionStore._insert` and `SubmissionDecisions.decide_beside`, the second
+`SubmissionStore._decide_anew`; the others are `decide_at`.
 
 A submission without text or rating is never stored: unless a review has its id by its turn, it is REFUSED, INCOMPLETE.
 A redelivered stored record is APPLIED, so that interrupted work is finished: the event, the answer. A submission that
