@@ -81,6 +81,11 @@ def in_words(value: Any) -> str:
     return str(value)
 
 
+def language_in_words(tag: str | None) -> str:
+    """A language tag as readable text. Detection gives `zxx`, by ISO 639, to a text that is in no language."""
+    return "no language detected" if tag == "zxx" else tag or "unknown"
+
+
 def is_about(refused: Refused | None, name: str) -> bool:
     """True if an error concerns the field with this name."""
     return refused is not None and any(name in each["pointer"].split("/") for each in refused.errors)

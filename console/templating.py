@@ -12,7 +12,7 @@ from markupsafe import Markup
 from console import static_files
 from console.api_client import segment
 from console.content_hashes import hash_for_decision, hash_of_reply, hash_of_return, hash_of_review
-from console.fields import in_words, is_about, place_in_words
+from console.fields import in_words, is_about, language_in_words, place_in_words
 from domain.invisible import unless_blank
 
 _FOLDER: Final = Path(__file__).parent / "templates"
@@ -131,6 +131,7 @@ def _pages() -> Environment:
     environment.filters.update(
         in_words=in_words,
         is_about=is_about,
+        language_in_words=language_in_words,
         place_in_words=place_in_words,
         legible=legible,
         clip=clip,

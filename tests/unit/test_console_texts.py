@@ -99,6 +99,22 @@ async def test_console_texts_are_not_marked_with_the_review_language(title: str,
         assert f'<h1 dir="auto"{shown}' in (await http.get(f"/console/reviews/{row['id']}")).text
 
 
+@pytest.mark.parametrize(
+    ("language", "fact", "is_in_queue"),
+    [
+        ("de", "Language de Source", True),
+        ("zxx", "Language no language detected Source", True),
+        (None, "Language unknown Source", False),
+    ],
+)
+async def test_language_is_shown_in_words(language: str | None, fact: str, *, is_in_queue: bool) -> None:
+    row = {**ROW, "language": language}
+    answers: dict[str, Any] = {"customerReviews/search": (200, {"results": [row]}), "customerReviews/r": (200, row)}
+    assert fact in text_of((await get_page("/console/reviews/r", answers)).text)
+    queue = text_of((await get_page("/console/queue", answers)).text)
+    assert (f"· {fact.split(' ', 1)[1].removesuffix(' Source')}" in queue) is is_in_queue
+
+
 async def test_links_of_rows_have_names_that_differ() -> None:
     """Screen readers list the links of a page without their rows."""
     texts: list[dict[str, Any]] = [{"id": "1", "title": 'Say "cheese"'}, {"id": "2", "title": None, "review": "Sharp"}]
