@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
+from console.api_client import if_in_time
 from console.screens import ROWS, Screens
 from console.templating import address
 from console.visits import Visit, key_of
@@ -53,8 +54,7 @@ async def one_object(visit: Visit) -> Response:
     type, id, query = visit.path["type"], visit.path["id"], visit.query
     path = f"/api/rating/objects/{visit.segment('type')}/{visit.segment('id')}"
     wanted = {"storeId": query.get("store"), "take": ROWS, "after": query.get("after")}
-    unrated: dict[str, Any] = {"entityType": type, "entityId": id, "entityName": None, "ratings": [], "trend": None}
-    found = await visit.facade.find(path, wanted) or unrated
+    found = await visit.facade.find(path, wanted) or await _unrated(visit, type, id)
     weeks = found["trend"]["weeks"] if found["trend"] else []
     return visit.page(
         "object.html",
@@ -76,6 +76,16 @@ async def recount(visit: Visit) -> Response:
     await visit.facade.command("POST", "/api/rating/calculateStore", None, store, key=key_of(form))
     here = f"/console/objects/{visit.segment('type')}/{visit.segment('id')}"
     return visit.back(address(here, visit.query), "recounted")
+
+
+async def _unrated(visit: Visit, type: str, id: str) -> dict[str, Any]:
+    """An object without ratings, with the name in its newest review, if the visitor may see that."""
+    name = None
+    if visit.may(Permission.READ_REVIEWS):
+        body = {"entityType": type, "entityIds": [id], "take": 1, "withTotal": False}
+        found = await if_in_time(visit.facade.ask("POST", "/api/customerReviews/search", body), {"results": []})
+        name = next((row["entityName"] for row in found["results"]), None)
+    return {"entityType": type, "entityId": id, "entityName": name, "ratings": [], "trend": None}
 
 
 def _bars(weeks: Sequence[Mapping[str, Any]]) -> list[Bar]:

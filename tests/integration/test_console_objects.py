@@ -47,4 +47,8 @@ async def test_object_list_and_unrated_objects(facade: Facade, http: httpx.Async
     page = await eventually(listed, lambda page: first in page and second in page)
     assert page.index(first) < page.index(second)
     assert "No rated object has a matching name" in await page_of(http, SCREEN, q=new_id("nothing"))
-    assert "there is no rating yet" in await page_of(http, f"{SCREEN}/Product/{unrated}")
+    await facade.submit(submission(unrated, storeId=store, EntityName="Camera <C>"))
+    page = await page_of(http, f"{SCREEN}/Product/{unrated}")
+    assert '<h1 dir="auto">Camera &lt;C&gt;</h1>' in page
+    assert "there is no rating yet" in page
+    assert '<h1 dir="auto">nothing</h1>' in await page_of(http, f"{SCREEN}/Product/nothing")
