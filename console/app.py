@@ -74,8 +74,8 @@ SCREENS: Final[Sequence[Screen]] = (
     *keys.screens,
 )
 _KEPT_FORM_BYTES: Final = 256 * 1024
-"""Maximum bytes of a form that is returned to a visitor who isn't signed in, as far as is known, or who sends too many
-requests: more than the longest review or reply."""
+"""Maximum bytes of a form that is returned to a visitor who isn't signed in, as far as is known, lacks a permission, or
+sends too many requests: more than the longest review or reply."""
 
 _SIGNED_OUT: Final = {
     "detail": "You are signed out. Sign in in another tab, then send this again: nothing that you typed is lost."
@@ -153,8 +153,9 @@ class _Console:
         if refused.status == 401:
             kept = await self._form_to_keep(visit, _KEPT_FORM_BYTES)
             return _to_sign_in(visit) if kept is None else visit.problem(Refused(401, _SIGNED_OUT), kept=kept)
-        is_temporary = refused.status == 429 or refused.status >= 500
-        most_bytes = _KEPT_FORM_BYTES if refused.status == 429 else most_bytes
+        # A permission may be given back, and its page tells whom to ask.
+        is_temporary = refused.status in (403, 429) or refused.status >= 500
+        most_bytes = _KEPT_FORM_BYTES if refused.status in (403, 429) else most_bytes
         return visit.problem(refused, kept=await self._form_to_keep(visit, most_bytes) if is_temporary else None)
 
     async def _form_to_keep(self, visit: Visit, most_bytes: int) -> Form | None:

@@ -610,6 +610,18 @@ async def test_form_beyond_the_rate_is_kept_if_it_is_small(size: int, is_kept: b
     assert (page.status_code, "x" * size in page.text) == (429, is_kept)
 
 
+@pytest.mark.parametrize(("size", "is_kept"), [(200_000, True), (300_000, False)])
+async def test_form_of_visitor_without_permission_is_kept_if_it_is_small(size: int, is_kept: bool) -> None:
+    """The permission may have been taken away while the text was written, and may come back."""
+    typed = {"key": "k-1", "text": "x" * size, "author": "Shop"}
+    async with client_of(faked([], {})) as http:
+        page = await http.post("/console/reviews/1/reply", data=typed)
+    assert (page.status_code, "x" * size in page.text) == (403, is_kept)
+    assert (AGAIN in page.text) is is_kept
+    if is_kept:
+        assert form_of(page) == {"action": "/console/reviews/1/reply", **typed}
+
+
 FORM = {"type": "http", "method": "POST", "path": "/", "headers": [(b"content-type", URLENCODED.encode())]}
 FILE = b'--b\r\nContent-Disposition: form-data; name="key"; filename="key.txt"\r\n\r\nk\r\n--b--\r\n'
 
