@@ -10,6 +10,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from console.api_client import LONG_WAIT_S, Refused, settled
+from console.fields import is_about
 from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
@@ -53,14 +54,20 @@ async def dead_letters(visit: Visit) -> Response:
         "state": None if state == _ANY else state,
         "take": ROWS,
     }
-    found = await visit.facade.ask("GET", _API, query=wanted)
+    try:
+        found, refused = await visit.facade.ask("GET", _API, query=wanted), None
+    except Refused as refusal:
+        # Any text can be typed there, and the other filters stay.
+        if not is_about(refusal, "code"):
+            raise
+        found, refused = {"results": [], "next": None}, refusal
     choices: Mapping[str, Any] = {
         "topics": sorted(CONSUMED),
         "codes": tuple(DeadLetterCode),
         "states": [*LetterState, _ANY],
         "state": state,
     }
-    return visit.page("dead_letters.html", rows=found["results"], next=found["next"], **choices)
+    return visit.page("dead_letters.html", rows=found["results"], next=found["next"], refused=refused, **choices)
 
 
 @screens.get(_PLACE, Permission.READ_DEAD_LETTERS)

@@ -138,7 +138,10 @@ async def test_letters_in_every_state_are_listed(service: Service, http: httpx.A
 
 async def test_empty_list_wrong_filters_and_missing_letter(http: httpx.AsyncClient) -> None:
     await page_with(http, f"{PATH}?topic=store-updates&code=no-sender", "No dead letter matches these filters")
-    await page_of(http, f"{PATH}?code=no-such-code", 422)
+    page = await page_of(http, f"{PATH}?topic=store-updates&state=any&code=no-such-code", 422)
+    assert re.search(r'<li><b>Code</b>: .*value="no-such-code"[^>]* aria-invalid="true"', page, re.DOTALL)
+    assert re.findall(r"<option selected>([^<]+)", page) == ["store-updates", "any"]
+    assert "No dead letter matches" not in page
     await page_of(http, f"{PATH}?topic=no-such-topic", 422)
     await page_of(http, f"{PATH}?after=x", 422)
     assert "no dead letter at this place" in await page_of(http, f"{PATH}/{TOPIC}/0/999999", 404)
