@@ -183,6 +183,11 @@ async def test_long_words_fit_the_page(service: Service, facade: Facade, width: 
         for path in (f"reminders?order={reminded}", f"reviews?q={word}"):
             await page.goto(f"/console/{path}")
             assert width < 1_000 or await page.evaluate(hidden) == 0, path
+        # Of more than three lines is no name in the row, but its end in the tooltip.
+        assert await page.locator(".cut").evaluate_all(
+            "(names) => names.every((each) => each.clientHeight <= 3.5 * parseFloat(getComputedStyle(each).lineHeight))"
+        )
+        assert await page.get_by_title("n" * 1_000).count() == 1
         short = page.get_by_role("link", name="unbroken")
         assert await short.evaluate("each => each.getClientRects().length") == 1
         await page.goto(f"/console/returns?order={order}")
