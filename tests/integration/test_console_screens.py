@@ -264,7 +264,7 @@ async def test_paper_has_no_navigation(service: Service, facade: Facade) -> None
 
 
 async def test_right_to_left_names_keep_sentences_in_order(service: Service, facade: Facade) -> None:
-    """An Arabic name must not move the numbers after it to its other side."""
+    """An Arabic name must not move the numbers after it to its other side. A title begins where its text does."""
     (id,) = await facade.submit(submission(new_id(), 4, title="جودة", userName="محمد", EntityName="كاميرا الميدان"))
     async with chromium() as browser, opened(browser, service.address, Watch()) as page:
         await page.goto(f"/console/reviews/{id}")
@@ -275,3 +275,8 @@ async def test_right_to_left_names_keep_sentences_in_order(service: Service, fac
             }"""
         )
         assert edges[0] <= edges[1]
+        title, text = [
+            await page.locator(each).evaluate("each => each.getBoundingClientRect().right")
+            for each in ("h1", "#review .text")
+        ]
+        assert title == text
