@@ -50,7 +50,7 @@ lint: $(VENV)/dev.stamp ## ruff, mypy, import rules, Kubernetes schemas
 	$(BIN)/kubernetes-validate --strict --quiet -k 1.28 $(MANIFESTS)
 	$(BIN)/kubernetes-validate --strict --quiet -k 1.37 $(MANIFESTS)
 
-bench: $(VENV)/bench.stamp ## benchmarks against bare loops and alternatives, over half an hour: QUICK=1, ARGS=<group>
+bench: $(VENV)/bench.stamp ## benchmarks against bare loops and alternatives, up to half an hour: QUICK=1, ARGS=<group>
 	@$(BIN)/python -m benchmarks $(if $(QUICK),--quick) $(ARGS)
 
 # `python -m tests.chaos --help` explains all options.
