@@ -82,7 +82,7 @@ class ReviewCommandConsumer(ABC, Generic[T]):
         """A command that is given up."""
 
     def target(self, command: T) -> Hashable:
-        """What a command waits for: its review."""
+        """The target that a command waits for: its review."""
         return command.review_id
 
     async def missing(self, commands: Sequence[T]) -> AbstractSet[Hashable]:
