@@ -3,6 +3,7 @@
 import os
 import secrets
 import stat
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,10 +16,10 @@ _SECRET_BYTES = 32
 _CHOICE = "Choose a separate folder with PLAUDIT_DATA or `make up DATA=...`."
 
 
-def private_folder(folder: Path, report: Report | None = None, *, known_by: str | None = None) -> None:
+def private_folder(folder: Path, report: Report | None = None, *, known_by: Sequence[Collection[str]] = ()) -> None:
     """Create a folder for its owner only, or close one that is open to others, and report that.
 
-    With `known_by`, the name of a file in it, a folder with other files is closed only if it has that one, too. Raises
+    With `known_by`, a folder that isn't empty is closed only if it contains all names of one of these sets. Raises
     WrongFolderError if it is for everybody, like /tmp, or has other files; EmbeddedServerError if it can't be created
     or closed, or isn't ours.
     """
@@ -28,7 +29,8 @@ def private_folder(folder: Path, report: Report | None = None, *, known_by: str 
         if mode & stat.S_ISVTX:
             raise WrongFolderError(f"{folder} is shared by all users of this machine. {_CHOICE}")
         if mode & UMASK:
-            if known_by is not None and any(folder.iterdir()) and not (folder / known_by).exists():
+            names = {each.name for each in folder.iterdir()}
+            if known_by and names and not any(names.issuperset(each) for each in known_by):
                 raise WrongFolderError(
                     f"{folder} contains other files, which other users could no longer reach. {_CHOICE}"
                 )

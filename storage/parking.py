@@ -57,12 +57,18 @@ T = TypeVar("T", bound=Parkable)
 
 @dataclass(frozen=True, slots=True)
 class _Parking(Generic[T]):
-    kind: str | None
-    """None: documents without a kind, of a collection that holds nothing else."""
+    kinds: Sequence[str | None]
+    """The kinds of its documents. None: no kind, as in a collection that holds nothing else, and as moderation was
+    parked before there were others."""
     id: Callable[[T], str]
     value: Callable[[T], Mapping[str, Any]]
     read: Callable[[Mapping[str, Any]], T]
     collection: str = COLLECTION
+
+    @property
+    def all(self) -> Document:
+        """The filter for all of its documents."""
+        return {"kind": {"$in": list(self.kinds)}}
 
 
 def parked_now(value: Mapping[str, Any]) -> list[Document]:
@@ -75,17 +81,19 @@ def _id(command: Parkable) -> str:
     return f"{command.position}/{command.review_id}"
 
 
-MODERATION: Final[_Parking[Moderation]] = _Parking("moderation", _id, parked_value, moderation_from)
+MODERATION: Final[_Parking[Moderation]] = _Parking(("moderation", None), _id, parked_value, moderation_from)
 FEEDBACK: Final[_Parking[Feedback]] = _Parking(
-    KIND, lambda feedback: f"{KIND}/{_id(feedback)}", parked_feedback, feedback_from
+    (KIND,), lambda feedback: f"{KIND}/{_id(feedback)}", parked_feedback, feedback_from
 )
 IMAGES: Final[_Parking[ReceivedImageCommand]] = _Parking(
-    IMAGE, lambda command: f"{IMAGE}/{_id(command)}", parked_image_command, image_command_from
+    (IMAGE,), lambda command: f"{IMAGE}/{_id(command)}", parked_image_command, image_command_from
 )
 VERDICTS: Final[_Parking[Verdict]] = _Parking(
-    None, lambda verdict: str(verdict.position), parked_verdict, verdict_from, VERDICTS_COLLECTION
+    (None,), lambda verdict: str(verdict.position), parked_verdict, verdict_from, VERDICTS_COLLECTION
 )
-_BY_KIND: Final[Mapping[str | None, _Parking[Any]]] = {each.kind: each for each in (MODERATION, FEEDBACK, IMAGES)}
+_BY_KIND: Final[Mapping[str | None, _Parking[Any]]] = {
+    kind: each for each in (MODERATION, FEEDBACK, IMAGES) for kind in each.kinds
+}
 
 
 async def readable(parking: _Parking[T], documents: AsyncIterable[Document], limit: int | None = None) -> list[T]:
@@ -116,7 +124,7 @@ def _turn(parking: _Parking[Any], document: Document) -> _Turn:
 
 def check_command(document: Document) -> None:
     """Raise an error of READ_ERRORS if a document of COLLECTION can't be read, or if nobody would look for it."""
-    _read(_BY_KIND[document["kind"]], document)
+    _read(_BY_KIND[document.get("kind")], document)
 
 
 def check_verdict(document: Document) -> None:
@@ -148,7 +156,7 @@ class ParkingRepository(Generic[T]):
         """The parked commands about these reviews in the order in which they apply, _PAGE at a time."""
         if not review_ids or not await self.are_any():
             return  # nearly always: cheaper than sending all the ids
-        wanted = {"reviewId": {"$in": list(review_ids)}, "kind": self._parking.kind}
+        wanted = {"reviewId": {"$in": list(review_ids)}, **self._parking.all}
         found = self._parked.find(wanted, batch_size=_PAGE)
         turns = await all_readable(found, partial(_turn, self._parking), _UNREADABLE)
         for part in in_parts(parked_in_turn(turns), _PAGE):
@@ -207,4 +215,4 @@ class ParkingRepository(Generic[T]):
         }
 
     def _overdue(self, before: datetime) -> Document:
-        return {"parkedAt": {"$lt": before}, "kind": self._parking.kind}
+        return {"parkedAt": {"$lt": before}, **self._parking.all}

@@ -81,7 +81,8 @@ async def run_up(settings: Settings, report: Report) -> None:
     stop = watch_stop_signals()
     watch_terminal()
     os.umask(UMASK)  # for all processes: the folder holds credentials and the texts of customers
-    private_folder(settings.data, report, known_by=settings.lock_file.name)
+    # 0.1.0 had no lock, and left its folder open.
+    private_folder(settings.data, report, known_by=[{settings.lock_file.name}, {"kafka", "logs", "mongo"}])
     async with AsyncExitStack() as stack:
         lock = FolderLock(settings.lock_file)
         stack.callback(lock.release)

@@ -104,12 +104,12 @@ class PersonalData:
 
     async def parked_commands(self) -> list[Moderation]:
         """The moderation commands that came from them or name them, and wait for a review."""
-        found = self._database[PARKED_COMMANDS].find({"kind": MODERATION.kind, **self._parked_filter()})
+        found = self._database[PARKED_COMMANDS].find({**MODERATION.all, **self._parked_filter()})
         return await readable(MODERATION, found)
 
     async def parked_image_commands(self) -> list[ReceivedImageCommand]:
         """The image commands that came from them or name them, and wait for a review."""
-        found = self._database[PARKED_COMMANDS].find({"kind": IMAGES.kind, **self._parked_filter()})
+        found = self._database[PARKED_COMMANDS].find({**IMAGES.all, **self._parked_filter()})
         return await readable(IMAGES, found)
 
     async def forget_parked(self) -> int:
@@ -208,13 +208,13 @@ class PersonalData:
     @property
     def _moderator_filter(self) -> Document:
         """The filter for waiting replies and withdrawals that they made as moderators."""
-        return {"kind": FEEDBACK.kind, "command.moderator": self._customer}
+        return {**FEEDBACK.all, "command.moderator": self._customer}
 
     async def _parked_feedback(self, addresses: Collection[str]) -> AsyncIterator[Document]:
         """The documents of their waiting feedback, by their id or one of these addresses in any letter case."""
         names = {address.casefold() for address in addresses}
         named = {"$or": [{"command.userId": self._customer}, {"command.email": {"$exists": True}}]}
-        async for document in self._database[PARKED_COMMANDS].find({"kind": FEEDBACK.kind, **named}):
+        async for document in self._database[PARKED_COMMANDS].find({**FEEDBACK.all, **named}):
             stored = document["command"]
             # Of a damaged command, there may be several parts.
             for command in stored if isinstance(stored, list) else [stored]:

@@ -163,15 +163,18 @@ def test_shared_folder_is_refused(tmp_path: Path, progress: list[str]) -> None:
     assert progress == []
 
 
-def test_folder_with_foreign_files_keeps_its_mode(tmp_path: Path, progress: list[str]) -> None:
+@pytest.mark.parametrize("own", [["lock"], ["kafka", "mongo"]], ids=["now", "without lock"])
+def test_folder_with_foreign_files_keeps_its_mode(tmp_path: Path, progress: list[str], own: list[str]) -> None:
     folder = tmp_path / "srv"
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
-    (folder / "theirs").touch()
+    for name in ("theirs", *own[1:]):
+        (folder / name).touch()
+    known_by = [{"lock"}, {"kafka", "mongo"}]
     with pytest.raises(WrongFolderError, match="contains other files"):
-        private_folder(folder, progress.append, known_by="lock")
+        private_folder(folder, progress.append, known_by=known_by)
     assert (stat.S_IMODE(folder.stat().st_mode), progress) == (0o755, [])
-    (folder / "lock").touch()
-    private_folder(folder, progress.append, known_by="lock")
+    (folder / own[0]).touch()
+    private_folder(folder, progress.append, known_by=known_by)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert progress == [f"Removed the access of other users to {folder}; its mode was 755"]

@@ -14,6 +14,7 @@ from consumers.reviews.edits import ReviewEditor
 from domain.delivery import OutgoingMessage, RecordPosition
 from domain.moderation import Moderation
 from domain.reviews import ModerationAction, ReviewStatus
+from storage.checks import check_parked
 from storage.database import Session
 from storage.feedback.votes import VoteRepository
 from storage.parking import ParkingRepository
@@ -56,6 +57,20 @@ async def test_commands_about_many_reviews_are_forwarded_in_parts(desk: Desk, mo
     assert [(each["action"], each["reviewId"]) for each in desk.changes()] == [
         (action, id) for action, some in wanted for id in some
     ]
+
+
+async def test_commands_that_an_earlier_version_parked_are_applied_or_given_up(desk: Desk) -> None:
+    """0.1.0 parked nothing but moderation, without a kind."""
+    review, unknown = desk.review(), new_id("review")
+    await desk.services.parked_moderation.park([*commands(review["id"], APPROVE), *commands(unknown, REJECT)])
+    await desk.database["parkedCommands"].update_many({}, {"$unset": {"kind": ""}})
+    assert await check_parked(desk.database) is None
+    await desk.submit(desk.records(review))
+    assert [(each["action"], each["reviewId"]) for each in desk.changes()] == [("approve", review["id"])]
+    await desk.moderate(("reject", review["id"]))
+    assert await desk.parked.moderation.give_up_overdue(datetime.now(UTC)) == 1
+    assert [message.key for message in letters(desk)] == [unknown.encode()]
+    assert await desk.database["parkedCommands"].count_documents({}) == 0
 
 
 async def test_many_parked_commands_are_applied_in_parts_in_order(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
