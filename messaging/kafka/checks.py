@@ -240,9 +240,8 @@ def check_lag(lag: Lag, unread: Collection[Topic]) -> Finding:
         named = ", ".join(f"{topic} ({by_topic[topic]})" for topic in unread)
         return failed("lag", f"no consumer group reads {named}", advice)
     if sum(by_topic.values()) >= _HIGH_LAG:
-        return warn(
-            "lag", text, "Start more workers, up to one for every two partitions; or mailers, up to one per partition."
-        )
+        advice = "Start more workers, up to one for every two partitions; or mailers, up to one per partition."
+        return warn("lag", text, advice)
     return ok("lag", text or "none")
 
 
@@ -262,23 +261,26 @@ def _by_topic(lag: Lag) -> dict[Topic, int]:
 async def _progress(
     connection: KafkaConnection, topics: TopicNames, standing: Mapping[Partition, int], moving: Collection[Topic]
 ) -> Finding:
-    """A finding on partitions that stay at an offset: is the record there older than STANDS_AFTER_S?
-
-    It fails then, but only warns about topics of which other partitions move.
-    """
+    """A finding on partitions that stay at an offset: is the record there older than STANDS_AFTER_S? It fails then, but
+    only warns if others of the topic move and no transaction holds this one."""
     first = sorted(standing.items(), key=lambda each: each[0][0] in moving)
     for (topic, partition), offset in first[:_MAX_READ]:
+        place = TopicPartition(topics.name(topic), partition)
         async with TopicReader.open(connection) as reader:
-            record = await reader.record(TopicPartition(topics.name(topic), partition), offset)
+            record = await reader.record(place, offset)
         # A record without a timestamp may have arrived just now.
         if record is not None and record.timestamp >= 0 and time.time() - record.timestamp / 1000 > STANDS_AFTER_S:
             came = f"offset {offset}, a record of {from_milliseconds(record.timestamp):%Y-%m-%d %H:%M:%S} UTC"
+            async with TopicReader.open(connection, isolation="read_committed") as reader:
+                if not await reader.firsts({place: offset}):
+                    text = f"partition {partition} of {topic} waits at {came}, for an open transaction of a producer"
+                    advice = "Have its owner end it: `kafka-transactions.sh find-hanging` finds it, `abort` ends it."
+                    return failed("progress", text, advice)
             if topic in moving:
                 text = f"partition {partition} of {topic} stays at {came}, while others move"
                 advice = "Run this again: if it is still at that offset after a minute, see the logs of the workers."
                 return warn("progress", text, advice)
-            text = f"partition {partition} of {topic} is stuck at {came}"
-            return failed("progress", text, "See the logs of the workers for the cause.")
+            return failed("progress", f"partition {partition} of {topic} is stuck at {came}", "See the workers' logs.")
     return ok("progress", "no partition is stuck")
 
 

@@ -29,12 +29,15 @@ class TopicReader:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, connection: KafkaConnection) -> "AsyncIterator[TopicReader]":
-        """A connected reader."""
+    async def open(
+        cls, connection: KafkaConnection, *, isolation: str = "read_uncommitted"
+    ) -> "AsyncIterator[TopicReader]":
+        """A connected reader. With the `isolation` read_committed, topics end for it where a transaction is open."""
         read_within_bounds()
         consumer = AIOKafkaConsumer(
             **connection.client_options(),
             enable_auto_commit=False,
+            isolation_level=isolation,
             auto_offset_reset="earliest",
             max_partition_fetch_bytes=1024 * 1024,
             fetch_max_bytes=MAX_DEAD_LETTER_BYTES,

@@ -25,8 +25,10 @@ from aiokafka.errors import (
 from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
 
 from consumers.subscriptions import Batch
-from messaging.kafka import patient_consumer
+from domain.findings import Level
+from messaging.kafka import checks, patient_consumer
 from messaging.kafka.administration import admin_client
+from messaging.kafka.checks import check_consumption
 from messaging.kafka.connection import BrokerAwayError, KafkaConnection
 from messaging.kafka.lag import ConsumerLag, Unread
 from messaging.kafka.patient_consumer import PatientConsumer
@@ -204,6 +206,31 @@ async def test_aborted_transactions_have_no_effect(service: Service) -> None:
         assert set(await eventually(titles, lambda found: "kept too" in found)) == {"kept", "kept too"}
     # Aborted records are no backlog either.
     await eventually(partial(service.lag, TOPIC), lambda lag: lag == 0)
+
+
+@pytest.mark.long
+async def test_doctor_names_an_open_transaction(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workers have read all that they may: their logs say nothing."""
+    monkeypatch.setattr(checks, "_PROGRESS_S", 2.0)
+    monkeypatch.setattr(checks, "STANDS_AFTER_S", -60.0)
+    connection, names = KafkaConnection(service.servers.kafka), TopicNames(service.prefix)
+    options = {"transactional_id": new_id("upstream"), "bootstrap_servers": service.servers.kafka}
+
+    async def progress() -> tuple[Level, str]:
+        async with admin_client(connection) as admin:
+            found = [each async for each in check_consumption(admin, connection, names)]
+        return found[-1].level, found[-1].text
+
+    async with AIOKafkaProducer(**options) as producer:
+        await producer.begin_transaction()
+        message: Message = review_message(submission(new_id()))
+        sent = await producer.send_and_wait(service.topic(TOPIC), message.value, b"key")
+        level, text = await progress()
+        assert level is Level.FAIL
+        assert text.startswith(f"partition {sent.partition} of {TOPIC} waits at offset {sent.offset}, a record of ")
+        assert text.endswith(", for an open transaction of a producer")
+        await producer.commit_transaction()
+    assert await eventually(progress) == (Level.OK, "no partition is stuck")
 
 
 @pytest.mark.long

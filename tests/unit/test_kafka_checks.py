@@ -80,11 +80,14 @@ class Reader:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, _: KafkaConnection) -> "AsyncIterator[Reader]":
+    async def open(cls, _: KafkaConnection, **__: str) -> "AsyncIterator[Reader]":
         yield cls()
 
     async def record(self, _: TopicPartition, __: int) -> Any:
         return SimpleNamespace(timestamp=(time.time() - 120) * 1000)
+
+    async def firsts(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
+        return dict.fromkeys(offsets)
 
 
 async def progress(
