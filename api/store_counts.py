@@ -32,7 +32,8 @@ class StoreCounts:
         self._feeds = CachedQueries(self._extents_of, _EXTENTS_AGE_S)
 
     async def decisions(self, store_id: str) -> tuple[Decisions, datetime]:
-        """The decisions about the reviews of a store, and the time when they were counted, at most ten minutes ago."""
+        """The decisions about the newest reviews of a store, and the time when they were counted, at most ten minutes
+        ago."""
         return (await self._decisions.of([store_id]))[store_id]
 
     async def extent_of_feed(self, store_id: str) -> Extent:
@@ -42,7 +43,7 @@ class StoreCounts:
 
     async def _decisions_of(self, ids: Collection[str]) -> Mapping[str, tuple[Decisions, datetime]]:
         now = datetime.now(UTC)
-        return {id: (each, now) for id, each in (await self._decision_counts.of_stores(ids)).items()}
+        return {id: (await self._decision_counts.newest(id), now) for id in ids}
 
     async def _extents_of(self, store_ids: Collection[str]) -> Mapping[str, Extent]:
         """The extents of feeds, one after the other, within _EXTENTS_TIMEOUT_S in total."""

@@ -17,6 +17,10 @@ from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 from domain.stores import StoreSettings
 
+MOST_COUNTED: Final = 200_000
+"""The maximum number of decisions that the policy of a store counts, those about its newest reviews: MongoDB reads each
+of these reviews, for about a second in total."""
+
 
 class Writers(StrEnum):
     """The people who may write reviews in a store."""
@@ -188,12 +192,15 @@ def policy_of(settings: StoreSettings) -> Policy:
 
 
 def decision_sentences(decisions: Decisions) -> Iterator[str]:
-    """The decisions so far: one sentence for each number of stars with any, most stars first."""
+    """The decisions counted: one sentence for each number of stars with any, most stars first, and one if these may not
+    be all."""
     approved = decisions.by_stars[ReviewStatus.APPROVED]
     rejected = decisions.by_stars[ReviewStatus.REJECTED]
     for stars in reversed(STARS):
         if approved[stars] or rejected[stars]:
             yield f"With {quantity(stars, 'star')}: {approved[stars]} published, {rejected[stars]} rejected."
+    if sum(approved.values()) + sum(rejected.values()) >= MOST_COUNTED:
+        yield f"These are the newest {MOST_COUNTED:,} reviews with a decision."
 
 
 def _writers(settings: StoreSettings) -> Writers:

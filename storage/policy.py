@@ -1,19 +1,19 @@
 """Counts of decisions about reviews, for the policy page and the report for operators."""
 
 from array import array
-from collections.abc import Collection, MutableSequence
+from collections.abc import MutableSequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from domain.policy import Decisions
+from domain.policy import MOST_COUNTED, Decisions
 from domain.ratings import HIGHEST_RATING, highest_with, lowest_with, stars
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 from storage.database import Database, Document
 from storage.reviews.repository import COLLECTION
 from storage.reviews.search import SINCE_EVER
-from storage.reviews.shape import HAS_TEXT_ID
+from storage.reviews.shape import HAS_TEXT_ID, NEWEST
 
 _DECIDED: Final = [int(ReviewStatus.APPROVED), int(ReviewStatus.REJECTED)]
 _AT_ONCE: Final = 5_000
@@ -25,6 +25,7 @@ _COUNTED: Final[Document] = {
 
 _STARS: Final[Document] = {"$floor": {"$divide": [{"$add": ["$ratingHundredths", 50]}, 100]}}
 """The stars of a review, as `domain.ratings.stars` rounds them."""
+_KINDS: Final[Document] = {"status": "$status", "stars": _STARS, "reason": "$reasonCode"}
 
 
 @dataclass(slots=True)
@@ -47,25 +48,26 @@ class _Decision(NamedTuple):
 
 
 class DecisionCounts:
-    """Counts decisions by the current state of reviews. The cost grows with the number of reviews of a store."""
+    """Counts decisions by the current state of reviews."""
 
     def __init__(self, database: Database) -> None:
         self._reviews = database[COLLECTION]
 
-    async def of_stores(self, store_ids: Collection[str]) -> dict[str, Decisions]:
-        """The decisions about all reviews of each store."""
-        group = {"store": "$storeId", "status": "$status", "stars": _STARS, "reason": "$reasonCode"}
+    async def newest(self, store_id: str) -> Decisions:
+        """The decisions about the newest reviews of a store, at most MOST_COUNTED of them."""
         counted = await self._reviews.aggregate(
             [
-                {"$match": {"storeId": {"$in": list(store_ids)}, "status": {"$in": _DECIDED}, **_COUNTED}},
-                {"$group": {"_id": group, "count": {"$sum": 1}}},
+                {"$match": {"storeId": store_id, "status": {"$in": _DECIDED}, **_COUNTED}},
+                {"$sort": dict(NEWEST)},
+                {"$limit": MOST_COUNTED},
+                {"$group": {"_id": _KINDS, "count": {"$sum": 1}}},
             ]
         )
-        decisions = {id: Decisions() for id in store_ids}
+        decisions = Decisions()
         async for document in counted:
-            key = document["_id"]
-            status, reason = ReviewStatus(key["status"]), _reason(key.get("reason"))
-            decisions[key["store"]].add(status, int(key["stars"]), reason, document["count"])
+            kind = document["_id"]
+            status, reason = ReviewStatus(kind["status"]), _reason(kind.get("reason"))
+            decisions.add(status, int(kind["stars"]), reason, document["count"])
         return decisions
 
     async def report(self, store_id: str | None, since: datetime | None, until: datetime | None) -> DecisionReport:
@@ -73,7 +75,7 @@ class DecisionCounts:
 
         A decision takes from the submission of a review to its last change, so that later changes count, too. For an
         import it starts at its arrival, or at its creation if the last change precedes the arrival. Uses eight bytes of
-        memory per decision.
+        memory per decision, and the cost grows with the number of reviews.
         """
         created: Document = {"$gte": since or SINCE_EVER} | ({"$lt": until} if until else {})
         match: Document = {"createdDate": created, **_COUNTED} | ({} if store_id is None else {"storeId": store_id})

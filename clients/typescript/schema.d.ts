@@ -1936,7 +1936,7 @@ export interface components {
          * @description The review policy of a store: sentences for readers, and the same as fields.
          *
          *     `decisions` has the number of published and rejected reviews by stars, and of rejected ones by reason (`none`: none
-         *     was given), as of `countedAt`.
+         *     was given), as of `countedAt`; if they are more than 200,000, of the newest 200,000.
          */
         PolicyShown: {
             storeId: string;

@@ -1,6 +1,7 @@
 """The review policy of a store, and the report of decisions."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -95,6 +96,19 @@ async def test_damaged_reviews_do_not_affect_counts_of_others(desk: Desk) -> Non
     report = await counts.report(store, None, None)
     assert (report.decisions.submitted, report.damaged, len(report.seconds)) == (2, 2, 2)
     assert report.decisions.by_reason == {ReasonCode.SPAM: 1, None: 1}
-    of_store = (await counts.of_stores([store]))[store]
+    of_store = await counts.newest(store)
     assert of_store.by_stars[ReviewStatus.REJECTED] == {1: 0, 2: 3, 3: 0, 4: 0, 5: 0}
     assert of_store.by_reason == {ReasonCode.SPAM: 2, None: 1}
+
+
+async def test_policy_counts_the_newest_reviews_of_its_store(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.policy.MOST_COUNTED", 2)
+    store, other = await desk.open_store(), await desk.open_store()
+    reviews = [desk.review(storeId=store, rating=rating) for rating in (1, 3, 4, 5)]
+    await desk.submit(desk.records(*reviews, desk.review(storeId=other)))
+    await desk.moderate(*(("approve", each["id"]) for each in reviews[:3]))
+    for number, each in enumerate(reviews):
+        created = datetime(2026, 1, 1 + number, tzinfo=UTC)
+        await desk.database["reviews"].update_one({"_id": each["id"]}, {"$set": {"createdDate": created}})
+    of_store = await DecisionCounts(desk.database).newest(store)
+    assert of_store.by_stars[ReviewStatus.APPROVED] == {1: 0, 2: 0, 3: 1, 4: 1, 5: 0}

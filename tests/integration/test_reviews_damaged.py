@@ -50,7 +50,7 @@ async def test_copy_counts_as_no_decision(desk: Desk) -> None:
     await copied(desk, storeId=store)
     counts = DecisionCounts(desk.database)
     assert (await counts.report(None, None, None)).decisions.total(ReviewStatus.APPROVED) == 1
-    assert (await counts.of_stores([store]))[store].total(ReviewStatus.APPROVED) == 1
+    assert (await counts.newest(store)).total(ReviewStatus.APPROVED) == 1
 
 
 async def test_copy_is_no_review_of_its_author(desk: Desk) -> None:

@@ -99,7 +99,7 @@ _REASONS: Final[Mapping[str, Sequence[str]]] = {
         "migrations._count",
         "migrations._next_part",
         "outbox.Outbox.settle_before",
-        "policy.DecisionCounts.of_stores",
+        "policy.DecisionCounts.newest",
         "policy.DecisionCounts.report",
         "ratings.repository.RatingRepository._differences",
         "ratings.repository.RatingRepository._entities",

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.moderation_rules import ModerationRule, RuleKind, RuleOutcome
-from domain.policy import Check, Decisions, Proof, Writers, decision_sentences, policy_of, rejects_low_more
+from domain.policy import (
+    MOST_COUNTED,
+    Check,
+    Decisions,
+    Proof,
+    Writers,
+    decision_sentences,
+    policy_of,
+    rejects_low_more,
+)
 from domain.ratings import STARS, stars
 from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
@@ -179,6 +188,8 @@ def test_decisions_are_counted_by_status_stars_and_reason() -> None:
         "With 5 stars: 3 published, 1 rejected.",
         "With 1 star: 0 published, 2 rejected.",
     ]
+    decisions.add(APPROVED, 5, count=MOST_COUNTED - 6)
+    assert list(decision_sentences(decisions))[2:] == ["These are the newest 200,000 reviews with a decision."]
 
 
 def decisions_with(*numbers: tuple[int, int]) -> Decisions:
