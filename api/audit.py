@@ -28,7 +28,7 @@ from domain.csv_cells import cells_of
 from domain.permissions import Caller
 from domain.reviews_facts import ReasonCode
 from messaging.schemas import OptionalId
-from storage.audit import AuditAction, AuditEntry, AuditKind, AuditSearch
+from storage.audit import AT_ONCE, AuditAction, AuditEntry, AuditKind, AuditSearch
 from storage.queries import in_batches
 
 
@@ -68,9 +68,6 @@ class ExportFormat(StrEnum):
     CSV = "csv"
     JSONL = "jsonl"
 
-
-_AT_ONCE: Final = 200
-"""Number of entries that are read and written at a time."""
 
 _MEDIA_TYPES: Final = {ExportFormat.CSV: "text/csv; charset=utf-8", ExportFormat.JSONL: "application/jsonl"}
 _EXPORTED: Final[dict[int | str, dict[str, Any]]] = {
@@ -146,7 +143,7 @@ async def export_audit_log(
     """
     content = _exported(services.audit.every(_within(caller, criteria), take), format)
     headers = {"Content-Disposition": f'attachment; filename="audit.{format}"'}
-    return await services.pages.export(client, _AT_ONCE * ROW_BYTES, content, _MEDIA_TYPES[format], headers)
+    return await services.pages.export(client, AT_ONCE * ROW_BYTES, content, _MEDIA_TYPES[format], headers)
 
 
 def _within(caller: Caller, search: AuditSearch) -> AuditSearch:
@@ -160,7 +157,7 @@ def _within(caller: Caller, search: AuditSearch) -> AuditSearch:
 
 async def _exported(entries: AsyncIterator[AuditEntry], format: ExportFormat) -> AsyncIterator[bytes]:
     header, written = (_CSV_HEADER, _csv) if format is ExportFormat.CSV else (b"", _json_lines)
-    batches = in_batches(entries, _AT_ONCE)
+    batches = in_batches(entries, AT_ONCE)
     yield header + written(await anext(batches, []))
     async for batch in batches:
         yield written(batch)

@@ -22,6 +22,8 @@ from storage.id_ranges import OBJECT_IDS, found_in_ranges, update_in_ranges
 from storage.queries import ids_of_objects, in_range, in_stores
 
 COLLECTION: Final = "auditLog"
+AT_ONCE: Final = 200
+"""Number of entries that are read at a time: by default, a cursor gets 16 MB of them."""
 
 _IDS_END: Final = datetime(2106, 1, 1, tzinfo=UTC)
 
@@ -170,8 +172,9 @@ class AuditLog:
         return [entry_from(document) async for document in found]
 
     async def every(self, search: AuditSearch, most: int | None) -> AsyncIterator[AuditEntry]:
-        """All matching entries over all pages, newest first; with `most`, at most that many (at least 1)."""
-        async for document in self._entries.find(_filter(search)).sort(_NEWEST).limit(most or 0):
+        """All matching entries over all pages, newest first; with `most`, at most that many (at least 1). Memory holds
+        AT_ONCE of them."""
+        async for document in self._entries.find(_filter(search), batch_size=AT_ONCE).sort(_NEWEST).limit(most or 0):
             yield entry_from(document)
 
     async def count(self, search: AuditSearch, *, exact_below: int) -> int:

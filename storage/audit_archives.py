@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError
 
+from storage.audit import AT_ONCE, AuditEntry, entry_from, first_id_of
 from storage.audit import COLLECTION as ENTRIES
-from storage.audit import AuditEntry, entry_from, first_id_of
 from storage.database import Database
 
 COLLECTION: Final = "auditArchives"
@@ -43,8 +43,9 @@ class AuditArchives:
         self._archives = database[COLLECTION]
 
     async def entries_before(self, moment: datetime) -> AsyncIterator[ArchivedEntry]:
-        """The entries that took effect before the second of this moment, oldest first."""
-        async for document in self._entries.find({"_id": {"$lt": first_id_of(moment)}}).sort("_id"):
+        """The entries that took effect before the second of this moment, oldest first. Memory holds AT_ONCE of them."""
+        before = {"_id": {"$lt": first_id_of(moment)}}
+        async for document in self._entries.find(before, batch_size=AT_ONCE).sort("_id"):
             yield ArchivedEntry(str(document["_id"]), entry_from(document))
 
     async def unfinished(self) -> Archive | None:

@@ -3,12 +3,15 @@
 import csv
 import io
 import json
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from storage.audit import AuditAction, AuditLog, AuditSearch
+from storage.audit_archives import AuditArchives
 from storage.database import Database
 from storage.indexes import ensure_indexes
 from tests.support.facade import Facade, new_id, once, submission
@@ -83,6 +86,27 @@ async def _exports(facade: Facade) -> None:
     ]
     unknown = await facade.http.get("/api/audit/export", params={"kind": "nothing"})
     assert unknown.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda database: AuditLog(database).every(AuditSearch(), None),
+        lambda database: AuditArchives(database).entries_before(datetime(2106, 1, 1, tzinfo=UTC)),
+    ],
+)
+async def test_entries_are_read_a_few_at_a_time(
+    database: Database, read: Callable[[Database], AsyncIterator[Any]]
+) -> None:
+    at, reason = datetime(2026, 1, 1, tzinfo=UTC), "x" * 2_000
+    entry: Json = {"at": at, "subject": None, "action": "approve", "storeId": None, "reason": reason, "commandId": None}
+    await database["auditLog"].insert_many([dict(entry) for _ in range(2_000)])
+    tracemalloc.start()
+    try:
+        assert sum([1 async for _ in read(database)]) == 2_000
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
 
 
 async def test_subject_and_action_are_looked_for_only_since_the_given_time(database: Database) -> None:
