@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from tempfile import TemporaryFile
 from typing import Any
 
 from rich.console import Console
@@ -21,6 +20,9 @@ class Terminal(Console):
     def set_result(self, value: Any) -> None:
         """Accept the result of a command as JSON; ignored here, because the printed lines have it."""
 
+    def add_row(self, name: str, row: Any) -> None:
+        """Accept a row of a list in the result, of which there may be millions; ignored like the result."""
+
     def print_result(self) -> None:
         """Print the result now, for a command that has to know if it was. Raises OSError or SystemExit if not."""
         self.file.flush()
@@ -31,48 +33,42 @@ class Terminal(Console):
 
 
 class JsonTerminal(Terminal):
-    """A console that prints no lines, and keeps the result of a command, to print it to `out` as JSON."""
+    """A console that prints no lines, and keeps the result of a command, to print it to `out` as JSON.
+
+    Rows are printed at once, as the first part of the result, which must be an object. If the command then fails before
+    it has set a result, the JSON ends there.
+    """
 
     def __init__(self, out: Terminal) -> None:
         super().__init__(quiet=True)
         self._out = out
         self._is_printed = False
+        self._rows: str | None = None
+        """The name of the list that the printed rows are of."""
         self.result: Any = None
 
     def set_result(self, value: Any) -> None:
         """Keep the value, in place of an earlier one."""
         self.result = value
 
+    def add_row(self, name: str, row: Any) -> None:
+        """Print the row. All rows of a result are of the list `name`, which is empty in its value."""
+        begin = f"{{\n  {json.dumps(name)}: [" if self._rows is None else ","
+        self._rows = name
+        text = _indented(row).replace("\n", "\n    ")
+        self._out.file.write(f"{begin}\n    {text}")
+
     def print_result(self) -> None:
         """Print the result as JSON, once."""
-        if not self._is_printed:
-            self._is_printed = True
+        if self._is_printed:
+            return
+        self._is_printed = True
+        if self._rows is None:
             print_json(self._out, {} if self.result is None else self.result)
-            self._out.file.flush()
-
-
-class Rows(list[Any]):
-    """Rows of a result, of which there may be millions: a list of JSON values that only grows, in a temporary file."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._file = TemporaryFile("w+", encoding="ascii")  # noqa: SIM115 - stays open
-        self._count = 0
-
-    def append(self, row: Any) -> None:
-        """Write the row to the file."""
-        self._file.write(f"{json.dumps(row)}\n")
-        self._count += 1
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[Any]:
-        self._file.seek(0)
-        yield from map(json.loads, self._file)
-
-    def __del__(self) -> None:
-        self._file.close()
+        else:
+            others = {name: value for name, value in self.result.items() if name != self._rows}
+            self._out.file.write(f"\n  ],{_indented(others)[1:]}\n")
+        self._out.file.flush()
 
 
 errors = Terminal(stderr=True)
@@ -98,10 +94,14 @@ def output(out: Terminal, *, as_json: bool) -> Iterator[Terminal]:
 
 def print_json(console: Console, value: Any) -> None:
     """Print a value as indented JSON, without colours: programs read it."""
-    # Piece by piece: the text of many rows would take several times the memory of the rows.
+    # Piece by piece: the text of many dead letters would take several times the memory of these.
     for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
         console.file.write(shown_json(piece))
     console.file.write("\n")
+
+
+def _indented(value: Any) -> str:
+    return shown_json(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def shown(text: str) -> str:

@@ -17,7 +17,7 @@ from messaging.reading import Reader
 from messaging.reading_errors import InvalidContentError
 from plaudit.config import Settings
 from plaudit.errors import UsageError
-from plaudit.terminal import Rows, Terminal, shown
+from plaudit.terminal import Terminal, shown
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports.bad_rows import BadRowError
 from plaudit.tools.imports.mapping import ColumnMapping, plain_name
@@ -29,6 +29,8 @@ from plaudit.tools.stores import unknown_store
 from storage.stores import StoreRepository
 
 _YES: Final = ("true", "1", "yes")
+_MOST_LISTED: Final = 1_000
+"""Maximum number of bad rows in the result; all are printed to standard error."""
 _OUTCOMES: Final = {"approve": "approved by", "hold": "held by", "flag": "flagged by"}
 
 
@@ -46,12 +48,12 @@ class RuleTrialOptions:
 async def run_trial(settings: Settings, out: Terminal, errors: Terminal, options: RuleTrialOptions) -> int:
     """Print the effect of the rules on each review, and a summary; returns the number of bad rows.
 
-    Memory holds one review, and two digests of each one if a rule looks for duplicates; with --json, all bad rows.
+    Memory holds one review, two digests of each one if a rule looks for duplicates, and the first bad rows.
 
     Raises UsageError: a file can't be used. Raises CommandError: the store doesn't exist.
     """
     rules = _rules_in(options.rules) if options.rules else await _rules_of(settings, options.store)
-    bad, rows, counts, bad_count = list[str](), Rows(), TrialCounts(), 0
+    bad, counts, bad_count = list[str](), TrialCounts(), 0
     # The trial takes each review from here as soon as it is read.
     reviews = deque[Review]()
     rulings = trial_rulings(rule_set(rules), iter(reviews.popleft, None))
@@ -63,16 +65,15 @@ async def run_trial(settings: Settings, out: Terminal, errors: Terminal, options
             if isinstance(read, str):
                 bad_count += 1
                 errors.print(read)
-                if out.quiet:
+                if bad_count <= _MOST_LISTED:
                     bad.append(read)
                 continue
             reviews.append(read)
             counts.add(row := tried_row(*next(rulings)))
-            if out.quiet:
-                rows.append(row)
+            out.add_row("reviews", row)
             out.print(f"{shown(row['id'])}: {_effect(row)}")
     summary = counts.summary()
-    out.set_result({"reviews": rows, "summary": summary, "badRows": bad})
+    out.set_result({"reviews": [], "summary": summary, "badRows": bad, "badRowCount": bad_count})
     out.print(
         f"{quantity(summary['reviews'], 'review')}: {summary['approved']} approved, {summary['held']} held, "
         f"{summary['flagged']} flagged, {summary['untouched']} unaffected; {quantity(bad_count, 'bad row')}."

@@ -11,7 +11,7 @@ from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.errors import CommandError
 from plaudit.processes.scheduler import reminder_job
-from plaudit.terminal import Rows, Terminal, shown
+from plaudit.terminal import Terminal, shown
 from plaudit.tools.servers import reached
 from storage.leases import REMINDERS, LeaseRepository
 from storage.reminders.decisions import preview
@@ -25,13 +25,11 @@ async def show_preview(settings: Settings, out: Terminal, now: datetime | None) 
         reminder = (await StoreRepository(database).general()).reminder
         out.print(shown(f"At {timestamp(moment)}: {_rule(reminder)}"))
         counts: Counter[str] = Counter()
-        rows = Rows()
         async for decided in preview(database, reminder, moment, needs_email=settings.smtp.needs_email):
             counts["reminded" if isinstance(decided.decision, Reminder) else decided.decision.value] += 1
-            if out.quiet:
-                rows.append(_row(decided))
+            out.add_row("orders", _row(decided))
             out.print(shown(_line(decided)))
-    out.set_result({"at": timestamp(moment), "enabled": reminder.enabled, "counts": dict(counts), "orders": rows})
+    out.set_result({"at": timestamp(moment), "enabled": reminder.enabled, "counts": dict(counts), "orders": []})
     out.print(f"{counts.pop('reminded', 0)} would be reminded. ", end="")
     others = ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
     out.print(f"{sum(counts.values())} would not{f': {others}' if others else ''}.")

@@ -15,6 +15,7 @@ from domain.moderation_rules import NO_RULING, RuleInput, RuleSet, Ruling
 from plaudit.cli.main import app
 from plaudit.config import Settings
 from plaudit.terminal import Terminal
+from plaudit.tools import moderation_rules
 from plaudit.tools.file_format import FileFormat
 from plaudit.tools.imports import rows
 from plaudit.tools.imports.mapping import ColumnMapping
@@ -129,8 +130,8 @@ def test_trial_from_command_line(tmp_path: Path, format: str) -> None:
 class Recorder(Terminal):
     """Records the printed lines of two terminals in one order, and the JSON result."""
 
-    def __init__(self, lines: list[str], *, quiet: bool = False) -> None:
-        super().__init__(quiet=quiet)
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__()
         self.lines = lines
         self.result: Any = None
 
@@ -141,17 +142,19 @@ class Recorder(Terminal):
         self.result = value
 
 
-@pytest.mark.parametrize("quiet", [True, False])
-async def test_results_are_kept_only_for_json_and_bad_rows_are_printed_at_once(tmp_path: Path, *, quiet: bool) -> None:
+async def test_bad_rows_are_printed_at_once_and_the_first_are_in_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moderation_rules, "_MOST_LISTED", 2)
     reviews, rules = tmp_path / "reviews.jsonl", tmp_path / "rules.json"
     rules.write_text(json.dumps(RULES))
-    reviews.write_text("\n".join(json.dumps(each) for each in ({"rating": 9}, *REVIEWS)))
+    reviews.write_text("\n".join(json.dumps(each) for each in (*[{"rating": 9}] * 3, *REVIEWS)))
     lines: list[str] = []
-    out, errors = Recorder(lines, quiet=quiet), Recorder(lines)
+    out, errors = Recorder(lines), Recorder(lines)
     order = RuleTrialOptions(reviews, FileFormat.JSONL, ColumnMapping(), rules=rules)
-    assert await run_trial(Settings(), out, errors, order) == 1
-    assert lines[0].startswith("line 1: ")
-    assert (len(out.result["reviews"]), len(out.result["badRows"])) == ((6, 1) if quiet else (0, 0))
+    assert await run_trial(Settings(), out, errors, order) == 3
+    assert [line.partition(": ")[0] for line in lines[:3]] == ["line 1", "line 2", "line 3"]
+    assert (out.result["badRows"], out.result["badRowCount"]) == (lines[:2], 3)
     assert out.result["summary"]["reviews"] == 6
 
 

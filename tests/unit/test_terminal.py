@@ -25,7 +25,7 @@ from domain.stores import GeneralSettings
 from domain.timestamps import EPOCH
 from plaudit.config import LogSettings, Settings
 from plaudit.processes.logs import configure_logs
-from plaudit.terminal import Rows, Terminal, output, print_json, shown, shown_json, shown_lines
+from plaudit.terminal import Terminal, output, print_json, shown, shown_json, shown_lines
 from plaudit.tools import reminders
 from plaudit.tools.export import review_writer
 from plaudit.tools.file_format import FileFormat
@@ -101,18 +101,31 @@ def test_json_of_a_command_that_fails_after_its_result(result: object, printed_t
 
 
 @pytest.mark.parametrize("rows", [[], [{"id": "1"}], [{"id": "a\x9b", "to": None}, ["\ud800\n", 1.5]]])
-def test_many_rows_are_printed_as_a_list(rows: list[Any]) -> None:
-    found, texts = Rows(), []
-    for row in rows:
-        found.append(row)
-    for listed in (rows, found):
-        terminal = Terminal()
-        terminal.file = file = io.StringIO()
-        with output(terminal, as_json=True) as console:
-            console.set_result({"counts": {}, "rows": listed, "done": True})
-        texts.append(file.getvalue())
-    assert texts[0] == texts[1]
-    assert json.loads(texts[1])["rows"] == rows
+def test_rows_are_printed_at_once_as_a_part_of_the_result(rows: list[Any]) -> None:
+    whole, streamed = Terminal(), Terminal()
+    whole.file = expected = io.StringIO()
+    streamed.file = file = io.StringIO()
+    with output(streamed, as_json=True) as console:
+        for row in rows:
+            before = file.getvalue()
+            console.add_row("rows", row)
+            assert file.getvalue() > before
+        console.set_result({"counts": {}, "rows": [], "done": True})
+    if rows:
+        print_json(whole, {"rows": rows, "counts": {}, "done": True})
+        assert file.getvalue() == expected.getvalue()
+    assert json.loads(file.getvalue()) == {"rows": rows, "counts": {}, "done": True}
+
+
+def test_long_list_is_printed_piece_by_piece() -> None:
+    terminal, rows = Terminal(), [{"place": f"order-events/0/{number}"} for number in range(4_000)]
+    with Path(os.devnull).open("w") as terminal.file:
+        tracemalloc.start()
+        try:
+            print_json(terminal, rows)
+            assert tracemalloc.get_traced_memory()[1] < 100_000
+        finally:
+            tracemalloc.stop()
 
 
 def test_preview_of_many_reminders_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,6 +144,8 @@ def test_preview_of_many_reminders_takes_little_memory(monkeypatch: pytest.Monke
     monkeypatch.setattr(reminders, "StoreRepository", Mock(return_value=stores))
     terminal = Terminal()
     with Path(os.devnull).open("w") as terminal.file, output(terminal, as_json=True) as console:
+        # No file is needed.
+        monkeypatch.setattr("tempfile.tempdir", os.devnull)
         tracemalloc.start()
         try:
             asyncio.run(reminders.show_preview(Settings(), console, None))
