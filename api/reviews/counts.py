@@ -14,6 +14,10 @@ async def count_reviews(services: Services, search: ReviewSearch) -> int:
     same = replace(search, sort=(), skip=0, take=0, after=None)
 
     async def count() -> int:
+        statuses = set(same.statuses or ())
+        if statuses > {ReviewStatus.APPROVED} and are_tallied(replace(same, statuses=[ReviewStatus.APPROVED])):
+            # Tallies have the approved ones, and the queue the others: MongoDB would read all of both.
+            return sum([await count_reviews(services, replace(same, statuses=[each])) for each in statuses])
         approved = await services.ratings.count_reviews(same)
         return await services.reviews.count(same, exact_below=LARGE) if approved is None else approved
 

@@ -2,18 +2,23 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
+from api.counts import LargeCounts
+from api.reviews.counts import count_reviews
 from domain.reviews import ReviewStatus
 from domain.sorting import Direction
 from storage.database import Database
 from storage.indexes import ensure_indexes
 from storage.ratings.repository import RatingRepository
+from storage.reviews.queue import queue_fields
 from storage.reviews.repository import ReviewRepository
 from storage.reviews.search import ReviewSearch, ReviewSortField
+from storage.schema import SchemaMarks
 from tests.support.facade import Facade, body_of, new_id, submission
 from tests.support.service import Json
 
@@ -171,6 +176,29 @@ async def test_counts_by_status(
         assert counts == {"New": 6, "Approved": 4, "Rejected": 1}
     nothing = body_of(await http.post(f"{REVIEWS}/counts", json={"entityIds": [new_id()]}), dict)
     assert nothing == {"New": 0, "Approved": 0, "Rejected": 0}
+
+
+async def test_approved_and_other_reviews_are_counted_without_reading_them(database: Database) -> None:
+    await ensure_indexes(database, remember_days=7)
+    await SchemaMarks(database).mark_fresh()
+    fields: Json = {"entityType": "Product", "entityId": "1", "storeId": None, "createdDate": datetime.now(UTC)}
+    statuses = [1] * 200 + [0, 0, 2]
+    await database["reviews"].insert_many(
+        [{**fields, "_id": f"{n:03}", "status": each, **queue_fields(each)} for n, each in enumerate(statuses)]
+    )
+    await database["ratings"].insert_one({"entityType": "Product", "entityId": "1", "storeId": None, "count": 200})
+    some: Any = SimpleNamespace(
+        ratings=RatingRepository(database), reviews=ReviewRepository(database), large_counts=LargeCounts()
+    )
+    await database.command("profile", 2)
+    numbers = [
+        await count_reviews(some, ReviewSearch(statuses=each))
+        for each in ([ReviewStatus.NEW, ReviewStatus.APPROVED], list(ReviewStatus))
+    ]
+    await database.command("profile", 0)
+    assert numbers == [202, 203]
+    looks = await database["system.profile"].find({"ns": f"{database.name}.reviews"}).to_list()
+    assert max(look["docsExamined"] for look in looks) <= 2
 
 
 async def test_objects_without_a_type_are_found_by_indexes(database: Database) -> None:
