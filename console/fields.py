@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
 import orjson
+from babel.core import Locale
 from starlette.datastructures import ImmutableMultiDict
 
 from console.api_client import Refused
+from domain.languages import language_tag
 
 Form = ImmutableMultiDict[str, str]
 """A submitted form, with the line breaks of its texts as `\n`."""
@@ -82,8 +85,23 @@ def in_words(value: Any) -> str:
 
 
 def language_in_words(tag: str | None) -> str:
-    """A language tag as readable text. Detection gives `zxx`, by ISO 639, to a text that is in no language."""
-    return "no language detected" if tag == "zxx" else tag or "unknown"
+    """A language tag as its English name: `Portuguese (Brazil)`; a tag without one as it is. Detection gives `zxx`, by
+    ISO 639, to a text that is in no language."""
+    if not tag or tag == "zxx":
+        return "no language detected" if tag else "unknown"
+    english = _english()
+    language, *parts = language_tag(tag).split("-")
+    name = english.languages.get(language)
+    if not name or not parts:
+        return name or tag
+    details = [english.scripts.get(part) or english.territories.get(part) or "" for part in parts]
+    return f"{name} ({', '.join(details) if all(details) else tag})"
+
+
+@cache
+def _english() -> Locale:
+    """The names of languages. They are loaded when a page first shows one: 26 ms, and 5 MB of memory."""
+    return Locale("en")
 
 
 def is_about(refused: Refused | None, name: str) -> bool:

@@ -102,7 +102,11 @@ async def test_console_texts_are_not_marked_with_the_review_language(title: str,
 @pytest.mark.parametrize(
     ("language", "fact", "is_in_queue"),
     [
-        ("de", "Language de Source", True),
+        ("de", "Language German Source", True),
+        ("pt-BR", "Language Portuguese (Brazil) Source", True),
+        ("zh_hant-tw", "Language Chinese (Traditional, Taiwan) Source", True),
+        ("ca-valencia", "Language Catalan (ca-valencia) Source", True),
+        ("bcl-PH", "Language bcl-PH Source", True),
         ("zxx", "Language no language detected Source", True),
         (None, "Language unknown Source", False),
     ],
@@ -113,6 +117,36 @@ async def test_language_is_shown_in_words(language: str | None, fact: str, *, is
     assert fact in text_of((await get_page("/console/reviews/r", answers)).text)
     queue = text_of((await get_page("/console/queue", answers)).text)
     assert (f"· {fact.split(' ', 1)[1].removesuffix(' Source')}" in queue) is is_in_queue
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("stores", "customers who bought the object English (United States), German none"),
+        ("templates", "Mail all stores German Hello"),
+        ("templates/Mail?language=pt-BR", "For all stores, Portuguese (Brazil): that of all stores, German is used."),
+        ("audit", "Mail, German"),
+    ],
+)
+async def test_settings_name_languages(path: str, words: str) -> None:
+    settings = {"reviewsEnabled": True, "purchaseRequired": True, "moderationRules": []}
+    mail = {"name": "Mail", "storeId": None, "languageCode": "de", "subject": "Hello", "html": "", "text": ""}
+    entry = dict.fromkeys(("action", "subject", "reviewId", "returnId", "storeId", "reasonCode", "reason"))
+    changed = {
+        **entry,
+        "kind": "template",
+        "fields": ["html"],
+        "at": "2026-11-21T11:02:00.000Z",
+        "templateName": "Mail",
+        "languageCode": "de",
+    }
+    answers: dict[str, Any] = {
+        "stores": (200, [{"id": "photo", "name": None, "languages": ["en-US", "de"], "settings": settings}]),
+        "notificationTemplates": (200, [{**mail, "id": "1", "source": "saved"}]),
+        "notificationTemplates/Mail": (200, {**mail, "source": "saved"}),
+        "audit": (200, {"results": [changed], "next": None}),
+    }
+    assert words in text_of((await get_page(f"/console/{path}", answers)).text)
 
 
 async def test_links_of_rows_have_names_that_differ() -> None:
