@@ -69,7 +69,7 @@ async def queue(visit: Visit) -> Response:
         undone=undone,
         since=now,
         next=found.get("next"),
-        focus=await _row_in_focus(visit, found["results"]),
+        focus=_row_in_focus(query, found["results"]),
         chips=CHIPS,
         counts={},
         reasons=list(ReasonCode),
@@ -80,19 +80,15 @@ async def queue(visit: Visit) -> Response:
     return page
 
 
-async def _row_in_focus(visit: Visit, rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The row that the address names; if that has been decided since, as on its own page, the next one. Else the first
-    row, if there is one."""
-    id = visit.query.get("focus", "")
-    named = next((row for row in rows if row["id"] == id), None)
-    if named or not id or not rows:
-        return named or next(iter(rows), None)
-    gone = next(iter(await if_in_time(reviews_of(visit, [id]), [])), None)
-    if gone is None:
-        return rows[0]
-    is_newest_first = visit.query.get("order") == "newest"
-    behind = (each for each in rows if (each["createdDate"] < gone["createdDate"]) == is_newest_first)
-    return next(behind, rows[-1])
+def _row_in_focus(query: Mapping[str, str], rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The row that the address names by its place, `createdDate,id`; if that has been decided or deleted since, as on
+    its own page, the next one. Without a place the first row, if there is one."""
+    moment, _, id = query.get("focus", "").partition(",")
+    if not id or not rows:
+        return next(iter(rows), None)
+    is_newest_first = query.get("order") == "newest"
+    behind = (row for row in rows if is_newest_first == ((row["createdDate"], row["id"]) < (moment, id)))
+    return next((row for row in rows if row["id"] == id), next(behind, rows[-1]))
 
 
 async def _review_to_undo(visit: Visit, undo: Mapping[str, str] | None) -> Mapping[str, Any] | None:

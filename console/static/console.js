@@ -4,7 +4,7 @@ import { Deciding } from "./console/deciding.js";
 import { keep, live } from "./console/forms.js";
 import { listenToKeys } from "./console/keys.js";
 import { News } from "./console/news.js";
-import { all, create, one, reveal } from "./console/page.js";
+import { all, arrival, create, one, reveal } from "./console/page.js";
 import { Queue } from "./console/queue.js";
 
 /** Show times in the visitor's time zone, and in UTC as tooltips. */
@@ -42,7 +42,7 @@ if (news) new News(news, queue);
 if (one("#list, #help, #decide, form.notice")) listenToKeys(queue, deciding);
 
 // A bulk decision continues by itself, but not after a reload or a step back.
-if (performance.getEntriesByType("navigation")[0]?.type === "navigate") one("#continue")?.requestSubmit();
+if (arrival === "navigate") one("#continue")?.requestSubmit();
 
 for (const button of all("button[data-live]")) live(button);
 for (const form of all(

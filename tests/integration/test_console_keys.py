@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 
-from tests.support.chromium import HEARD, NO_STORAGE, Watch, chromium, opened
+from tests.support.chromium import HEARD, NO_STORAGE, Watch, chromium, opened, until_quiet
 from tests.support.facade import Facade, new_id, submission
 from tests.support.service import Service
 from tests.support.waiting import eventually
@@ -108,6 +108,27 @@ async def test_undo_works_after_leaving_the_page(service: Service, facade: Facad
     assert await statuses(facade, ids) == ["New"] * 3
 
 
+@pytest.mark.parametrize("by", ["key", "link"])
+async def test_step_back_after_a_deletion_leads_to_the_next_row(service: Service, facade: Facade, by: str) -> None:
+    """Into view, also if others have decided about the rows above it meanwhile."""
+    async with queue_of(service, facade, 40) as (page, ids, _):
+        if by == "link":
+            await page.locator(f"#r-{ids[30]}").get_by_role("link", name="open").click()
+        else:
+            await press(page, *("j" * 30), "o")
+        await page.wait_for_url(f"**/reviews/{ids[30]}")
+        await page.locator("summary", has_text="Delete permanently").click()
+        await page.get_by_role("button", name="Delete", exact=True).click()
+        await page.wait_for_url("**/console/reviews?done=*")
+        await facade.moderate("approve", *ids[:20])
+        for _ in range(2):
+            await page.go_back()
+        row = page.locator(f"#r-{ids[31]}")
+        await expect(row).to_be_focused()
+        await until_quiet(page)
+        await expect(row).to_be_in_viewport(ratio=1)
+
+
 async def test_two_undos_take_back_the_last_two_decisions(service: Service, facade: Facade) -> None:
     """While the decisions are still being sent."""
     async with queue_of(service, facade, 4) as (page, ids, outcomes):
@@ -150,7 +171,7 @@ async def test_failed_decision_is_not_undone(service: Service, facade: Facade) -
     assert await statuses(facade, ids) == ["New"] * 3
 
 
-@pytest.mark.parametrize("by", ["key", "link"])
+@pytest.mark.parametrize("by", ["key", "button"])
 async def test_failed_last_decision_holds_the_next_page(service: Service, facade: Facade, by: str) -> None:
     """The next page names the decision that it can undo."""
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
@@ -162,9 +183,9 @@ async def test_failed_last_decision_holds_the_next_page(service: Service, facade
         await outcomes[1].get_by_text("was faster: it is Rejected. Nothing was changed.").wait_for()
         await page.wait_for_load_state("networkidle")
         title = (await facade.review(ids[0]))["title"]
-        link = page.get_by_role("link", name="Continue")
-        await link.wait_for()
-        await (link.click() if by == "link" else press(page, "a"))
+        button = page.get_by_role("button", name="Continue")
+        await button.wait_for()
+        await (button.click() if by == "button" else press(page, "a"))
         await page.locator("form.notice", has_text=f"Approved: {title}").wait_for()
 
 
@@ -208,7 +229,7 @@ async def test_failed_last_decision_can_be_repeated(service: Service, facade: Fa
         gate.set()
         await outcomes[0].get_by_text("Rejected: spam.").wait_for()
         await page.locator(f"#r-{ids[1]}.focus").wait_for()
-        assert await page.get_by_role("link", name="Continue").count() == 0
+        assert await page.get_by_role("button", name="Continue").count() == 0
         await press(page, "a")
         await page.get_by_text("No waiting review matches these filters.").wait_for()
     assert await statuses(facade, ids) == ["Rejected", "Approved"]

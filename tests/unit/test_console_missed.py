@@ -10,7 +10,8 @@ from tests.support.app import client_of
 from tests.support.faked_interface import EVERYTHING, ROW, Asked, faked
 
 DAYS = {
-    id: f"2026-11-{day:02}T00:00:00.000Z" for id, day in (("1", 1), ("2", 2), ("decided", 3), ("3", 4), ("last", 5))
+    id: f"2026-11-{day:02}T00:00:00.000Z"
+    for id, day in (("1", 1), ("2", 2), ("2a", 2), ("2gone", 2), ("2z", 2), ("gone", 3), ("3", 4), ("last", 5))
 }
 BEFORE, SINCE, AFTER = (f"2026-11-25T0{hour}:00:00.000Z" for hour in range(3))
 
@@ -62,25 +63,26 @@ async def test_own_rows_do_not_count_towards_the_lookup_limit() -> None:
     ("focus", "order", "expected"),
     [
         ("2", "", "2"),
-        ("decided", "", "3"),
-        ("decided", "newest", "2"),
+        ("gone", "", "3"),
+        ("gone", "newest", "2z"),
+        ("2gone", "", "2z"),
+        ("2gone", "newest", "2a"),
         ("last", "", "3"),
-        ("deleted", "", "1"),
         ("", "", "1"),
     ],
 )
-async def test_row_behind_a_decided_one_is_in_focus(focus: str, order: str, expected: str) -> None:
-    """As after a step back from the page on which it was decided: the row at the same place of the list."""
+async def test_row_behind_a_removed_one_is_in_focus(focus: str, order: str, expected: str) -> None:
+    """As after a step back from the page on which it was decided or deleted: the row at the same place of the list.
+    Reviews of one request have the same date."""
 
     def row(id: str) -> dict[str, Any]:
         return {**ROW, "id": id, "createdDate": DAYS[id]}
 
     def search(asked: Asked) -> tuple[int, Any]:
-        if ids := asked.body.get("ids"):
-            return 200, {"results": [] if ids == ["deleted"] else [row(id) for id in ids]}
-        rows = [row(id) for id in ("1", "2", "3")]
+        rows = [row(id) for id in ("1", "2", "2a", "2z", "3")]
         return 200, {"results": rows[::-1] if order else rows}
 
+    place = f"{DAYS[focus]},{focus}" if focus else ""
     async with client_of(faked(EVERYTHING, {"customerReviews/search": search})) as http:
-        page = (await http.get("/console/queue", params={"focus": focus, "order": order})).text
+        page = (await http.get("/console/queue", params={"focus": place, "order": order})).text
     assert re.findall(r'<li id="r-(\w+)"[^>]*class="focus"', page) == [expected]

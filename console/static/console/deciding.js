@@ -96,7 +96,7 @@ export class Deciding {
   }
 
   decide(row, action, reasonCode = "") {
-    if (!row || row.work) return;
+    if (row.work) return;
     // Decided already, perhaps by others just now: go on, and never overwrite that.
     if (row.isSettled && action !== "reset") {
       this.queue.advance();
@@ -106,7 +106,7 @@ export class Deciding {
     if (decision.isChange) this.decisions.all.push(decision);
     row.show(`${DOING[action]}${decision.why} …`);
     row.hold(this.make(decision));
-    if (this.queue.current?.isSettled) this.queue.advance();
+    if (this.queue.current.isSettled) this.queue.advance();
   }
 
   async make(decision) {
@@ -144,7 +144,7 @@ export class Deciding {
       const button = one("form.notice [name=action]");
       const { current } = this.queue;
       if (button) button.click();
-      else if (current && !current.isSettled) current.say("There is nothing to undo.");
+      else if (!current.isSettled) current.say("There is nothing to undo.");
       return;
     }
     last.isTakenBack = true;

@@ -5,26 +5,23 @@ import { one, stored } from "./page.js";
 /** `shortcuts`: on or off. */
 const settings = stored("localStorage");
 
+const click = (selector) => one(selector)?.click();
+
 const onQueue = (queue, deciding, ask) => ({
   j: () => queue.move(1),
   k: () => queue.move(-1),
   a: () => deciding.decide(queue.current, "approve"),
-  u: () => queue.current?.data.status !== "New" && deciding.decide(queue.current, "reset"),
+  u: () => queue.current.data.status !== "New" && deciding.decide(queue.current, "reset"),
   r: () => {
-    if (queue.current?.isSettled) queue.advance();
+    if (queue.current.isSettled) queue.advance();
     else ask(queue.current);
   },
   x: () => queue.select(false),
   X: () => queue.select(true),
   z: () => deciding.undo(),
-  o: () => {
-    if (!queue.current) return;
-    queue.remember();
-    location.assign(one("a.open", queue.current.element).href);
-  },
+  o: () => click("li.focus a.open"),
 });
 
-const click = (selector) => one(selector)?.click();
 const onReview = {
   a: () => click("#decide [value=approve]"),
   r: () => one("#decide [name=reasonCode]")?.focus(),
@@ -54,7 +51,7 @@ export function listenToKeys(queue, deciding) {
   let rejecting = null;
   const actions = !queue ? onReview : onQueue(queue, deciding, (row) => {
     rejecting = row;
-    row?.say(`Reject: ${queue.reasons.map((each, at) => `${at + 1} ${each}`).join(", ")}. Esc: cancel.`);
+    row.say(`Reject: ${queue.reasons.map((each, at) => `${at + 1} ${each}`).join(", ")}. Esc: cancel.`);
   });
 
   function chooseReason(event) {

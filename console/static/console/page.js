@@ -7,6 +7,9 @@ export const all = (selector, within = document) => [...within.querySelectorAll(
 export const create = (name, fields) => Object.assign(document.createElement(name), fields);
 export const reveal = (each) => each?.scrollIntoView({ block: "nearest", inline: "nearest", behavior: "instant" });
 
+/** navigate, reload, or back_forward. */
+export const arrival = performance.getEntriesByType("navigation")[0]?.type;
+
 /** A random id. Pages loaded over plain HTTP have no crypto.randomUUID. */
 export const random = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 

@@ -1,7 +1,7 @@
 // The list of the queue: the row in focus, the selected rows, and what other moderators do.
 
 import { Decisions } from "./deciding.js";
-import { all, create, fromTheTop, one, random, reveal, send, stored } from "./page.js";
+import { all, arrival, create, fromTheTop, one, random, reveal, send, stored } from "./page.js";
 import { Row } from "./row.js";
 
 // `goesOn`: after a finished page. `desk`: the id of this tab, for other moderators.
@@ -14,7 +14,7 @@ export class Queue {
     this.reasons = list.dataset.reasons.split(" ");
     this.decisions = new Decisions(list.dataset.me ?? null);
     this.rows = all(":scope > li", list).map((element) => new Row(element, this.decisions));
-    this.current = this.rows.find(({ element }) => element.matches(".focus")) ?? null;
+    this.current = this.rows.find(({ element }) => element.matches(".focus"));
     this.picked = null;
     const choose = ({ target }) => this.focus(this.row(target.closest("li")?.dataset.id));
     list.addEventListener("click", choose);
@@ -23,13 +23,14 @@ export class Queue {
     window.addEventListener("beforeunload", (event) => {
       if (this.isBusy) event.preventDefault();
       this.offerUndo();
+      this.remember();
     });
     this.count();
-    if (!this.current) return;
     this.claim(this.current);
-    // After a finished page, or a step back: screen readers read the row that keys decide about.
-    const { type } = performance.getEntriesByType("navigation")[0] ?? {};
-    if (tab.goesOn || type === "back_forward") this.goTo(this.current);
+    // After a finished page, a step back or a reload: screen readers read the row that keys decide about.
+    if (tab.goesOn || arrival !== "navigate") this.goTo(this.current);
+    // Rows may be gone by then: the browser would scroll to where this one was.
+    history.scrollRestoration = "manual";
     delete tab.goesOn;
   }
 
@@ -38,8 +39,8 @@ export class Queue {
 
   focus(row) {
     if (!row || row === this.current) return;
-    this.current?.element.classList.remove("focus");
-    this.current?.element.removeAttribute("aria-current");
+    this.current.element.classList.remove("focus");
+    this.current.element.removeAttribute("aria-current");
     this.current = row;
     row.element.classList.add("focus");
     row.element.setAttribute("aria-current", "true");
@@ -55,16 +56,16 @@ export class Queue {
   /** Load the context of a row, if that is in focus. */
   async look(row) {
     if (row !== this.current) return;
-    const address = `/console/reviews/${encodeURIComponent(row.data.id)}/context`;
     one("#context").scrollTop = 0;
-    await htmx.ajax("GET", address, { target: "#context", source: "#context" });
+    await htmx.ajax("GET", `${one("a.open", row.element).href}/context`, { target: "#context", source: "#context" });
     if (row === this.current) one("#context").ariaBusy = null;
   }
 
   /** Put the row in focus into the address, for going back. */
   remember() {
     const here = new URL(location.href);
-    here.searchParams.set("focus", this.current.data.id);
+    const { element, data } = this.current;
+    here.searchParams.set("focus", `${one("time", element).dateTime},${data.id}`);
     history.replaceState(history.state, "", here);
   }
 
@@ -129,19 +130,14 @@ export class Queue {
   /** Some decisions failed: go on only after a click or key, so that the messages can be read. */
   offerToGoOn() {
     if (one("#go-on")) return;
-    const told = create("p", { id: "go-on", className: "notice plain", role: "alert" });
-    const link = create("a", { href: fromTheTop(), textContent: "Continue" });
-    link.addEventListener("click", (event) => {
-      event.preventDefault();
-      this.advance();
-    });
-    told.append("Not all decisions were made; each row has its result. ", link);
+    const told = create("p", { id: "go-on", className: "notice", role: "alert" });
+    const button = create("button", { textContent: "Continue", onclick: () => this.advance() });
+    told.append("Not all decisions were made; each row has its result. ", button);
     this.list.after(told);
   }
 
   select(isRange) {
     const at = this.rows.indexOf(this.current);
-    if (at < 0) return;
     const boxes = this.rows.map(({ element }) => one("input[type=checkbox]", element));
     const from = isRange && this.picked !== null ? this.picked : at;
     const isOn = isRange || !boxes[at].checked;
