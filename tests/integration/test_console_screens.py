@@ -166,17 +166,19 @@ async def test_long_words_fit_the_page(service: Service, facade: Facade, width: 
     )
     await facade.moderate("approve", first)
     returns = Returns(service, facade.http)
-    order = await returns.ordered({"Kettle, matt": 1, "Kettle, red": 2, "Kettle, blue": 3})
-    await returns.create(order, {"Kettle, red": 1})
+    order = await returns.ordered({"Kettle, matt": 1, "Kettle, red": 2, "Kettle, blue": 3}, status="s" * 120)
+    returned = await returns.create(order, {"Kettle, red": 1})
     settings = {"reviewUrl": f"https://shop.example/{'x' * 900}?p={{productId}}&token={{token}}"}
     rules = [{"id": "w" * 64, "kind": "links", "outcome": "hold"}]
     await facade.open_store(product, name="s" * 120, moderationRules=rules, **settings)
+    await facade.submit(submission(product, 1, storeId=product, review="https://shop.example"))
     watch, options = Watch(), window("light", width)
     async with chromium() as browser, opened(browser, service.address, watch, **options) as page:
         narrowed = f"reviews?author={'x' * 120}"
         for path in (
             *(f"reviews/{first}", f"reviews/{second}", narrowed, f"queue?q={word}"),
             *(f"objects/Product/{product}", "audit", f"stores/{product}", f"stores/{product}/rules"),
+            *(f"queue?store={product}", f"orders/{order}", f"returns/{returned}"),
         ):
             await page.goto(f"/console/{path}")
             await until_quiet(page)
