@@ -61,7 +61,8 @@ li.one{border-block-start:1px solid var(--line);
 padding-block:1.25em;gap:.6em;justify-items:start;overflow:clip;overflow-clip-margin:6px}
 .mark{color:light-dark(#137a43,#5fd39a)}
 .photos button{padding:0;overflow:hidden;line-height:0}.photos img{width:5.5em;height:5.5em;object-fit:cover}
-.reply{border-inline-start:3px solid var(--accent);padding-inline-start:1em}
+.reply{border-inline-start:3px solid var(--accent);padding-inline-start:1em;justify-items:start}
+.one>.plain{margin-inline-start:-.4em}
 [aria-busy=true] ol{opacity:.5}
 .cut{display:-webkit-box;-webkit-line-clamp:7;-webkit-box-orient:vertical;overflow:hidden}
 .bone{background:var(--line);border-radius:var(--round);opacity:.5;height:7em}

@@ -236,14 +236,19 @@ async def test_long_names_and_texts_fit(browser: Browser, filled: Filled) -> Non
         tall: dict[str, Any] = {"userName": "T", "title": "Tall", "review": "line\n" * 100}
         given = [submission(product, storeId=filled.store, **each) for each in (tall, {**long, "userId": "bert"})]
         _, id = await facade.submit_approved(*given)
-        await facade.command("POST", f"/api/customerReviews/{id}/reply", {"text": "Ah.", "author": "R" * 128})
+        await facade.command("POST", f"/api/customerReviews/{id}/reply", {"text": "شكرا.", "author": "R" * 128})
     async with shopping(browser, filled.show("/much", product), viewport={"width": 320, "height": 700}) as page:
         await until_loaded(page)
         await expect(titles(page)).to_have_count(2)
         assert await page.evaluate(WIDE) is False
         text = page.get_by_text("line").first
         assert await text.evaluate("(one) => one.offsetHeight") < 300
-        await page.get_by_role("button", name="Read more").press("Enter")
+        # A short text from right to left begins near the edge of the reply, and a button where its text does.
+        assert await page.locator(".reply .text").evaluate("(one) => one.offsetWidth") < 100
+        button = page.get_by_role("button", name="Read more")
+        left = "(one) => one.getBoundingClientRect().left + parseFloat(getComputedStyle(one).paddingLeft)"
+        assert await button.evaluate(left) == pytest.approx(await text.evaluate(left), abs=0.5)
+        await button.press("Enter")
         # Keyboard and screen reader users continue here, not at the top of the page.
         await expect(text).to_be_focused()
         assert await text.evaluate("(one) => one.offsetHeight") > 1_000
