@@ -31,7 +31,8 @@ _UNAPPROVED: Final = frozenset({ReviewStatus.NEW, ReviewStatus.REJECTED})
 _LOOK_EVERY_S: Final = 10.0
 
 INDEX: Final = IndexModel(
-    [(_FIELD, ASCENDING), *NEWEST],
+    # Last the store: what waits in the others isn't read.
+    [(_FIELD, ASCENDING), *NEWEST, ("storeId", ASCENDING)],
     name="queued_newest",
     partialFilterExpression={_FIELD: {"$gte": 0}},
 )
@@ -81,7 +82,7 @@ async def count(reviews: AsyncCollection[Document], conditions: Document, exact_
 def by_index(conditions: Document) -> Document | None:
     """The conditions without the status, if the index of the queue alone answers them; else None."""
     others = {name: value for name, value in conditions.items() if name != "status"}
-    return others if _FIELD in others and others.keys() <= {_FIELD, "createdDate"} else None
+    return others if _FIELD in others and others.keys() <= {_FIELD, "createdDate", "storeId"} else None
 
 
 def has_to_leave(document: Mapping[str, Any]) -> bool:

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from domain.reviews import ReviewStatus
+from domain.schema import fresh_mark
+from storage.database import Database
+from storage.indexes import ensure_indexes
 from storage.reviews.queue import REPLACED_INDEX, among, by_index
 from storage.reviews.repository import ReviewRepository
 from storage.reviews.search import ReviewSearch, criteria, order
+from storage.schema import SchemaMarks
 from tests.support.facade import Facade, facade_of, submission
 from tests.support.messages import review_message
 from tests.support.service import Json, Servers, Service
@@ -96,6 +100,24 @@ async def test_queue_list_uses_its_index(own_service: Service, own_facade: Facad
         repository = ReviewRepository(database)
         counts = [await repository.count(search, exact_below=most) for most in (4, 3)]
         assert counts == [3, 4]
+
+
+async def test_queue_of_a_store_reads_none_of_others(database: Database) -> None:
+    await ensure_indexes(database, remember_days=7)
+    await SchemaMarks(database).save(fresh_mark())
+    about = {"createdDate": datetime.now(UTC), "entityType": "Product", "entityId": "1"}
+    new, approved = {**about, "status": 0, "queued": 0}, {**about, "status": 1, "storeId": "calm"}
+    waiting = [{**new, "storeId": store} for store in ["busy"] * 500 + ["calm"] * 2]
+    reviews = [{"_id": f"{n:03}", **each} for n, each in enumerate([*waiting, *[approved] * 900])]
+    await database["reviews"].insert_many(reviews)
+    search, repository = ReviewSearch(statuses=[ReviewStatus.NEW], stores=["calm"]), ReviewRepository(database)
+    await database.command("profile", 2)
+    page = await repository.search(search)
+    counts = [await repository.count(search, exact_below=most) for most in (9, 1)]
+    await database.command("profile", 0)
+    assert ([review.id for review in page.reviews], counts) == (["501", "500"], [2, 2])
+    looks = await database["system.profile"].find({"ns": f"{database.name}.reviews"}).to_list()
+    assert max(look["docsExamined"] for look in looks) == 2
 
 
 @pytest.mark.long
