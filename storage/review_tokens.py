@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from pymongo import ASCENDING, IndexModel, UpdateMany
+from pymongo import ASCENDING, IndexModel
 
 from domain.reminders import ReviewableOrder, ReviewedProduct
 from domain.review_tokens import VALIDITY, ReviewToken, TokenLine
 from domain.timestamps import EPOCH
-from storage.database import Database, Document
+from storage.database import Database, Document, Session
 from storage.generated_keys import GeneratedKey
-from storage.queries import insert_if_free, write_all
 from storage.shapes import (
     DATE,
     STRING,
@@ -56,8 +55,6 @@ class UsedToken:
 
     token: ReviewToken
     review_id: str
-    attempt: str
-    """The attempt to store the review, which alone may release the token: another may follow while it is frozen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,47 +89,37 @@ class ReviewTokenRepository:
         """The key that signs tokens, generated if there is none."""
         return self._configured[0] if self._configured else (await self._generated_key.get_or_create()).encode()
 
-    async def take_over(self, tokens: Collection[UsedToken]) -> None:
-        """Let earlier uses of tokens for the same reviews be those of the present attempt."""
-        await write_all(
-            self._used, [UpdateMany(_use_filter(used), {"$set": {"attempt": used.attempt}}) for used in tokens]
-        )
+    async def use(self, tokens: Collection[UsedToken], session: Session) -> dict[TokenLine, str]:
+        """Use up tokens in a transaction, of several for one line the first. Returns the review of each line, including
+        those used before.
 
-    async def use(self, tokens: Collection[UsedToken]) -> tuple[set[TokenLine], dict[TokenLine, str]]:
-        """Use tokens up. Returns the lines that were unused until now, and the review of each line, including those
-        used before.
-
-        Under any concurrency a line is used for one review alone, and stays so. Raises StoredDocumentError if the
-        use of one of the lines is damaged.
+        Of two transactions that use a line, one is repeated. Raises StoredDocumentError if the use of one of the lines
+        is damaged.
         """
         lines = {used.token.line for used in tokens}
-        fresh, holders = set[TokenLine](), await self.used(lines)
-        # Repeat if some were released between insertion and look-up.
-        while any(used.token.line not in holders for used in tokens):
-            for id_of in (_id, _id_with_product):
-                free = [used for used in tokens if used.token.line not in holders]
-                if not free:
-                    break
-                fresh |= await self._insert([_document(id_of(used.token.line), used) for used in free])
-                holders = await self.used(lines)
-        return fresh, holders
-
-    async def _insert(self, documents: Sequence[Document]) -> set[TokenLine]:
-        """Insert documents whose ids are free; returns their lines."""
-        taken = await insert_if_free(self._used, documents)
-        return {_use(document).line for index, document in enumerate(documents) if index not in taken}
-
-    async def release(self, tokens: Iterable[UsedToken]) -> None:
-        """Release the tokens of reviews that could not be stored, unless a later attempt has taken them over."""
+        found = await self._found(lines, session)
+        holders, taken = _holders(found, lines), {use.line[:2] for use in found}
+        documents = []
         for used in tokens:
-            await self._used.delete_many({**_use_filter(used), "attempt": used.attempt})
+            line = used.token.line
+            if line not in holders:
+                holders[line] = used.review_id
+                documents.append(_document(_id_with_product(line) if line[:2] in taken else _id(line), used))
+                taken.add(line[:2])
+        if documents:
+            await self._used.insert_many(documents, ordered=False, session=session)
+        return holders
 
-    async def used(self, lines: Collection[TokenLine]) -> dict[TokenLine, str]:
+    async def used(self, lines: Collection[TokenLine], session: Session | None = None) -> dict[TokenLine, str]:
         """The review of each of these lines that is used. Raises StoredDocumentError if the use of one is damaged."""
+        return _holders(await self._found(lines, session), lines)
+
+    async def _found(self, lines: Collection[TokenLine], session: Session | None) -> list[TokenUse]:
+        """The uses whose documents may be those of these lines."""
         if not lines:
-            return {}
-        found = [read_as_stored(COLLECTION, _use, each) async for each in self._used.find(_lines_filter(lines))]
-        return {use.line: use.review_id for use in found if use.line in lines}
+            return []
+        wanted = {"_id": {"$in": [id for line in lines for id in (_id(line), _id_with_product(line))]}}
+        return [read_as_stored(COLLECTION, _use, each) async for each in self._used.find(wanted, session=session)]
 
     async def reviewed(self, orders: Iterable[ReviewableOrder]) -> set[ReviewedProduct]:
         """The products reviewed by token for lines of these orders, even if the review was deleted since: by the
@@ -162,14 +149,9 @@ class ReviewTokenRepository:
         return forgotten.modified_count
 
 
-def _lines_filter(lines: Iterable[TokenLine]) -> Document:
-    """The filter for documents that may be those of these lines."""
-    return {"_id": {"$in": [id for line in lines for id in (_id(line), _id_with_product(line))]}}
-
-
-def _use_filter(used: UsedToken) -> Document:
-    """The filter for the use of a token for its review, by any attempt."""
-    return {**_lines_filter([used.token.line]), "reviewId": used.review_id}
+def _holders(uses: Iterable[TokenUse], lines: Collection[TokenLine]) -> dict[TokenLine, str]:
+    """The review of each of these lines that is used."""
+    return {use.line: use.review_id for use in uses if use.line in lines}
 
 
 def _id(line: TokenLine) -> Document:
@@ -197,5 +179,4 @@ def _document(id: Document, used: UsedToken) -> Document:
         "productId": used.token.product_id,
         "customerId": used.token.customer_id,
         "usedAt": datetime.now(UTC),
-        "attempt": used.attempt,
     }

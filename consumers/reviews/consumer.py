@@ -1,7 +1,7 @@
 """Consume review submissions: load, decide, write, tell.
 
 1. `known_submissions` reads the submissions of a batch (`submissions.py`).
-2. `rules_about` finds the refusals by the rules, and uses up review tokens (`rules.py`).
+2. `rules_about` finds the refusals by the rules (`rules.py`).
 3. `SubmissionStore` stores one submission for each free id, and decides on the others (`stored.py`), by the table of
    `decisions.py`.
 4. `ReviewEditor` applies those that edit stored reviews (`edits.py`).
@@ -10,11 +10,8 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import repeat
-from typing import Final
-from uuid import uuid4
 
 from consumers.languages import detect_languages
 from consumers.names_known import KnownNames
@@ -29,7 +26,7 @@ from consumers.reviews.decisions import (
 )
 from consumers.reviews.edits import ReviewEditor
 from consumers.reviews.events import publish_refusals, submitted_event
-from consumers.reviews.rules import BatchRules, decidable, release_tokens, rules_about
+from consumers.reviews.rules import BatchRules, rules_about
 from consumers.reviews.stored import SubmissionStore
 from consumers.reviews.submissions import Key, Submission, known_submissions
 from consumers.services import Services
@@ -39,10 +36,6 @@ from domain.reviews_refusals import Refusal
 from messaging.decoding import Received
 from messaging.reviews import SubmittedReview
 from storage.outcomes import ItemOutcome
-from storage.review_tokens import UsedToken
-
-_TURNS: Final = 4
-"""Number of times that submissions wait for a review token: a flood with one token is refused at once after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +57,10 @@ class SubmissionConsumer:
         """Store a batch."""
         has_tokens = any(review.token for _, reviews in batch for review in reviews)
         token_keys = await self.services.review_tokens.keys() if has_tokens else ()
-        waiting = await known_submissions(self.services, batch, token_keys)
-        used, attempt = dict[Key, UsedToken](), uuid4().hex
-        # A submission that is refused in the end releases its token for the next one, a few times at most.
-        for may_wait in (*repeat(True, _TURNS), False):
-            if not waiting:
-                break
-            rules = await rules_about(self.services, waiting.values(), token_keys, attempt)
-            rules = replace(rules, used={**used, **rules.used})
-            submissions = await self._detected(decidable(waiting, rules.contested) if may_wait else waiting, rules)
-            await self._apply(submissions, rules)
-            waiting = {key: each for key, each in waiting.items() if key not in submissions}
-            used = {key: each for key, each in rules.used.items() if key in waiting}
+        known = await known_submissions(self.services, batch, token_keys)
+        if known:
+            rules = await rules_about(self.services, known.values(), token_keys)
+            await self._apply(await self._detected(known, rules), rules)
 
     async def _apply(self, submissions: Mapping[Key, Submission], rules: BatchRules) -> None:
         """Store reviews, apply edits, and tell everyone."""
@@ -90,7 +75,6 @@ class SubmissionConsumer:
         edits = [submission.edit(decisions.reasons.get(submission.key)) for submission in decisions.edits]
         decisions.decide_edits(await ReviewEditor(self.services).apply(edits, rules.uploaded))
         decided = decisions.decided
-        await release_tokens(self.services, rules, {key for key, v in decided.items() if v.reason})
         count_decisions(decided.values())
         await asyncio.gather(
             self._finish(decisions.pairs()),
@@ -106,7 +90,7 @@ class SubmissionConsumer:
             key: each._replace(
                 object_name=rules.names.get(key),
                 is_bought=key in rules.bought,
-                is_proven=key in rules.proven,
+                proof=rules.tokens.get(key),
                 detected_language=detected.get(key),
             )
             for key, each in submissions.items()
@@ -138,7 +122,7 @@ class SubmissionConsumer:
 
     async def _finish(self, decided: Collection[tuple[Submission, Decision]]) -> None:
         """Mark stored reviews that purchases verify, then store the answers that clients wait for."""
-        await verify_submissions(self.services.purchases, decided)
+        await verify_submissions(self.services, decided)
         await self._answer(decided)
 
     async def _answer(self, decided: Iterable[tuple[Submission, Decision]]) -> None:

@@ -64,7 +64,7 @@ ID_TAKEN: Final = Decision(Outcome.REFUSED, Refusal.ID_TAKEN)
 REPEATED: Final = Decision(Outcome.UNCHANGED, is_repeat=True)
 REDELIVERED: Final = Decision(Outcome.UNCHANGED, Refusal.ID_TAKEN, is_repeat=True)
 """The decision about a record that was decided before its review was deleted. It may have been an edit or a rival, so
-its refusal isn't announced; but as a rival's, its token is released."""
+its refusal isn't announced."""
 
 
 def stored_before(created: datetime | None, *, is_announced: bool) -> Decision:

@@ -14,8 +14,6 @@ from domain.review_tokens import ReviewToken
 from domain.reviews import ReviewIdentity
 from domain.reviews_refusals import Refusal
 from domain.stores import Store, is_open_to_customers, refusals
-from storage.review_tokens import UsedToken
-from storage.reviews.ids import IdHolder
 
 Proofs = Mapping[Key, ReviewToken | Refusal]
 """The purchase that the token of each submission proves, or the reason why it proves none."""
@@ -32,16 +30,11 @@ class BatchRules:
     """The identities that only one review can have: its author may write no other one of the object in the store."""
     names: Mapping[Key, str] = field(default_factory=dict)
     """Names of the objects."""
-    used: Mapping[Key, UsedToken] = field(default_factory=dict)
-    """Tokens that have just been used up."""
-    used_before: Mapping[Key, UsedToken] = field(default_factory=dict)
-    """Tokens that may have been used up by an interrupted attempt."""
+    tokens: Mapping[Key, ReviewToken] = field(default_factory=dict)
+    """Valid tokens of submissions that aren't refused, none of them used for another review. Several submissions may
+    have the same one: the first that is stored uses it up."""
     bought: Collection[Key] = frozenset()
     """Submissions for which an order was looked up and found."""
-    proven: Collection[Key] = frozenset()
-    """Submissions with a valid token that is used for them alone."""
-    contested: Collection[Key] = frozenset()
-    """Refused submissions whose token is used for another submission of the batch, which may yet be refused."""
     stores: Mapping[str, Store] = field(default_factory=dict)
     """Registered stores, by id."""
     uploaded: Collection[str] = ()
@@ -49,10 +42,9 @@ class BatchRules:
 
 
 async def rules_about(
-    services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes], attempt: str
+    services: Services, submissions: Collection[Submission], token_keys: Sequence[bytes]
 ) -> BatchRules:
-    """Apply the rules, with one query of each kind. The tokens of submissions that may be stored are used up by the
-    attempt."""
+    """Apply the rules, with one query of each kind."""
     objects = {s.key: ObjectKey(s.key.identity.entity, s.key.identity.store_id) for s in submissions}
     with_token = [s for s in submissions if s.review.token]
     proofs = {s.key: proof for s in with_token if (proof := s.review.proof(token_keys, s.created))}
@@ -67,20 +59,7 @@ async def rules_about(
         names={key: name for key, each in objects.items() if facts and (name := object_name(facts, each))},
     )
     rules = await _with_images(services, [s for s in submissions if s.review.images], rules)
-    return await _with_tokens(services, proofs, rules, attempt)
-
-
-def decidable(submissions: Mapping[Key, Submission], contested: Collection[Key]) -> Mapping[Key, Submission]:
-    """The submissions that can be decided now: contested ones wait, and with them the later ones with their ids. Others
-    that want the same unique key or image go first. If all would wait, all of them."""
-    ids: set[str] = set()
-    found = {}
-    for key, each in submissions.items():
-        if key in contested:
-            ids.add(each.id)
-        if each.id not in ids:
-            found[key] = each
-    return found or submissions
+    return await _with_tokens(services, proofs, rules)
 
 
 async def _with_images(services: Services, submissions: Collection[Submission], rules: BatchRules) -> BatchRules:
@@ -95,41 +74,15 @@ async def _with_images(services: Services, submissions: Collection[Submission], 
     return replace(rules, reasons={**refused, **rules.reasons}, uploaded=uploaded)
 
 
-async def release_tokens(services: Services, rules: BatchRules, refused: Collection[Key]) -> None:
-    """Release the tokens of submissions that were refused in the end, unless another submission, of the batch or an
-    earlier one, has stored the review with the token."""
-    kept = {used.token.line for key, used in rules.used.items() if key not in refused}
-    given_back = [used for key, used in rules.used.items() if key in refused and used.token.line not in kept]
-    before = {key: used for key, used in rules.used_before.items() if key in refused}
-    holders = await services.reviews.holders({key.id for key in before})
-    given_back += [used for key, used in before.items() if _has_no_review(key, holders.get(key.id))]
-    await services.review_tokens.release(given_back)
-
-
-def _has_no_review(key: Key, holder: IdHolder | None) -> bool:
-    """True unless the id is held by a review with this identity, or by a deleted review."""
-    return holder is None or holder.refused is not None or holder.identity not in (None, key.identity)
-
-
-async def _with_tokens(services: Services, proofs: Proofs, rules: BatchRules, attempt: str) -> BatchRules:
-    """The rules with the tokens of submissions that aren't refused, which are used up, and the refusals of others."""
-    valid = {key: UsedToken(proof, key.id, attempt) for key, proof in proofs.items() if isinstance(proof, ReviewToken)}
-    # First, so that an earlier attempt has either released them by now, or can no longer do so.
-    await services.review_tokens.take_over(valid.values())
-    wanted = {key: used for key, used in valid.items() if key not in rules.reasons}
-    fresh, holders = await services.review_tokens.use(wanted.values())
-    proven = {key for key, used in wanted.items() if holders[used.token.line] == used.review_id}
-    used = {key: each for key, each in wanted.items() if key in proven and each.token.line in fresh}
-    held = {(each.token.line, each.review_id) for each in wanted.values()}
+async def _with_tokens(services: Services, proofs: Proofs, rules: BatchRules) -> BatchRules:
+    """The rules with the tokens of submissions that aren't refused, and with refusals because of used ones."""
+    valid = {key: proof for key, proof in proofs.items() if isinstance(proof, ReviewToken) and key not in rules.reasons}
+    holders = await services.review_tokens.used({token.line for token in valid.values()})
+    used = {key for key, token in valid.items() if holders.get(token.line, key.id) != key.id}
     return replace(
         rules,
-        reasons={**rules.reasons, **{key: Refusal.USED_PROOF for key in wanted if key not in proven}},
-        proven=proven,
-        contested={
-            key for key in wanted.keys() - proven if (wanted[key].token.line, holders[wanted[key].token.line]) in held
-        },
-        used=used,
-        used_before={key: token for key, token in valid.items() if key not in used},
+        reasons={**rules.reasons, **dict.fromkeys(used, Refusal.USED_PROOF)},
+        tokens={key: token for key, token in valid.items() if key not in used},
     )
 
 

@@ -22,21 +22,26 @@ from consumers.reviews.rules import BatchRules
 from consumers.reviews.submissions import Submission
 from consumers.services import Services
 from domain.commands import Outcome
+from domain.review_tokens import ReviewToken
 from domain.reviews import Review
 from domain.reviews_edits import with_ruling
 from domain.reviews_refusals import Refusal
 from domain.unique_keys import only_review_key
 from messaging.tracing import cause_of
+from storage.review_tokens import UsedToken
 from storage.reviews.ids import RefusedSubmission
 from storage.unit_of_work import UnitOfWork
+
+Tokens = Mapping[str, ReviewToken]
+"""Review tokens, by the id of the review for which each is used up."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionStore:
     """Stores the reviews and the refused submissions of a batch, and adds the decisions about them.
 
-    A review takes its id by being inserted; only the holders of ids that turn out to be taken are looked up. The
-    consequences of moderation rules are written in the transaction that stores their reviews.
+    A review takes its id by being inserted; only the holders of ids that turn out to be taken are looked up. Review
+    tokens are used up, and the consequences of moderation rules written, in the transaction that stores the reviews.
     """
 
     services: Services
@@ -50,7 +55,7 @@ class SubmissionStore:
         for submission in decisions.submissions.values():
             waiting.setdefault(submission.id, []).append(submission)
         while waiting:
-            # In each round, as a submission that lost a unique key leaves its edits nothing to edit.
+            # In each round, as a submission that is refused while it is stored leaves its edits nothing to edit.
             orphans = with_nothing_to_edit(chain(*waiting.values()), decisions.reasons)
             decisions.reasons |= {each.key: Refusal.INCOMPLETE for each in orphans}
             firsts = {id: first_to_store(each, decisions.reasons) for id, each in waiting.items()}
@@ -84,16 +89,17 @@ class SubmissionStore:
 
     async def _insert(self, firsts: Collection[Submission]) -> Collection[str]:
         """Store one submission of each id, and decide on those that become reviews. Returns the ids that have to be
-        looked up: they are taken, or their reviews lost a unique key or an image."""
+        looked up: they are taken, or their reviews couldn't get what belongs to them."""
         reasons = self.decisions.reasons
         accepted = {each.id: each for each in firsts if each.key not in reasons}
         reviews, ruled = await self._judged(accepted)
-        whole = {id: review for id, review in reviews.items() if self._takes_transaction(review, ruled)}
+        tokens = {id: each.proof for id, each in accepted.items() if each.proof}
+        whole = {id: review for id, review in reviews.items() if self._takes_transaction(review, ruled, tokens)}
         plain = [review for id, review in reviews.items() if id not in whole]
         refused = [each.refused(reasons[each.key]) for each in firsts if each.id not in accepted]
         taken = await self.services.reviews.insert(plain, refused)
         if whole:
-            insert = partial(self._insert_whole, whole.values(), ruled)
+            insert = partial(self._insert_whole, whole.values(), ruled, tokens)
             taken_too, lost = await self.services.transactions.run(insert)
             taken |= taken_too | lost.keys()
             count_rulings(each.ruling for id, each in ruled.items() if id not in taken)
@@ -107,7 +113,7 @@ class SubmissionStore:
     async def _decide_anew(self, of_one_id: Sequence[Submission], refused: RefusedSubmission) -> bool:
         """Decide on the submissions of an id that a refused one holds: anew, unless they have only the refused records,
         or repeat a command that was answered with that refusal. False: the id has to be looked up again, as its holder
-        has changed meanwhile, or a review lost a unique key or an image."""
+        has changed meanwhile, or a review couldn't get what belongs to it."""
         decisions = self.decisions
         answered = await self.services.outcomes.answers([s.answer_key for s in of_one_id if s.review.command_id])
         for index, submission in enumerate(of_one_id):
@@ -149,11 +155,12 @@ class SubmissionStore:
 
     async def _replace(self, before: RefusedSubmission, fresh: Submission) -> Decision | None:
         """Replace a refused submission by a review with all that belongs to it. None: it has changed meanwhile, or the
-        review couldn't get its unique key or an image, and is refused."""
+        review couldn't get what belongs to it, and is refused."""
         reviews, ruled = await self._judged({fresh.id: fresh})
         review, lost = reviews[fresh.id], None
-        if self._takes_transaction(review, ruled):
-            replace_whole = partial(self._replace_whole, before, review, ruled)
+        tokens = {fresh.id: fresh.proof} if fresh.proof else {}
+        if self._takes_transaction(review, ruled, tokens):
+            replace_whole = partial(self._replace_whole, before, review, ruled, tokens)
             is_done, lost = await self.services.transactions.run(replace_whole)
         else:
             is_done = await self.services.reviews.replace_refused(before, review)
@@ -177,34 +184,35 @@ class SubmissionStore:
             ruled[id] = Ruled(review, ruling, event, submission.review.command_id, trace)
         return reviews, ruled
 
-    def _takes_transaction(self, review: Review, ruled: Container[str]) -> bool:
+    def _takes_transaction(self, review: Review, ruled: Container[str], tokens: Container[str]) -> bool:
         """True if something is stored together with this review."""
-        return bool(review.images) or review.id in ruled or review.identity in self.rules.only_reviews
+        is_only = review.identity in self.rules.only_reviews
+        return bool(review.images) or review.id in ruled or review.id in tokens or is_only
 
     async def _insert_whole(
-        self, reviews: Collection[Review], ruled: Mapping[str, Ruled], work: UnitOfWork
+        self, reviews: Collection[Review], ruled: Mapping[str, Ruled], tokens: Tokens, work: UnitOfWork
     ) -> tuple[set[str], dict[str, Refusal]]:
-        """Store reviews with their unique keys, their images and the consequences of rulings, in one transaction.
+        """Store reviews with their unique keys, images, tokens and the consequences of rulings, in one transaction.
 
-        Returns the ids that were taken, and, by id, the refusals of reviews that couldn't get a unique key or an image.
+        Returns the ids that were taken, and, by id, the refusals of reviews that couldn't get what belongs to them.
         """
         repositories = work.repositories
         taken = set(await repositories.reviews.holders([review.id for review in reviews], work.session))
-        stored, refused = await self._claim([review for review in reviews if review.id not in taken], work)
+        stored, refused = await self._claim([review for review in reviews if review.id not in taken], tokens, work)
         await repositories.reviews.insert_free(stored, work.session)
         await write_consequences(self.services, [ruled[each.id] for each in stored if each.id in ruled], work)
         return taken, refused
 
     async def _replace_whole(
-        self, before: RefusedSubmission, review: Review, ruled: Mapping[str, Ruled], work: UnitOfWork
+        self, before: RefusedSubmission, review: Review, ruled: Mapping[str, Ruled], tokens: Tokens, work: UnitOfWork
     ) -> tuple[bool, Refusal | None]:
         """Replace a refused submission by a review with all that belongs to it, in one transaction. Returns True if it
-        was replaced, and the refusal if the review couldn't get its unique key or an image."""
+        was replaced, and the refusal if the review couldn't get what belongs to it."""
         reviews = work.repositories.reviews
         holder = (await reviews.holders([before.id], work.session)).get(before.id)
         if holder is None or holder.refused is None or holder.refused.seen != before.seen:
             return False, None
-        stored, refused = await self._claim([review], work)
+        stored, refused = await self._claim([review], tokens, work)
         if refused:
             return False, refused[review.id]
         if not await reviews.replace_refused(before, stored[0], work.session):
@@ -212,16 +220,19 @@ class SubmissionStore:
         await write_consequences(self.services, ruled.values(), work)
         return True, None
 
-    async def _claim(self, reviews: Sequence[Review], work: UnitOfWork) -> tuple[list[Review], dict[str, Refusal]]:
-        """Give new reviews their unique keys and images, one review after the other, so that a refused one takes
-        nothing from the next. Returns the reviews that have all, and, by id, the refusals of the others."""
+    async def _claim(
+        self, reviews: Sequence[Review], tokens: Tokens, work: UnitOfWork
+    ) -> tuple[list[Review], dict[str, Refusal]]:
+        """Give new reviews their unique keys, images and tokens, one review after the other, so that a refused one
+        takes nothing from the next. Returns the reviews that have all, and, by id, the refusals of the others."""
         repositories, now = work.repositories, datetime.now(UTC)
         keys = {each.id: only_review_key(each.identity) for each in reviews if each.identity in self.rules.only_reviews}
         holders = await repositories.unique_keys.holders([*keys.values()], work.session)
         named = {image.id for review in reviews for image in review.images}
         images = await claimable_images(named, self.rules.uploaded, now, work)
+        users = await repositories.review_tokens.used({token.line for token in tokens.values()}, work.session)
         stored, refused, given_images = list[Review](), dict[str, Refusal](), dict[str, str]()
-        given = dict[str, str]()
+        given, used = dict[str, str](), list[UsedToken]()
         for review in reviews:
             key = keys.get(review.id)
             if key is not None and holders.get(key, review.id) != review.id:
@@ -231,6 +242,11 @@ class SubmissionStore:
             if isinstance(claimed, Refusal):
                 refused[review.id] = claimed
                 continue
+            if token := tokens.get(review.id):
+                if users.setdefault(token.line, review.id) != review.id:
+                    refused[review.id] = Refusal.USED_PROOF
+                    continue
+                used.append(UsedToken(token, review.id))
             stored.append(claimed)
             if key is not None and key not in holders:
                 holders[key] = given[key] = review.id
@@ -239,4 +255,5 @@ class SubmissionStore:
                 images = images.claimed(own_images, review.id)
         await repositories.unique_keys.give(given, work.session)
         await repositories.images.give(given_images, now, work.session)
+        await repositories.review_tokens.use(used, work.session)
         return stored, refused

@@ -11,6 +11,7 @@ from domain.commands import CommandMark
 from domain.delivery import RecordPosition, Seen, Written, content_digest
 from domain.languages import detectable
 from domain.places import bucket_of, placed
+from domain.review_tokens import ReviewToken
 from domain.reviews import Review, ReviewIdentity
 from domain.reviews_edits import Edit, EditRight, merged, message_digest
 from domain.reviews_facts import Source
@@ -54,8 +55,8 @@ class Submission(NamedTuple):
     object_name: str | None = None
     is_bought: bool = False
     """True if an order was found."""
-    is_proven: bool = False
-    """True if it came with a valid review token that is used for it alone."""
+    proof: ReviewToken | None = None
+    """Its review token, if that is valid and not used for another review."""
     detected_language: str | None = None
 
     @property
@@ -106,7 +107,7 @@ class Submission(NamedTuple):
 
     def accepted(self) -> Review:
         """The review to store for it."""
-        facts = self.review.facts(self.detected_language, is_bought=self.is_bought, is_proven=self.is_proven)
+        facts = self.review.facts(self.detected_language, is_bought=self.is_bought, is_proven=self.proof is not None)
         review = self.review.accepted(self.id, self.created, self.written, facts, self.key.identity)
         review.entity_name = review.entity_name or self.object_name or review.entity_name
         return review

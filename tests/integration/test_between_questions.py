@@ -1,5 +1,6 @@
 """Changes between two queries whose results are combined: nothing is lost, and no answer is wrong."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ import pytest
 from api.services import Services
 from console.sign_in.ended import EndedSessions
 from consumers.images.sweeping import sweep_images
+from consumers.reviews.edits import ReviewEditor
 from domain.review_tokens import ReviewToken, TokenLine
 from plaudit.tools.privacy_erasure import forget_everywhere
 from storage.database import Session, in_transaction
@@ -72,50 +74,64 @@ async def test_text_forgotten_during_lookup_is_noted(desk: Desk, monkeypatch: py
     assert await texts.holders([("later", [KEY])]) == {KEY: "new"}
 
 
-async def test_token_released_during_lookup_is_used(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    tokens = desk.services.review_tokens
-    token = ReviewToken("Shop", "order", "line", "product", "anna", datetime.now(UTC) + timedelta(days=1))
-    first, second = UsedToken(token, "first", "a"), UsedToken(token, "second", "b")
-    await tokens.use([first])
-    plain, before = ReviewTokenRepository.used, [dict[TokenLine, str]()]
-
-    async def given_back(self: ReviewTokenRepository, lines: Collection[TokenLine]) -> dict[TokenLine, str]:
-        if before:
-            return before.pop()
-        await tokens.release([first])
-        return await plain(self, lines)
-
-    monkeypatch.setattr(ReviewTokenRepository, "used", given_back)
-    assert await tokens.use([second]) == ({token.line}, {token.line: "second"})
-
-
-@pytest.mark.parametrize("is_redelivered", [False, True])
-@pytest.mark.parametrize("is_used", [False, True], ids=["by rules", "by token"])
-async def test_frozen_attempt_releases_no_token_that_was_used_again(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, is_redelivered: bool, is_used: bool
-) -> None:
+async def test_workers_frozen_in_turn_free_no_token_in_use(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two reviews of one customer: the second one is refused, until the first one is deleted."""
     store = await desk.open_store(oneReviewPerCustomer=True)
     token, signed = await desk.review_token(store)
     first, refused = desk.review(storeId=store, userId=token.customer_id), desk.review(storeId=store, token=signed)
     again = {**refused, "userId": token.customer_id}
     batch, later = desk.records(first, again), desk.records(again)
-    plain = ReviewTokenRepository.release
+    frozen, continues, others = asyncio.Event(), asyncio.Event(), list[asyncio.Task[None]]()
 
-    async def freeze(self: ReviewTokenRepository, tokens: Collection[UsedToken]) -> None:
-        monkeypatch.setattr(ReviewTokenRepository, "release", plain)
-        if is_redelivered:
-            await desk.submit(batch)
+    async def freeze() -> None:
+        frozen.set()
+        await continues.wait()
+
+    async def redeliver() -> None:
+        meanwhile(monkeypatch, ReviewEditor, "apply", freeze)
+        others.append(asyncio.create_task(desk.submit(batch)))
+        await frozen.wait()
         await desk.moderate(("delete", first["id"]))
-        await desk.submit(later if is_redelivered else [*batch, *later])
-        await plain(self, tokens)
 
-    if not is_used:
-        await desk.submit(batch[:1])
-    monkeypatch.setattr(ReviewTokenRepository, "release", freeze)
-    await desk.submit(batch)
+    meanwhile(monkeypatch, ReviewTokenRepository, "used", redeliver)
+    await desk.submit([*batch, *later])
+    continues.set()
+    await asyncio.gather(*others)
     assert (await desk.stored(refused["id"]))["provenByToken"]
     assert await desk.services.review_tokens.used({token.line}) == {token.line: refused["id"]}
+
+
+@pytest.mark.parametrize("is_in_transaction", [False, True])
+async def test_token_that_another_review_uses_meanwhile_is_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, is_in_transaction: bool
+) -> None:
+    store = await desk.open_store(purchaseRequired=True)
+    _, signed = await desk.review_token(store)
+    slow, quick, next_one = (desk.review(storeId=store, userId=None, token=signed) for _ in range(3))
+    use_up = partial(desk.submit, desk.records(quick))
+
+    async def wait_for_transaction() -> None:
+        meanwhile(monkeypatch, ReviewTokenRepository, "used", use_up)
+
+    meanwhile(monkeypatch, ReviewTokenRepository, "used", wait_for_transaction if is_in_transaction else use_up)
+    await desk.submit(desk.records(slow, next_one))
+    assert [(await desk.stored(each["id"])).get("refused") for each in (slow, next_one)] == ["token-used"] * 2
+    assert (await desk.stored(quick["id"]))["provenByToken"]
+
+
+async def test_token_that_another_review_uses_meanwhile_proves_nothing_of_edit(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await desk.open_store()
+    token, signed = await desk.review_token(store)
+    edited, quick = (desk.review(storeId=store, userId=token.customer_id) for _ in range(2))
+    await desk.submit(desk.records(edited))
+    meanwhile(
+        monkeypatch, ReviewTokenRepository, "used", partial(desk.submit, desk.records({**quick, "token": signed}))
+    )
+    await desk.submit(desk.records({**edited, "review": "Other words.", "token": signed}))
+    assert (await desk.stored(edited["id"]))["review"] == "Other words."
+    assert [(await desk.stored(each["id"])).get("provenByToken") for each in (edited, quick)] == [None, True]
 
 
 @pytest.mark.parametrize(
@@ -156,20 +172,20 @@ async def test_lines_with_same_id_have_a_token_per_product(desk: Desk) -> None:
     tokens, used = desk.services.review_tokens, desk.database["usedReviewTokens"]
     camera = ReviewToken("Shop", new_id("order"), "line", "camera", "anna", datetime.now(UTC) + timedelta(days=1))
     tripod, case = replace(camera, product_id="tripod"), replace(camera, product_id="case")
-    of_camera, of_tripod, of_case = (UsedToken(token, token.product_id, "a") for token in (camera, tripod, case))
+    of_camera, of_tripod, of_case = (UsedToken(token, token.product_id) for token in (camera, tripod, case))
     lines = {camera.line: "camera", tripod.line: "tripod"}
-    assert await tokens.use([of_camera, of_tripod]) == ({camera.line, tripod.line}, lines)
-    assert await tokens.use([replace(of_camera, review_id="x"), of_tripod]) == (set(), lines)
-    # Only this one has the id that earlier versions know; releasing it must not free the other.
+
+    async def use(*uses: UsedToken) -> dict[TokenLine, str]:
+        return await in_transaction(desk.database, partial(tokens.use, uses))
+
+    for _ in range(2):
+        assert await use(of_camera, replace(of_tripod), replace(of_tripod, review_id="late")) == lines
+    # Only this one has the id that earlier versions know.
     assert await used.count_documents({"_id": {"orderId": camera.order_id, "lineId": "line"}}) == 1
-    await tokens.release([of_camera])
     again = replace(of_tripod, review_id="again")
-    assert await tokens.use([again, of_case]) == ({case.line}, {tripod.line: "tripod", case.line: "case"})
-    assert {each.line: each.review_id for each in await tokens.of_customer("anna") if each.line in lines} == {
-        tripod.line: "tripod"
-    }
-    await tokens.release([of_tripod, of_case])
-    assert await used.count_documents({"_id.orderId": camera.order_id}) == 0
+    assert await use(again, of_case) == {tripod.line: "tripod", case.line: "case"}
+    assert await tokens.used(lines) == lines
+    assert await used.count_documents({"_id.orderId": camera.order_id}) == 3
 
 
 async def given_up_image(desk: Desk) -> str:

@@ -13,6 +13,7 @@ import pytest
 from domain.review_tokens import ReviewToken
 from domain.timestamps import moment_in, timestamp
 from messaging.decoding import PlainRecord
+from storage.database import in_transaction
 from storage.mails import MailRepository
 from storage.review_tokens import ReviewTokenRepository, UsedToken
 from tests.support.facade import Facade, body_of, new_id, submission
@@ -76,7 +77,8 @@ async def test_person_is_exported_and_erased(
     await _mail_to(own_service, anna)
     async with own_service.mongo() as database:
         token = ReviewToken(None, order, "line", product, anna, datetime.now(UTC))
-        await ReviewTokenRepository(database).use([UsedToken(token, mine[0], "attempt")])
+        use = partial(ReviewTokenRepository(database).use, [UsedToken(token, mine[0])])
+        await in_transaction(database, use)
 
     shown = await export(own_service, anna)
     assert {review["id"] for review in shown["reviews"]} == set(mine)

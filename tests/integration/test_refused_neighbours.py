@@ -3,7 +3,6 @@
 Each test delivers the same submissions one by one, or in one batch, and expects the same.
 """
 
-from unittest.mock import AsyncMock
 from uuid import uuid4
 
 import pytest
@@ -153,21 +152,3 @@ async def test_refused_edit_of_refused_submission_is_published(desk: Desk, is_to
         await desk.submit(batch)
     codes = [data["code"] for kind, data in desk.events() if kind == "SubmissionRefused"]
     assert codes == ["reviews-disabled", "unknown-image"]
-
-
-async def test_flood_with_one_token_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of these ids belongs to another review, so that the token is given back each time."""
-    store = await desk.open_store(purchaseRequired=True)
-    token, signed = await desk.review_token(store)
-    taken = [desk.review(EntityId=new_id("other")) for _ in range(20)]
-    await submit(desk, *taken, is_together=True)
-    turns = AsyncMock(wraps=desk.services.review_tokens.use)
-    monkeypatch.setattr(desk.services.review_tokens, "use", turns)
-    rivals = [desk.review(id=each["id"], storeId=store, userId=None, token=signed) for each in taken]
-    await submit(desk, *rivals, is_together=True)
-    assert await refusals(desk, *rivals) == ["id-taken"] * len(rivals)
-    assert turns.await_count < 10
-    assert await desk.services.review_tokens.of_customer(token.customer_id) == []
-    valid = desk.review(storeId=store, userId=None, token=signed)
-    await submit(desk, valid, is_together=True)
-    assert await refusals(desk, valid) == [None]

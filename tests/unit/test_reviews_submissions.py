@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from consumers.purchases import verifiable
 from consumers.reviews.decisions import ID_TAKEN, REPEATED, decide_at, with_nothing_to_edit
-from consumers.reviews.rules import decidable
 from consumers.reviews.submissions import Key, Submission, submissions_of
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
@@ -232,17 +231,3 @@ def test_last_submission_in_a_record_inherits_images_unless_it_names_them() -> N
         (submission,) = submissions(received(0, [first, {"review": "B", "source": "import", **fields}]))
         assert submission.review.images == expected
         assert submission.review.hidden_images == (expected or None)
-
-
-def test_contested_submissions_wait_with_later_ones_of_their_ids() -> None:
-    first, edit, other, rival = submissions(
-        received(0, [{}]),
-        received(1, [{"review": "B"}]),
-        received(2, [{"id": "other"}]),
-        received(3, [{"id": "other", "userId": "berta"}]),
-    )
-    batch = {each.key: each for each in (first, other, edit, rival)}
-    assert list(decidable(batch, ())) == [each.key for each in (first, other, edit, rival)]
-    assert list(decidable(batch, {first.key})) == [other.key, rival.key]
-    assert list(decidable(batch, {edit.key, rival.key})) == [first.key, other.key]
-    assert list(decidable(batch, {first.key, other.key})) == list(batch), "none can be decided"
