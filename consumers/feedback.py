@@ -54,6 +54,10 @@ class FeedbackConsumer(ReviewCommandConsumer[Feedback]):
         topic, id = Topic.REVIEW_FEEDBACK, command.review_id
         return Overdue(topic, command.position, id, value, command.command_id, mark)
 
+    async def erased(self, commands: Sequence[Feedback]) -> Sequence[Feedback]:
+        """Votes and reports of people who were erased since."""
+        return await _erased(commands, self.services.erasures)
+
     async def apply_together(self, commands: Sequence[Feedback], parked: Sequence[Feedback]) -> set[str]:
         """Apply feedback in one transaction."""
         applied, taken = await self.services.transactions.run(partial(self._take, commands, parked))
@@ -103,7 +107,10 @@ async def _load(commands: Sequence[Feedback], work: UnitOfWork) -> tuple[list[Fe
     names_texts = any(command.text_hash for command in commands)
     reviews = await stored.feedback.load({c.review_id for c in commands}, session, with_texts=names_texts)
     # From here on the transaction sees no erasure any more, but conflicts with one of a vote that it writes.
-    commands = await _without_erased(commands, stored.erasures)
+    gone = await _erased(commands, stored.erasures)
+    for each in gone:
+        work.answer(each.command_id, each.review_id, Outcome.UNCHANGED, mark=each.origin.mark)
+    commands = [each for each in commands if each not in gone] if gone else commands
     reports = [command.report for command in commands if command.report]
     owners = await stored.reports.owners({id for each in reports for id in (each.id, each.other_id)}, session)
     own = list(with_own_reports(commands, reviews, owners))
@@ -113,12 +120,13 @@ async def _load(commands: Sequence[Feedback], work: UnitOfWork) -> tuple[list[Fe
     return own, KnownFeedback(reviews, votes, owners, open_reports, answered)
 
 
-async def _without_erased(commands: Sequence[Feedback], erasures: Erasures) -> Sequence[Feedback]:
-    """The commands without votes whose voters were erased since. An erasure leaves nothing of a vote, so that only a
-    command id tells if another worker has applied it before, while this one was frozen."""
-    erased = await erasures.latest({each.user_id for each in commands if each.user_id and not each.command_id})
+async def _erased(commands: Sequence[Feedback], erasures: Erasures) -> Sequence[Feedback]:
+    """The commands whose voters or reporters were erased since. An erasure leaves nothing of a vote, or of what is
+    parked, that tells if another worker had it before, while this one was frozen, and outcomes are forgotten."""
+    people = [each.report.user_id if each.report else each.user_id for each in commands]
+    erased = await erasures.latest({person for person in people if person})
     return [
-        each for each in commands if each.command_id or each.user_id not in erased or each.at > erased[each.user_id]
+        each for each, person in zip(commands, people, strict=True) if person in erased and each.at <= erased[person]
     ]
 
 

@@ -85,6 +85,10 @@ class ReviewCommandConsumer(ABC, Generic[T]):
         """The target that a command waits for: its review."""
         return command.review_id
 
+    async def erased(self, commands: Sequence[T]) -> Sequence[T]:
+        """Those of these commands that the erasure of a person since removes from the parking."""
+        return ()
+
     async def missing(self, commands: Sequence[T]) -> AbstractSet[Hashable]:
         """The targets of commands that may still come."""
         ids = {command.review_id for command in commands}
@@ -97,8 +101,9 @@ class ReviewCommandConsumer(ABC, Generic[T]):
         missing |= await self._apply(come, {command.review_id for command in come})
         if early := [command for command in commands if self.target(command) in missing]:
             # Park first, then look up: the submission consumer stores first, then looks for parked commands, so one of
-            # the two sees the other.
+            # the two sees the other. An erasure leaves its mark first, then removes what is parked.
             await self.parking.park(early)
+            await self.parking.remove(await self.erased(early))
             await self._release_come(early)
 
     async def release(self, review_ids: Collection[str]) -> None:

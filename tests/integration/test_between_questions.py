@@ -15,6 +15,7 @@ from api.services import Services
 from console.sign_in.ended import EndedSessions
 from consumers.images.sweeping import sweep_images
 from consumers.reviews.edits import ReviewEditor
+from domain.commands import Outcome
 from domain.review_tokens import ReviewToken, TokenLine
 from plaudit.tools.privacy_erasure import forget_everywhere
 from storage.database import Session, in_transaction
@@ -29,7 +30,7 @@ from storage.reviews.repository import ReviewRepository
 from tests.support.consumers import Desk
 from tests.support.facade import REVIEWS, Facade, body_of, new_id, submission
 from tests.support.images import picture
-from tests.support.service import Service
+from tests.support.service import Json, Service
 
 KEY = "key of a text"
 
@@ -134,6 +135,12 @@ async def test_token_that_another_review_uses_meanwhile_proves_nothing_of_edit(
     assert [(await desk.stored(each["id"])).get("provenByToken") for each in (edited, quick)] == [None, True]
 
 
+async def erased(desk: Desk, person: str) -> None:
+    """Erase a person from all that workers have processed."""
+    await desk.services.erasures.begin(person, datetime.now(UTC))
+    await forget_everywhere(PersonalData(desk.database, person))
+
+
 @pytest.mark.parametrize(
     ("kind", "question"),
     [
@@ -144,28 +151,65 @@ async def test_token_that_another_review_uses_meanwhile_proves_nothing_of_edit(
         (OutcomeRepository, "answers"),
     ],
 )
+@pytest.mark.parametrize("command", [{}, {"commandId": "vote"}], ids=["without id", "with id"])
 async def test_frozen_worker_brings_no_erased_vote_back(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, kind: type[Any], question: str
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, kind: type[Any], question: str, command: Json
 ) -> None:
-    """Another worker applies the vote, and its voter is erased, while this one is frozen."""
+    """Another worker applies the vote, its voter is erased, and its outcome forgotten, while this one is frozen."""
     review, anna = desk.review(), new_id("anna")
-    vote = {"action": "vote", "reviewId": review["id"], "userId": anna, "helpful": True}
+    vote = {"action": "vote", "reviewId": review["id"], "userId": anna, "helpful": True, **command}
     await desk.submit(desk.records(review))
     records = desk.records(vote)
 
     async def erase() -> None:
         await desk.give_feedback(records)
         assert (await desk.stored(review["id"]))["helpful"] == 1
-        await desk.services.erasures.begin(anna, datetime.now(UTC))
-        await forget_everywhere(PersonalData(desk.database, anna))
+        await erased(desk, anna)
+        await desk.database["outcomes"].delete_many({"_id": f"vote/{review['id']}"})
 
     meanwhile(monkeypatch, kind, question, erase)
     await desk.give_feedback(records)
     assert await desk.database["votes"].count_documents({}) == 0
     assert "helpful" not in await desk.stored(review["id"])
+    assert await desk.outcomes(review["id"], "vote") == [Outcome.UNCHANGED] * len(command)
     # A later vote is one of somebody who came again.
-    await desk.give_feedback(desk.records(vote, at=round(datetime.now(UTC).timestamp() * 1_000) + 10))
+    later = desk.records(
+        {**vote, **dict.fromkeys(command, "later")}, at=round(datetime.now(UTC).timestamp() * 1_000) + 10
+    )
+    await desk.give_feedback(later)
     assert (await desk.stored(review["id"]))["helpful"] == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"action": "vote", "helpful": True},
+        {"action": "report", "reason": "spam", "explanation": "No", "goodFaith": True},
+    ],
+    ids=["vote", "report"],
+)
+@pytest.mark.parametrize("has_come", [False, True], ids=["review unknown", "review stored"])
+async def test_frozen_worker_brings_no_parked_feedback_of_erased_person_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, fields: Json, has_come: bool
+) -> None:
+    """Another worker parks the feedback, and its sender is erased, while this one is frozen."""
+    anna, review = new_id("anna"), desk.review()
+    others, own = ({"reviewId": review["id"], "userId": id, **fields} for id in ("berta", anna))
+    records = desk.records(others, own)
+
+    async def erase() -> None:
+        await desk.give_feedback(records)
+        await erased(desk, anna)
+        if has_come:
+            await desk.submit(desk.records(review))
+
+    meanwhile(monkeypatch, ReviewRepository, "entities", erase)
+    await desk.give_feedback(records)
+    if not has_come:
+        assert await desk.database["parkedCommands"].distinct("command.userId") == ["berta"]
+        await desk.submit(desk.records(review))
+    votes, reports = (desk.database[name] for name in ("votes", "reports"))
+    assert [*await votes.distinct("_id.userId"), *await reports.distinct("userId")] == ["berta"]
 
 
 async def test_lines_with_same_id_have_a_token_per_product(desk: Desk) -> None:
