@@ -72,7 +72,9 @@ class CommandRouter:
 
     async def release(self, entities: Mapping[str, Entity]) -> None:
         """Forward the commands parked for these reviews, which are stored, to their owners. Nobody gives them up from
-        here on: a transaction that does so conflicts with their new time, and is repeated with the stored reviews."""
+        here on: a transaction that does so conflicts with their new time, and is repeated with the stored reviews. A
+        worker that has seen a review refused, or sees it deleted, still refuses them: whoever answers first is right.
+        """
         parking = self.services.parked_moderation
         async for waiting in parking.about(entities.keys()):
             await parking.wait_anew(waiting)
