@@ -20,7 +20,7 @@ from consumers.moderation_rules import (
 from consumers.ratings import change_ratings
 from consumers.services import Services
 from domain.commands import Outcome
-from domain.delivery import OutgoingMessage, in_parts
+from domain.delivery import OutgoingMessage, Seen, in_parts
 from domain.languages import detectable
 from domain.moderation_rules import RuleSet, Ruling, is_duplicate, rule_input, text_keys
 from domain.places import entity_key
@@ -99,7 +99,8 @@ class ReviewEditor:
         await change_ratings(self.services, work, edited.tallies, [present[id] for id in edited.reviews])
         renamed = {review.entity for _, review, result in applied if _may_rename(result)}
         await work.repositories.rated_objects.forget_names(renamed, work.session)
-        work.emit(self._refusal_event(edit, result.reason) for edit, result in results if result.reason)
+        refused = [(edit, result.reason) for edit, result in results if result.reason]
+        work.emit(self._refusal_event(*each) for each in await _decided_now(refused, present, work))
         await work.repositories.planned_approvals.plan(dict(_plans(applied, present)), work.session)
         for edit, result in results:
             reason = result.reason and result.reason.value
@@ -178,6 +179,17 @@ def _duplicate_keys(
             text = review.text if edit.content.text is None else edit.content.text
             keys[edit.review_id, text] = text_keys(review.identity, text)
     return keys
+
+
+async def _decided_now(
+    refused: Collection[tuple[Edit, Refusal]], present: Collection[str], work: UnitOfWork
+) -> list[tuple[Edit, Refusal]]:
+    """The refusals, without those of edits that another worker decided before their review was deleted, while this one
+    was frozen."""
+    deleted = {edit.review_id for edit, _ in refused}.difference(present)
+    holders = await work.repositories.reviews.holders(deleted, work.session)
+    seen = {id: Seen().after(each.written.position) for id, each in holders.items() if each.written}
+    return [each for each in refused if not seen.get(each[0].review_id, Seen()).covers(each[0].position)]
 
 
 async def _languages(before: Mapping[str, Review], edited: Mapping[str, Review]) -> dict[str, str | None]:

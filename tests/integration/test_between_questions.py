@@ -135,6 +135,24 @@ async def test_token_that_another_review_uses_meanwhile_proves_nothing_of_edit(
     assert [(await desk.stored(each["id"])).get("provenByToken") for each in (edited, quick)] == [None, True]
 
 
+async def test_frozen_worker_announces_no_refusal_of_applied_edit(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another worker applies the edit, and the review is deleted, while this one is frozen."""
+    review = desk.review()
+    await desk.submit(desk.records(review))
+    records = desk.records({**review, "review": "Other words."})
+
+    async def apply_and_delete() -> None:
+        await desk.submit(records)
+        await desk.moderate(("delete", review["id"]))
+
+    meanwhile(monkeypatch, ReviewEditor, "_stores", apply_and_delete)
+    await desk.submit(records)
+    assert desk.event_kinds(review["id"]) == ["ReviewSubmitted", "ReviewEdited", "ReviewDeleted"]
+    # An edit that comes after the deletion is refused.
+    await desk.submit(desk.records({**review, "review": "Once more."}))
+    assert desk.event_kinds(review["id"])[3:] == ["SubmissionRefused"]
+
+
 async def erased(desk: Desk, person: str) -> None:
     """Erase a person from all that workers have processed."""
     await desk.services.erasures.begin(person, datetime.now(UTC))
