@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from api.web.problems import item_error
 from messaging.moderation_rules import MODERATION_RULES
+from messaging.moderation_rules_trial import TriedReview
 from messaging.reading_errors import input_error
 from tests.support.console_pages import forms, text_of
 from tests.support.faked_interface import ROW, Answer, Asked, post_form
@@ -67,6 +68,20 @@ async def test_rules_can_be_saved_despite_unusable_reviews(
     assert expected in text_of(page.text)
     (form,) = [each for each in forms(page.text) if each.action == HERE]
     assert "save" in form.buttons
+
+
+async def test_rules_are_tried_on_all_that_they_examine() -> None:
+    asked: list[Asked] = []
+
+    def answer(trial: Asked) -> tuple[int, Any]:
+        asked.append(trial)
+        return trial_within(1_048_576)(trial)
+
+    await tried([RULE], answer, [{}])
+    examined = {name.replace("_", "") for name in TriedReview.model_fields}
+    for trial in asked:
+        (review,) = trial.body["reviews"]
+        assert examined <= {name.lower() for name in review}
 
 
 def refusal_of(rules: list[dict[str, Any]]) -> tuple[int, Any]:
