@@ -77,14 +77,13 @@ class ModerationRule:
 class RuleInput(NamedTuple):
     """The part of a review that rules check."""
 
-    title: str | None
-    text: str
+    texts: tuple[str | None, ...]
+    """All that its author writes for others to read."""
     rating: Hundredths
     language: str | None = None
     is_verified: bool = False
     is_duplicate: bool = False
     """True if another review by the same author, or of the same object, in its store has the same text."""
-    user_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,7 @@ class RuleSet:
 
     def judge(self, review: RuleInput) -> Ruling:
         """The rules that fire for a review."""
-        text = searched(review.title, review.text, review.user_name) if self._reads_text else ""
+        text = searched(review.texts) if self._reads_text else ""
         found = {kind for kind, detector in self._detectors.items() if detector.finds(text)}
         lists = self._words.found_in(text)
         fired = tuple([rule for rule, fires in self._checks if fires(review, found, lists)])
@@ -176,7 +175,7 @@ class RuleSet:
 
     def evidence(self, review: RuleInput) -> dict[str, tuple[str, ...]]:
         """The rules that fire for a review, by id, each with the pieces of the normalised text that trigger it."""
-        text = searched(review.title, review.text, review.user_name)
+        text = searched(review.texts)
         words = self._words.words_in(text)
 
         def pieces(rule: ModerationRule) -> Iterable[str]:
@@ -252,8 +251,8 @@ def is_duplicate(review_id: str, keys: Iterable[str], holders: Mapping[str, str]
 def rule_input(review: Review, *, is_duplicate: bool = False) -> RuleInput:
     """The part of a review that rules check."""
     facts = review.facts
-    about = (review.title, review.text, review.rating, facts.language, facts.verified_purchase)
-    return RuleInput(*about, is_duplicate, review.user_name)
+    texts = (review.title, review.text, review.user_name)
+    return RuleInput(texts, review.rating, facts.language, facts.verified_purchase, is_duplicate)
 
 
 def trial_rulings(rules: RuleSet, reviews: Iterable[Review]) -> Iterator[tuple[Review, Ruling]]:

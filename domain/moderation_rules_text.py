@@ -2,7 +2,7 @@
 
 import re
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b, sha256
 from itertools import groupby, takewhile
@@ -119,9 +119,9 @@ def _is_mark(character: str) -> bool:
     return combining(normalize("NFKD", character)[0]) > 0
 
 
-def searched(title: str | None, text: str, user_name: str | None) -> str:
-    """All texts that an author writes for others to read, normalised and joined for the detectors."""
-    return _SEPARATOR.join([normalised(each) for each in (title, text, user_name) if each])
+def searched(texts: Iterable[str | None]) -> str:
+    """These texts, normalised and joined for the detectors."""
+    return _SEPARATOR.join([normalised(each) for each in texts if each])
 
 
 def text_hash(title: str | None, text: str) -> str:

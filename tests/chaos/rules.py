@@ -94,8 +94,8 @@ def apply_rules(world: World, review: Json) -> None:
     model: Model = world.model
     place = review["EntityId"], " ".join(review["review"].casefold().split())
     is_second = model.texts.setdefault(place, review["id"]) != review["id"]
-    about = review["title"], review["review"], round(review["rating"] * 100)
-    ruling = _SET.judge(RuleInput(*about, is_duplicate=is_second))
+    texts = review["title"], review["review"]
+    ruling = _SET.judge(RuleInput(texts, round(review["rating"] * 100), is_duplicate=is_second))
     model.reviews[review["id"]].status = ruling.status.label
     model.flags[review["id"]] = list(ruling.flags)
     words = f"{review['review']}, {review['rating']}: {ruling.flags}"

@@ -60,8 +60,8 @@ def rule(id: str, kind: RuleKind, outcome: RuleOutcome = FLAG, **fields: Any) ->
     return ModerationRule(id, kind, outcome, **fields)
 
 
-def fired(one: ModerationRule, text: str = "Good", title: str | None = None, **facts: Any) -> bool:
-    ruling = RuleSet((one,)).judge(RuleInput(title, text, **{"rating": 400, **facts}))
+def fired(one: ModerationRule, *texts: str, **facts: Any) -> bool:
+    ruling = RuleSet((one,)).judge(RuleInput(texts, **{"rating": 400, **facts}))
     assert ruling.fired in ((), (one,))
     return bool(ruling.fired)
 
@@ -109,14 +109,12 @@ def fired(one: ModerationRule, text: str = "Good", title: str | None = None, **f
 def test_words(word: str, content: str, is_found: bool) -> None:
     words = rule("w", RuleKind.WORDS, words=("other", word))
     assert fired(words, content) is is_found
-    assert fired(words, "Nothing", title=content) is is_found
-    assert fired(words, "Nothing", user_name=content) is is_found
+    assert fired(words, "Nothing", content) is is_found
 
 
-def test_phrase_does_not_span_title_and_text() -> None:
+def test_phrase_does_not_span_texts() -> None:
     buy_now = rule("w", RuleKind.WORDS, words=("buy now",))
-    assert not fired(buy_now, "now", title="buy")
-    assert not fired(buy_now, "buy", user_name="now")
+    assert not fired(buy_now, "buy", "now")
 
 
 def test_several_lists_at_once() -> None:
@@ -161,7 +159,7 @@ def test_fast_path_for_ascii_gives_the_same_result(content: str) -> None:
 
 
 def test_match_ends_at_the_end_of_the_title() -> None:
-    content = searched(" ", "www.spam.com", "Anna")
+    content = searched((" ", "www.spam.com", "Anna"))
     assert content.startswith("\0")
     assert {*LINKS.pieces(content)} == {"www.spam.com"}, "matched by two patterns"
 
@@ -296,28 +294,25 @@ def test_fourfold_word_is_found_at_any_position(number: int) -> None:
 def test_evidence_of_a_rule(kind: RuleKind, content: str, pieces: tuple[str, ...]) -> None:
     words = ("buy now", "Scam", "scam", "cam") if kind is RuleKind.WORDS else ()
     rules = RuleSet((rule("r", kind, words=words), rule("silent", RuleKind.VERIFIED, APPROVE)))
-    assert rules.evidence(RuleInput("a title", content, 400)) == {"r": pieces}
+    assert rules.evidence(RuleInput(("a title", content), 400)) == {"r": pieces}
 
 
 @pytest.mark.parametrize("word", ["good", "schön"])
 def test_repeated_words_are_counted_in_each_field_alone(word: str) -> None:
     rules, words = RuleSet((rule("r", RuleKind.REPEATED),)), [" ".join([word] * count) for count in range(5)]
-    apart = RuleInput(f"{words[3]}!", words[3], 400, user_name=words[3])
+    apart = RuleInput((f"{words[3]}!", words[3], words[3]), 400)
     assert rules.evidence(apart) == {}
-    title, text, name = (
-        apart._replace(title=words[4]),
-        apart._replace(text=words[4]),
-        apart._replace(user_name=words[4]),
-    )
-    assert [rules.evidence(each) for each in (title, text, name)] == [{"r": (words[4],)}] * 3
+    for index, _ in enumerate(apart.texts):
+        texts = (*apart.texts[:index], words[4], *apart.texts[index + 1 :])
+        assert rules.evidence(apart._replace(texts=texts)) == {"r": (words[4],)}
 
 
 @pytest.mark.parametrize(
     "review",
     [
-        RuleInput("See shop.com", "Sharp.", 400, user_name="Ann"),
-        RuleInput("A title", "See shop.com", 400, user_name="Ann"),
-        RuleInput("A title", "Sharp.", 400, user_name="See shop.com"),
+        RuleInput(("See shop.com", "Sharp.", "Ann"), 400),
+        RuleInput(("A title", "See shop.com", "Ann"), 400),
+        RuleInput(("A title", "Sharp.", "See shop.com"), 400),
     ],
     ids=["title", "text", "name"],
 )
@@ -328,7 +323,7 @@ def test_evidence_is_searched_in_all_that_an_author_writes(review: RuleInput) ->
 def test_only_the_first_hundred_matches_are_evidence() -> None:
     rules = RuleSet((rule("r", RuleKind.LINKS),))
     texts = [" ".join(["a.com"] * count + ["b.com"]) for count in (99, 100)]
-    found = [rules.evidence(RuleInput(None, each, 400))["r"] for each in texts]
+    found = [rules.evidence(RuleInput((each,), 400))["r"] for each in texts]
     assert found == [("a.com", "b.com"), ("a.com",)]
 
 
@@ -342,7 +337,7 @@ PIECES = (
 @pytest.mark.parametrize("detector", [LINKS, CONTACTS, REPETITIONS], ids=["links", "contacts", "repetitions"])
 @given(lists(sampled_from(PIECES), max_size=12))
 def test_detector_finds_a_match_exactly_where_there_are_pieces(detector: Detector, pieces: list[str]) -> None:
-    content = searched(None, "".join(pieces), "no no")
+    content = searched(("".join(pieces), "no no"))
     assert detector.finds(content) is bool(list(detector.pieces(content)))
 
 
@@ -351,10 +346,10 @@ def test_detector_finds_a_match_exactly_where_there_are_pieces(detector: Detecto
 def test_fired_text_rules_have_evidence(content: str, name: str) -> None:
     kinds = (RuleKind.LINKS, RuleKind.CONTACT, RuleKind.REPEATED)
     rules = RuleSet((*(rule(kind, kind) for kind in kinds), rule("w", RuleKind.WORDS, words=("a", "b a"))))
-    review = RuleInput(None, content, 400, user_name=name)
+    review = RuleInput((content, name), 400)
     found = rules.evidence(review)
     assert [*found] == [each.id for each in rules.judge(review).fired]
-    whole = searched(None, content, name)
+    whole = searched((content, name))
     # Repeated words are joined by blanks in the evidence, whatever separates them in the text.
     assert all(any(all(word in whole for word in piece.split()) for piece in pieces) for pieces in found.values())
 
@@ -373,7 +368,7 @@ def test_words_of_a_store_take_little_memory() -> None:
     rules = [{"id": str(n), "kind": "words", "outcome": "hold", "words": words[n::40]} for n in range(40)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     compiled = RuleSet([fields.rule() for fields in MODERATION_RULES.validate_python(rules, strict=False)])
-    assert compiled.judge(RuleInput(None, f"say {words[0]}!", 400)).flags == ("0",)
+    assert compiled.judge(RuleInput((f"say {words[0]}!",), 400)).flags == ("0",)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 * 1024  # KiB; usual structures: 300 MiB
     rules[0]["words"] = [*words[::40], "y" * 128, "z" * 128]
     with pytest.raises(ValidationError, match="All words together may have at most 200,000 characters"):
@@ -496,7 +491,7 @@ def test_duplicates_and_always() -> None:
     assert fired(rule("a", RuleKind.ALWAYS))
     assert RuleSet((rule("d", RuleKind.DUPLICATE),)).looks_for_duplicates
     assert not RuleSet((rule("a", RuleKind.ALWAYS),)).looks_for_duplicates
-    assert RuleSet(()).judge(RuleInput(None, "x", 100)) is NO_RULING
+    assert RuleSet(()).judge(RuleInput(("x",), 100)) is NO_RULING
 
 
 def stars(id: str, hours: int) -> ModerationRule:
@@ -555,7 +550,7 @@ def test_planned_approval(rules: tuple[ModerationRule, ...], hours: int | None, 
 @given(lists(tuples(sampled_from(RuleOutcome), integers(0, 3)), max_size=6))
 def test_any_hold_wins_over_any_flag_over_any_approval(outcomes_given: list[tuple[RuleOutcome, int]]) -> None:
     rules = tuple(rule(str(n), RuleKind.ALWAYS, outcome) for n, (outcome, _) in enumerate(outcomes_given))
-    ruling, outcomes = RuleSet(rules).judge(RuleInput(None, "x", 100)), {outcome for outcome, _ in outcomes_given}
+    ruling, outcomes = RuleSet(rules).judge(RuleInput(("x",), 100)), {outcome for outcome, _ in outcomes_given}
     assert ruling.is_held is (HOLD in outcomes)
     assert (ruling.status is ReviewStatus.APPROVED) is (outcomes == {APPROVE})
     assert ruling.flags == tuple(each.id for each in rules if each.outcome is not APPROVE)
@@ -635,10 +630,10 @@ def a_review(id: str, text: str, author: str | None = "ann", object: str = "came
 
 def test_rule_input_of_a_review() -> None:
     review = a_review("r", "Good", facts=Facts(True, False, None, "de"))
-    expected = RuleInput("Title", "Good", 450, "de", is_verified=True, is_duplicate=False)
+    expected = RuleInput(("Title", "Good", None), 450, "de", is_verified=True, is_duplicate=False)
     assert rule_input(review) == expected
     review.user_name = "Anna"
-    assert rule_input(review) == expected._replace(user_name="Anna")
+    assert rule_input(review) == expected._replace(texts=("Title", "Good", "Anna"))
     review.user_name = None
     assert rule_input(review, is_duplicate=True) == rule_input(review)._replace(is_duplicate=True)
     assert not rule_input(a_review("r", "Good", facts=Facts(incentivized=True))).is_verified
