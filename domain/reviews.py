@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from domain.delivery import NEVER_WRITTEN, Written
 from domain.ratings import Entity, Hundredths, RatingTally, TallyKey
@@ -62,6 +62,10 @@ class Content(NamedTuple):
     user_name: str | None = None
     entity_name: str | None = None
     images: tuple[str, ...] | None = None
+
+
+CONTENT_FIELDS: Final = ("review", "rating", "title", "userName", "entityName", "images")
+"""The names of the fields of Content in the interface, in order."""
 
 
 @dataclass(slots=True)

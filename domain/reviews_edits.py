@@ -13,7 +13,7 @@ from domain.images import ClaimableImages, images_after_edit, ready_among, with_
 from domain.moderation_rules import NO_RULING, Ruling
 from domain.permissions import Caller, Permission, is_within
 from domain.ratings import RatingTally, TallyKey, add_change
-from domain.reviews import Content, Review, ReviewIdentity, ReviewStatus, counted
+from domain.reviews import CONTENT_FIELDS, Content, Review, ReviewIdentity, ReviewStatus, counted
 from domain.reviews_facts import ReviewImage, verdict_flags
 from domain.reviews_refusals import Refusal
 from domain.timestamps import from_milliseconds
@@ -24,10 +24,6 @@ class EditRight(StrEnum):
 
     AUTHOR = "author"
     MODERATOR = "moderator"
-
-
-_FIELDS: Final = ("review", "rating", "title", "userName", "entityName", "images")
-"""The names of the fields of Content in the interface, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +221,7 @@ def apply_edit(
         return review, Edited(Outcome.UNCHANGED, is_repeat=True)
     stored = review.content
     content = merged(stored, wanted.content, review.images if wanted.keeps_pending else ())
-    fields = tuple(name for name, old, new in zip(_FIELDS, stored, content, strict=True) if old != new)
+    fields = tuple(name for name, old, new in zip(CONTENT_FIELDS, stored, content, strict=True) if old != new)
     if wanted.right is None:
         # A part that changes nothing would confirm a guess. The facade refuses it, too, if it can look up the review.
         is_whole = None not in (wanted.content.text, wanted.content.rating)
