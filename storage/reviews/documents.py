@@ -12,7 +12,7 @@ from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_moderated import ModeratedReview, Restored
 from domain.timestamps import milliseconds
 from storage.database import Document
-from storage.reviews.facts import FACTS, STORED_FACTS, facts_fields, fill_facts, image_fields, images_from
+from storage.reviews.facts import OF_OTHERS, STORED_FACTS, facts_fields, fill_facts, image_fields, images_from
 from storage.reviews.late import stored_fields
 from storage.reviews.queue import queue_fields
 from storage.reviews.shape import REVIEW, TALLIED, is_uncertain
@@ -40,12 +40,8 @@ MODERATED: Final[Document] = {
 }
 """The projection of a review for moderation."""
 
-EDITABLE: Final[Document] = {
-    **dict.fromkeys(("entityType", "entityId", "entityName", "storeId", "userId", "userName", "title", "review"), 1),
-    **dict.fromkeys(("ratingHundredths", "status", "createdDate", "modifiedDate", "writtenAt", "messages"), 1),
-    **dict.fromkeys(("moderator", "moderationReason", "reasonCode", "flags", "held", "images", *FACTS), 1),
-}
-"""The projection of a review for edits."""
+EDITABLE: Final[Document] = dict.fromkeys((*OF_OTHERS, "seen", "verdictsSeen"), 0)
+"""The projection of a review for edits, which leaves out what they neither read nor write."""
 
 _IDENTITY: Final = ("entityType", "entityId", "storeId", "userId")
 """The fields without which nobody knows who may edit a review."""
@@ -59,17 +55,10 @@ def document_of(review: Review) -> Document:
         "_id": review.id,
         "entityType": review.entity.type,
         "entityId": review.entity.id,
-        "entityName": review.entity_name,
         "storeId": review.store_id,
         "userId": review.user_id,
-        "userName": review.user_name,
-        "title": review.title,
-        "review": review.text,
-        "ratingHundredths": review.rating,
-        "status": int(review.status),
         "createdDate": review.created,
-        "modifiedDate": review.modified,
-        **queue_fields(review.status),
+        **_content_fields(review),
         **stored_fields(review.modified),
         **facts_fields(review),
     }
@@ -82,6 +71,20 @@ def document_of(review: Review) -> Document:
     if review.written is not NEVER_WRITTEN:
         document |= written_fields(review.written)
     return document
+
+
+def _content_fields(review: Review) -> Document:
+    """The fields that every review has and an edit can change."""
+    return {
+        "entityName": review.entity_name,
+        "userName": review.user_name,
+        "title": review.title,
+        "review": review.text,
+        "ratingHundredths": review.rating,
+        "status": int(review.status),
+        "modifiedDate": review.modified,
+        **queue_fields(review.status),
+    }
 
 
 def review_from(document: Document) -> Review:
@@ -238,22 +241,14 @@ def _editable(document: Document) -> Review:
         said = review.content._replace(images=review.content.images or None)
         written = written._replace(messages=(message_digest(None, said),))
     review.written = written
-    review.is_held = document.get("held", False)
     return review
 
 
 def edited_fields(review: Review) -> Document:
     """The fields that an edit changes in every review, with their new values."""
     return {
-        "review": review.text,
-        "ratingHundredths": review.rating,
-        "title": review.title,
-        "userName": review.user_name,
-        "entityName": review.entity_name,
-        "status": int(review.status),
-        "modifiedDate": review.modified,
+        **_content_fields(review),
         "moderator": review.moderator,
         "moderationReason": review.moderation_reason,
-        **queue_fields(review.status),
         **written_fields(review.written),
     }

@@ -8,7 +8,7 @@ from domain.reviews import Review
 from storage.database import Database, Document, Session
 from storage.queries import ONE_ANSWER, update_of, write_all
 from storage.reviews.documents import EDITABLE, TEXT_BYTES, editable_from, edited_fields
-from storage.reviews.facts import image_fields
+from storage.reviews.facts import EDITED_FACTS, facts_fields
 from storage.reviews.repository import COLLECTION
 from storage.reviews.shape import IS_REVIEW
 
@@ -32,19 +32,14 @@ class ReviewEditRepository:
 
     async def save(self, reviews: Mapping[str, Review], session: Session) -> None:
         """Write reviews as edits left them."""
-        writes = [UpdateOne({"_id": id}, _update(review)) for id, review in reviews.items()]
+        writes = [UpdateOne({"_id": id}, update_by_edit(review)) for id, review in reviews.items()]
         await write_all(self._reviews, writes, session)
 
 
-def _update(review: Review) -> Document:
-    optional: Document = {
-        "flags": list(review.flags),
-        "held": review.is_held,
-        "language": review.facts.language,
-        "images": [image_fields(image) for image in review.images],
-    }
+def update_by_edit(review: Review) -> Document:
+    """The update that writes a review as an edit left it."""
+    facts = facts_fields(review)
+    optional = {name: facts.get(name) for name in EDITED_FACTS}
     if review.entity_name:
         optional["nameWanted"] = None
-    if review.reason_code is None:
-        optional["reasonCode"] = None
     return update_of(edited_fields(review), optional)

@@ -6,17 +6,21 @@ from domain.reviews import Review
 from domain.reviews_facts import NO_RESPONSES, Facts, ReasonCode, Reply, Responses, ReviewImage, Source
 from storage.database import Document
 
-FACTS: Final = ("verifiedPurchase", "incentivized", "source", "language", "provenByToken", "languageGiven")
+_FACTS: Final = ("verifiedPurchase", "incentivized", "source", "language", "provenByToken", "languageGiven")
 _RESPONSES: Final = ("helpful", "notHelpful", "reports")
-STORED_FACTS: Final = (*FACTS, *_RESPONSES, "reply", "flags", "images", "reasonCode")
-"""The names of all these fields."""
+OF_OTHERS: Final = (*_RESPONSES, "reply")
+"""The names of the fields that readers and the store fill, which no edit reads or writes."""
+EDITED_FACTS: Final = (*_FACTS, "flags", "images", "reasonCode", "held")
+"""The names of the other fields, except the mark of an announced review."""
+STORED_FACTS: Final = (*OF_OTHERS, *EDITED_FACTS)
+"""The names of all these fields, as lists show them."""
 
 _KNOWN: Final = frozenset(STORED_FACTS)
 
 
 def facts_fields(review: Review) -> Document:
     """The fields that are set."""
-    fields: Document = {name: fact for name, fact in zip(FACTS, review.facts, strict=True) if fact}
+    fields: Document = {name: fact for name, fact in zip(_FACTS, review.facts, strict=True) if fact}
     if review.responses != NO_RESPONSES:
         fields |= {name: number for name, number in responses_fields(review.responses).items() if number}
     if review.reply:
@@ -107,5 +111,6 @@ def fill_facts(review: Review, document: Document) -> Review:
     review.reply = reply and reply_from(reply)
     review.flags = tuple(document.get("flags", ()))
     review.images = images_from(document)
+    review.is_held = document.get("held", False)
     review.reason_code = ReasonCode(reason_code) if reason_code else None
     return review
