@@ -123,10 +123,11 @@ def test_unreleased_changes_have_a_new_version() -> None:
         assert version not in re.findall(r"^## \[(.+?)\]", changelog, re.MULTILINE)
 
 
-def test_architecture_links_every_package() -> None:
+def test_architecture_links_every_package_and_stored_feature() -> None:
     packages = {path.parent for room in (*ROOMS, "tests", "benchmarks") for path in (ROOT / room).rglob("__init__.py")}
+    stored = {path for path in ROOT.glob("storage/*/*.py") if path.stem != "__init__"}
     on_the_map = {link.target for link in links_of(ARCHITECTURE)}
-    assert sorted(str(path.relative_to(ROOT)) for path in packages - on_the_map) == []
+    assert sorted(str(path.relative_to(ROOT)) for path in (packages | stored) - on_the_map) == []
 
 
 def test_documented_mailer_group_has_the_measured_lag() -> None:
