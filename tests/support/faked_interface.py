@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -12,9 +13,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from api.auth.authentication import Nobody
+from api.reviews.rows import review_details
 from api.web.limits import RateLimit
 from console.app import add_console
 from domain.permissions import Caller, Permission, known_permissions
+from domain.ratings import Entity
+from domain.reviews import Review
 from tests.support.app import client_of
 from tests.support.guarded import OpenDoor
 
@@ -87,13 +91,8 @@ async def post_form(path: str, form: dict[str, Any], answers: dict[str, Any]) ->
         return await http.post(path, data=form)
 
 
-ROW: dict[str, Any] = {
-    **dict.fromkeys(("title", "storeId", "storeName", "language", "source", "moderator", "reasonCode"), None),
-    **dict.fromkeys(("moderationReason", "reply", "entityName", "writtenDate"), None),
-    **dict.fromkeys(("helpful", "notHelpful", "reports", "pendingImages"), 0),
-    **{"id": "r", "review": "Good", "rating": 4, "userName": "Ann", "userId": "u", "reviewStatus": "New"},
-    **{"entityId": "1", "entityType": "Product", "flags": [], "verifiedPurchase": False},
-    **{"images": [], "unseenImages": []},
-    **{"createdDate": "2026-11-25T00:00:00.000Z", "modifiedDate": "2026-11-25T00:00:00.000Z", "incentivized": False},
+_AT: Final = datetime(2026, 11, 25, tzinfo=UTC)
+ROW: Final[dict[str, Any]] = {
+    **review_details(Review("r", Entity("Product", "1"), None, None, "u", "Ann", None, "Good", 400, _AT, _AT), {})
 }
 """A complete row of a list of reviews."""
