@@ -10,8 +10,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from domain.reviews import CONTENT_FIELDS
 from messaging.topics import Topic
 from plaudit.config import Settings
+from plaudit.tools.imports.mapping import FIELDS
 from tests.integration import test_documents
 from tests.support.documents import PAGES, PICTURES, ROOT, Block, HttpMessage, Names, blocks_of, json_values
 from tests.support.rooms import ROOMS
@@ -128,6 +130,13 @@ def test_architecture_links_every_package_and_stored_feature() -> None:
     stored = {path for path in ROOT.glob("storage/*/*.py") if path.stem != "__init__"}
     on_the_map = {link.target for link in links_of(ARCHITECTURE)}
     assert sorted(str(path.relative_to(ROOT)) for path in (packages | stored) - on_the_map) == []
+
+
+def test_documents_name_the_fields_of_imports_and_edits() -> None:
+    tools, http = (" ".join((ROOT / "docs" / name).read_text().split()) for name in ("tools.md", "http.md"))
+    assert f"Fields: `{', '.join(FIELDS)}`;" in tools
+    (changeable,) = re.findall(r"To edit a review, [^.]+\. ([^.]+?) can change;", http)
+    assert sorted(map(str.lower, re.findall(r"`(\w+)`", changeable))) == sorted(map(str.lower, CONTENT_FIELDS))
 
 
 def test_documented_mailer_group_has_the_measured_lag() -> None:
