@@ -15,6 +15,7 @@ import structlog
 
 from api.web.limits import Slots
 from domain.permissions import Caller
+from messaging.events import MODERATION_EVENTS
 from messaging.kafka.tail import Tail
 from messaging.review_claims import CLAIM_S
 from messaging.server_errors import for_log
@@ -37,7 +38,7 @@ _KINDS: Final = {
     "ReviewEdited": "edited",
     "ReviewReported": "reported",
     "ReviewClaimed": "claimed",
-    **dict.fromkeys(("ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"), "decided"),
+    **dict.fromkeys(MODERATION_EVENTS.values(), "decided"),
 }
 """The kind of news by the type of a record."""
 

@@ -14,7 +14,7 @@ from domain.places import entity_key
 from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_moderated import ModeratedReview
 from messaging.decoding import Received
-from messaging.events import moderation_event, review_moderated
+from messaging.events import MODERATION_EVENTS, review_moderated
 from messaging.metrics import MODERATIONS
 from messaging.moderation import ModerationOfReview, moderation_in
 from messaging.reviews import ReviewChange
@@ -136,7 +136,7 @@ class ReviewChangeConsumer:
         return moderated, early
 
     def _event(self, command: Moderation, review: ModeratedReview, result: ModerationResult) -> OutgoingMessage:
-        kind, event = moderation_event(result.after), review_moderated(command, review, result)
+        kind, event = MODERATION_EVENTS[result.after], review_moderated(command, review, result)
         return self.services.event(entity_key(review.entity), kind, event, cause=command.trace)
 
 

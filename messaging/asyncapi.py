@@ -10,6 +10,7 @@ from pydantic_core.core_schema import TaggedUnionSchema
 from messaging.asyncapi_examples import EXAMPLES
 from messaging.dead_letters_replays import REPLAY_COMMAND
 from messaging.events import (
+    MODERATION_EVENTS,
     RatingChanged,
     ReminderRequested,
     ReviewEdited,
@@ -171,9 +172,7 @@ CHANNELS: Final = {
         {
             "ReviewSubmitted": TypeAdapter(ReviewSubmitted),
             "ReviewEdited": TypeAdapter(ReviewEdited),
-            **dict.fromkeys(
-                ("ReviewApproved", "ReviewRejected", "ReviewReset", "ReviewDeleted"), TypeAdapter(ReviewModerated)
-            ),
+            **dict.fromkeys(MODERATION_EVENTS.values(), TypeAdapter(ReviewModerated)),
             "ReviewReplied": TypeAdapter(ReviewReplied),
             "ReviewReported": TypeAdapter(ReviewReported),
             "RatingChanged": TypeAdapter(RatingChanged),

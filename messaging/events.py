@@ -18,7 +18,14 @@ from domain.timestamps import timestamp
 from messaging.reviews_state import ShownReply, shown_reply
 from messaging.schemas import ShownMoment
 
-_EVENTS_BY_STATUS: Final = {ReviewStatus.APPROVED: "ReviewApproved", ReviewStatus.REJECTED: "ReviewRejected"}
+MODERATION_EVENTS: Final = {
+    ReviewStatus.APPROVED: "ReviewApproved",
+    ReviewStatus.REJECTED: "ReviewRejected",
+    ReviewStatus.NEW: "ReviewReset",
+    None: "ReviewDeleted",
+}
+"""The event for a review that got this status by moderation; None: it was deleted."""
+
 _CONTEST: Final = "Write to the store, with the id of the review: a person will then review the decision."
 
 
@@ -61,8 +68,8 @@ class ReviewEdited(_ReviewFields):
 
 
 class ReviewModerated(_ReviewFields):
-    """ReviewApproved, ReviewRejected, ReviewReset or ReviewDeleted; `status` is null after a deletion. A rejection has
-    the statement for the review's author, if there is one."""
+    """A decision about a review; `status` is null after a deletion. A rejection has the statement for the review's
+    author, if there is one."""
 
     statusBefore: str | None
     status: str | None
@@ -138,11 +145,6 @@ def rating_changed(key: TallyKey, changed: ChangedTally) -> RatingChanged:
         "histogram": histogram_by_stars(tally),
         "revision": changed.revision,
     }
-
-
-def moderation_event(status: ReviewStatus | None) -> str:
-    """The name of the event for a review that got this status by moderation; None: it was deleted."""
-    return _EVENTS_BY_STATUS.get(status, "ReviewReset") if status is not None else "ReviewDeleted"
 
 
 def review_submitted(review: Review) -> ReviewSubmitted:

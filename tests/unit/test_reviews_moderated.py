@@ -13,7 +13,7 @@ from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode, Source
 from domain.reviews_moderated import ModeratedReview, Restored
-from messaging.events import moderation_event, statement_of_reasons
+from messaging.events import MODERATION_EVENTS, statement_of_reasons
 from storage.database import Document
 from storage.reviews.documents import moderated_fields, moderated_from, restored_fields
 
@@ -180,17 +180,9 @@ def test_local_decisions_win_whenever_the_import_arrives(actions: list[Moderatio
     assert not imported_again.tallies
 
 
-@pytest.mark.parametrize(
-    ("status", "event"),
-    [
-        (ReviewStatus.APPROVED, "ReviewApproved"),
-        (ReviewStatus.REJECTED, "ReviewRejected"),
-        (ReviewStatus.NEW, "ReviewReset"),
-        (None, "ReviewDeleted"),
-    ],
-)
-def test_event_follows_the_status(status: ReviewStatus | None, event: str) -> None:
-    assert moderation_event(status) == event
+def test_each_status_has_its_own_event() -> None:
+    assert MODERATION_EVENTS.keys() == {*ReviewStatus, None}
+    assert len(set(MODERATION_EVENTS.values())) == len(MODERATION_EVENTS)
 
 
 def test_statement_of_reasons_for_the_author_of_a_rejected_review() -> None:
