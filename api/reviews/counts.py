@@ -33,10 +33,10 @@ async def counts_by_status(services: Services, search: ReviewSearch) -> dict[Rev
     approved = of(ReviewStatus.APPROVED)
     # Nearly all are approved, and no index separates them: instead, an index counts those of all statuses.
     by_difference = not are_tallied(approved) and search.phrase is None
-    new, rejected, others = await asyncio.gather(
-        count_reviews(services, of(ReviewStatus.NEW)),
-        count_reviews(services, of(ReviewStatus.REJECTED)),
+    others = [status for status in ReviewStatus if status is not ReviewStatus.APPROVED]
+    all_or_approved, *counted = await asyncio.gather(
         count_reviews(services, of() if by_difference else approved),
+        *(count_reviews(services, of(status)) for status in others),
     )
-    count = max(0, others - new - rejected) if by_difference else others
-    return {ReviewStatus.NEW: new, ReviewStatus.APPROVED: count, ReviewStatus.REJECTED: rejected}
+    count = max(0, all_or_approved - sum(counted)) if by_difference else all_or_approved
+    return {ReviewStatus.APPROVED: count, **dict(zip(others, counted, strict=True))}

@@ -39,7 +39,7 @@ from api.web.responses import JsonResponse
 from api.web.routes import routes
 from domain.permissions import Caller
 from domain.ratings import Entity
-from domain.reviews import Review, ReviewIdentity
+from domain.reviews import Review, ReviewIdentity, ReviewStatus
 from domain.reviews_refusals import Refusal
 from domain.stores import Store
 from messaging.reviews import SUBMISSIONS, SubmittedReview
@@ -105,7 +105,7 @@ async def count_by_status(caller: ReviewReader, request: SearchRequest, services
     """Count reviews by status; `reviewStatus`, `sort` and paging are ignored."""
     search = within(caller, request.criteria(services.entity_types))
     counts = await counts_by_status(services, search)
-    return JsonResponse({status.label: count for status, count in counts.items()})
+    return JsonResponse({status.label: counts[status] for status in ReviewStatus})
 
 
 async def _list_page(

@@ -27,7 +27,7 @@ from storage.reviews.shape import NEWEST, REVIEW
 from storage.schema import SchemaMarks
 
 _FIELD: Final = "queued"
-_UNAPPROVED: Final = frozenset({ReviewStatus.NEW, ReviewStatus.REJECTED})
+_UNAPPROVED: Final = frozenset(ReviewStatus) - {ReviewStatus.APPROVED}
 _LOOK_EVERY_S: Final = 10.0
 
 INDEX: Final = IndexModel(

@@ -145,7 +145,7 @@ def test_expected_status_in_any_form(status: Any) -> None:
     assert MODERATION_COMMAND.validate_json(json.dumps(command)).expected_status is ReviewStatus.APPROVED
 
 
-@pytest.mark.parametrize("status", ["Approve", "", 3, 1.5, True, [], {}])
+@pytest.mark.parametrize("status", ["Approve", "", len(ReviewStatus), 1.5, True, [], {}])
 def test_invalid_expected_status_is_refused(status: Any) -> None:
     command = {"action": "reject", "ids": ["R"], "expectedStatus": status}
     with pytest.raises(ValidationError, match=r"Must be one of New \(0\), Approved \(1\), Rejected \(2\)"):

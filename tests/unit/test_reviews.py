@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from api.reviews.rows import StatusCounts
 from domain.ratings import Entity, RatingTally
 from domain.reviews import (
     Content,
@@ -16,6 +17,7 @@ from domain.reviews import (
     status_after,
 )
 from domain.reviews_facts import ReviewImage
+from plaudit.cli.reviews import StatusName
 
 
 def test_identity_and_content_of_a_review() -> None:
@@ -50,6 +52,7 @@ def test_only_approved_reviews_count(status: ReviewStatus | None) -> None:
 
 def test_statuses_have_the_names_and_numbers_of_the_api() -> None:
     assert [(int(status), status.label) for status in ReviewStatus] == [(0, "New"), (1, "Approved"), (2, "Rejected")]
+    assert [*StatusName] == [*StatusCounts.__annotations__] == [status.label for status in ReviewStatus]
 
 
 @pytest.mark.parametrize("status", ReviewStatus)
@@ -58,6 +61,24 @@ def test_names_and_numbers_of_a_status(status: ReviewStatus) -> None:
     assert {review_status(word) for word in (*words, status.value, float(status.value), status)} == {status}
 
 
-@pytest.mark.parametrize("word", ["", " ", "Newer", "3", "-1", "1.0", 3, 0.5, float("nan"), True, False, None, [], {}])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "",
+        " ",
+        "Newer",
+        str(len(ReviewStatus)),
+        "-1",
+        "1.0",
+        len(ReviewStatus),
+        0.5,
+        float("nan"),
+        True,
+        False,
+        None,
+        [],
+        {},
+    ],
+)
 def test_words_that_are_no_status(word: object) -> None:
     assert review_status(word) is None

@@ -109,7 +109,7 @@ def test_extreme_rating_bounds_stay_within_range() -> None:
     ("fields", "pointer"),
     [
         ({"reviewStatus": "Nw"}, "/reviewStatus"),
-        ({"reviewStatus": 3}, "/reviewStatus"),
+        ({"reviewStatus": len(ReviewStatus)}, "/reviewStatus"),
         ({"reviewStatus": True}, "/reviewStatus"),
         ({"reviewStatus": 0.5}, "/reviewStatus"),
         ({"reviewStatus": {}}, "/reviewStatus"),

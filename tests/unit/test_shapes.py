@@ -26,7 +26,7 @@ RETURN: Document = {
 }
 
 
-@pytest.mark.parametrize("status", [3, -1, 7, 2**40])
+@pytest.mark.parametrize("status", [len(ReviewStatus), -1, 7, 2**40])
 def test_unknown_status_is_shown_as_missing(status: int) -> None:
     damaged = {**REVIEW, "status": status}
     shown = review_from(damaged)
