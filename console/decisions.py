@@ -15,15 +15,12 @@ from console.content_hashes import CHANGED, KEPT, staleness, texts_seen
 from console.fields import Form
 from console.reviews import review_page, reviews_of
 from console.screens import Screens
-from console.undo import PATH, offer
+from console.undo import PATH, RESTORING, offer
 from console.visits import Visit, key_of
 from domain.permissions import Permission
 
-DECISIONS: Final = {"approve": "approved", "reject": "rejected", "reset": "reset"}
-"""The decisions about a review, each with its key in `console.visits.DONE`."""
-_STATUS_AFTER: Final = {"approve": "Approved", "reject": "Rejected", "reset": "New"}
-_RESTORING: Final = {"New": "reset", "Approved": "approve", "Rejected": "reject"}
-"""The action that restores a status."""
+_STATUS_AFTER: Final = {action: status for status, action in RESTORING.items()}
+"""The decisions about a review, each with the status after it."""
 
 _STATUS_CHANGED: Final = "status-changed"
 OWN: Final = "own"
@@ -48,11 +45,11 @@ async def decide(visit: Visit) -> Response:
         answer = await _command(visit, form, [id], expected, texts_seen(seen))
     except Refused as refused:
         return await _explain(visit, refused, back, "reject")
-    response = visit.after(answer, back, DECISIONS[action])
+    response = visit.after(answer, back, _STATUS_AFTER[action].lower())
     # A decision that only settles reports can't be undone, as the status is the same. Nor can an undo.
-    can_undo = expected in _RESTORING and expected != _STATUS_AFTER[action] and "undoing" not in form
+    can_undo = expected in RESTORING and expected != _STATUS_AFTER[action] and "undoing" not in form
     if can_undo and back.partition("?")[0] == PATH:
-        undo = {"id": id, "action": _RESTORING[expected], "expected": _STATUS_AFTER[action]}
+        undo = {"id": id, "action": RESTORING[expected], "expected": _STATUS_AFTER[action]}
         offer(response, {**undo, "seen": form.get("seen", "")})
     return response
 
@@ -146,8 +143,8 @@ async def _command(
     """Take a form's decision about those of these reviews that have the expected status and, if `texts` has its hash,
     that text. The answer comes after `wait` seconds at most. Raises Refused, also if none took effect."""
     action = form.get("action", "")
-    if action not in DECISIONS:
-        raise Refused(422, {"detail": f"Choose one of {', '.join(DECISIONS)}."})
+    if action not in _STATUS_AFTER:
+        raise Refused(422, {"detail": f"Choose one of {', '.join(_STATUS_AFTER)}."})
     query = {"expectedStatus": expected, "reason": form.get("reason")}
     if action == "reject":
         query["reasonCode"] = form.get("reasonCode")

@@ -14,6 +14,7 @@ from console.parameters import choice
 from console.screens import ROWS, Screens
 from console.visits import Visit, key_of
 from domain.permissions import Permission
+from domain.reviews import ReviewStatus
 from domain.reviews_facts import ReasonCode
 
 _OTHERS: Final = 5
@@ -49,7 +50,8 @@ async def reviews(visit: Visit) -> Response:
         "after": query.get("after"),
     }
     found = await visit.facade.ask("POST", "/api/customerReviews/search", body)
-    return visit.page("reviews.html", rows=found["results"], next=found.get("next"))
+    statuses = [status.label for status in ReviewStatus]
+    return visit.page("reviews.html", rows=found["results"], next=found.get("next"), statuses=statuses)
 
 
 @screens.get("/reviews/{id}", Permission.READ_REVIEWS)

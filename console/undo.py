@@ -12,6 +12,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from domain.reviews import ModerationAction, ReviewStatus, status_after
 from messaging.schemas import ID_LENGTH
 
 COOKIE: Final = "plaudit-undo"
@@ -20,8 +21,15 @@ COOKIE: Final = "plaudit-undo"
 PATH: Final = "/console/queue"
 """Path of the queue, the only page that offers an undo."""
 
+RESTORING: Final = {
+    status.label: action.value
+    for action in ModerationAction
+    # An import's action has no status of its own, and a deletion leaves none.
+    if action is not ModerationAction.RESTORE and (status := status_after(ReviewStatus.NEW, action)) is not None
+}
+"""The decision that restores a status."""
+
 _MAX_AGE_S: Final = 300
-_ACTIONS: Final = frozenset({"approve", "reject", "reset"})
 _FIELDS: Final = ("id", "action", "expected", "seen", "reasonCode")
 
 
@@ -32,15 +40,15 @@ def offer(response: Response, undo: Mapping[str, str]) -> None:
 
 
 def offered(request: Request) -> dict[str, str] | None:
-    """The undo to offer, unknown fields as empty strings. None if there is none, or it lacks an id, a known action or a
-    hash: other hosts of the same domain can set the cookie, too."""
+    """The undo to offer, unknown fields as empty strings. None if there is none, or it lacks an id, a known action, a
+    status or a hash: other hosts of the same domain can set the cookie, too."""
     try:
         fields = orjson.loads(unquote(request.cookies.get(COOKIE, "")))  # which refuses lone surrogates
         undo = {name: str(fields.get(name) or "") for name in _FIELDS}
     except (ValueError, AttributeError):
         return None
-    is_whole = 0 < len(undo["id"]) <= ID_LENGTH and undo["action"] in _ACTIONS and undo["seen"]
-    return undo if is_whole else None
+    is_known = undo["action"] in RESTORING.values() and undo["expected"] in RESTORING
+    return undo if is_known and 0 < len(undo["id"]) <= ID_LENGTH and undo["seen"] else None
 
 
 def withdraw(response: Response) -> None:

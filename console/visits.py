@@ -24,7 +24,7 @@ _MAX_FIELDS: Final = 2_000
 DONE: Final = {
     "approved": "Approved.",
     "rejected": "Rejected.",
-    "reset": "The review waits for a decision again.",
+    "new": "The review waits for a decision again.",
     "deleted": "Deleted permanently.",
     "saved": "Saved.",
     "replied": "The reply is saved.",

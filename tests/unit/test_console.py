@@ -26,6 +26,7 @@ from console.fields import number
 from console.navigation import start_page, visible
 from console.screens import Screen
 from console.templating import address, age, legible, moment
+from console.undo import RESTORING
 from console.visits import Options
 from domain.permissions import ALL_PERMISSIONS, Caller, Permission
 from tests.support.app import app_without_servers, client_of
@@ -183,6 +184,14 @@ def test_vendored_scripts_match_their_digests() -> None:
 
 def test_scripts_are_small() -> None:
     assert sum(len(gzip.compress(path.read_bytes(), mtime=0)) for path in STATIC.rglob("*.js")) <= 30_500
+
+
+def test_script_knows_every_decision() -> None:
+    script = (STATIC / "console/deciding.js").read_text()
+    tables = re.findall("^const (?:AFTER|DOING) = .*", script, re.MULTILINE)
+    after, doing = (re.findall(r'(\w+): "(.+?)"', table) for table in tables)
+    assert {status: action for action, status in after} == RESTORING
+    assert {action for action, _ in doing} == {action for action, _ in after}
 
 
 def test_styles_set_each_property_of_a_selector_once() -> None:

@@ -2,14 +2,16 @@
 
 import json
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import pytest
 
+from console import visits
 from console.content_hashes import hash_for_decision
-from console.undo import COOKIE
+from console.undo import COOKIE, RESTORING
 from domain.moderation_rules_text import text_hash
+from domain.reviews import ReviewStatus
 from tests.support.app import client_of
 from tests.support.console_pages import PageForm, forms, text_of
 from tests.support.faked_interface import EVERYTHING, ROW, Asked, faked
@@ -20,8 +22,8 @@ DONE = (200, {"commandId": "c", "ids": ["r"], "outcome": "applied"})
 
 def console(asked: list[Asked] | None = None) -> httpx.AsyncClient:
     """A client of a console with one waiting review, in which every decision takes effect."""
-    paths = ("customerReviews/approve", "customerReviews/reject", "customerReviews/reset")
-    found: dict[str, Any] = {"customerReviews/search": (200, {"results": [ROW]}), **dict.fromkeys(paths, DONE)}
+    decided = {f"customerReviews/{action}": DONE for action in RESTORING.values()}
+    found: dict[str, Any] = {"customerReviews/search": (200, {"results": [ROW]}), **decided}
     return client_of(faked(EVERYTHING, found, asked), follow_redirects=True)
 
 
@@ -42,6 +44,15 @@ async def test_undo_checks_the_seen_review_and_offers_no_redo() -> None:
         changed = {**undo.fields, "seen": "another", "action": "reset"}
         assert (await http.post(DECIDE, data=changed)).status_code == 409
     assert [each.query["expectedStatus"] for each in asked if each.path == "customerReviews/reset"] == ["Approved"]
+
+
+@pytest.mark.parametrize("status", [status.label for status in ReviewStatus])
+async def test_every_decision_is_confirmed(status: str) -> None:
+    form = {"action": RESTORING[status], "reasonCode": "spam", "expected": "New", "seen": hash_for_decision(ROW)}
+    async with console() as http:
+        decided = await http.post(DECIDE, data=form, follow_redirects=False)
+    (done,) = parse_qs(urlsplit(decided.headers["location"]).query)["done"]
+    assert done in visits.DONE
 
 
 @pytest.mark.parametrize("outcome", ["applied", "accepted"])
@@ -92,7 +103,13 @@ async def test_query_parameters_offer_no_undo() -> None:
         assert len(decide_forms(await http.get(f"/console/queue?{query}"))) == 1
 
 
-@pytest.mark.parametrize("odd", ["", "x", "[]", "1", "[" * 3_000, '{"id": "r"}', '{"id": "r", "action": "delete"}'])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *("", "x", "[]", "1", "[" * 3_000, '{"id": "r"}', '{"id": "r", "action": "delete"}'),
+        '{"id": "r", "action": "approve", "expected": "Odd", "seen": "mark"}',
+    ],
+)
 async def test_malformed_cookies_do_not_break_the_queue(odd: str) -> None:
     async with console() as http:
         page = await http.get("/console/queue", headers={"cookie": f"{COOKIE}={quote(odd)}"})

@@ -4,7 +4,6 @@ import { one, random, send } from "./page.js";
 
 const REQUESTS = 3;
 const TOGETHER = 200;
-const BACK = { New: "reset", Approved: "approve", Rejected: "reject" };
 const AFTER = { approve: "Approved", reject: "Rejected", reset: "New" };
 const DOING = { approve: "Approving", reject: "Rejecting", reset: "Putting back in the queue" };
 
@@ -17,7 +16,7 @@ function decisionOf(row, action, expected, reasonCode, isUndoing = false) {
     // If not, there are no news of it, and nothing to undo.
     isChange: status !== expected,
     // What an undo restores.
-    back: BACK[expected], reasonBefore: row.data.reason, wasSettled: row.isSettled,
+    back: Object.keys(AFTER).find((each) => AFTER[each] === expected), reasonBefore: row.data.reason, wasSettled: row.isSettled,
   };
 }
 
