@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from domain.places import partition_at
 from tests.chaos.clients import TIMEOUT_S, Answer, Http, Ledger, NotAcknowledgedError, Upstream
-from tests.chaos.model import OPEN_STORE, Json, Model
+from tests.chaos.model import OPEN_STORE, STATUS_AFTER, Json, Model
 from tests.chaos.partitions import Partitions
 from tests.support.service import FLOW
 
-EXPECTED = (None, None, "New", "Approved", "Rejected")
+EXPECTED = (None, None, *STATUS_AFTER.values())
 """Expected statuses that decisions name; None: any."""
-ACTIONS = ("approve", "approve", "approve", "reject", "reset", "delete")
+ACTIONS = ("approve", "approve", *STATUS_AFTER, "delete")
 REVIEWS = "/api/customerReviews"
 RETURNS = "/api/return"
 SHOP_OPENED = datetime(2025, 1, 1, tzinfo=UTC)

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tests.chaos.actors import EXPECTED, REVIEWS, Actor, TextHashes, World, text_hash_field
-from tests.chaos.model import OPEN_STORE, Json
+from tests.chaos.model import OPEN_STORE, STATUS_AFTER, Json
 from tests.chaos.partitions import Way
 
-ACTIONS = ("approve", "approve", "reject", "reset")
+ACTIONS = ("approve", *STATUS_AFTER)
 BATCHES = 12
 """Number of recent batches that are decided on."""
 REMEMBERED = 12

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Set
 from typing import Any, Final, Literal, NamedTuple
 
-from tests.chaos.model import IMPORT_STORE, RULED_STORE, Feedback, Json, Model
+from tests.chaos.model import IMPORT_STORE, RULED_STORE, STATUS_AFTER, Feedback, Json, Model
 from tests.chaos.model_returns import NOT_AVAILABLE, UNKNOWN_RETURN
 from tests.chaos.outcomes import ID_TAKEN
 from tests.support.service import Service, kind_of
@@ -37,7 +37,7 @@ ACTIONS: Final = {
 BOUNDED: Final = ("edit", "reply", "report", "refuse")
 """Actions with a minimum and a maximum of events."""
 
-DECISIONS: Final = ("approve", "reject", "reset")
+DECISIONS: Final = tuple(STATUS_AFTER)
 RESTORE: Final = "restore"
 """The action in the audit log of a past, which has the event of the status that it restores."""
 

@@ -193,7 +193,7 @@ class Model(OrdersAndReturns):
         elif text not in (None, review.text_hash):
             outcome = Outcome("refused", "text-changed")
         else:
-            before, review.status = review.status, STATUS_AFTER.get(action)
+            before, review.status = review.status, None if action == "delete" else STATUS_AFTER[action]
             outcome = UNCHANGED if review.status == before else APPLIED
         if outcome == APPLIED:
             self.applied[id, action] += 1

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 
 from tests.chaos.actors import SHOP_OPENED, Actor, World
-from tests.chaos.model import IMPORT_STORE, Json, Model
+from tests.chaos.model import IMPORT_STORE, STATUS_AFTER, Json, Model
 from tests.chaos.rules import TEXTS
 
 STATUSES = ("Approved", "Approved", "Rejected", "New")
@@ -59,7 +59,7 @@ class Mover(Actor):
 
     async def decide(self) -> None:
         """Make a decision here, which no later past undoes."""
-        id, action = self.rng.choice(self.own_ids), self.rng.choice(("approve", "reject", "reset", "delete"))
+        id, action = self.rng.choice(self.own_ids), self.rng.choice((*STATUS_AFTER, "delete"))
         command: Json = {"action": action, "ids": [id], "moderator": self.name, "commandId": self.new_id("command")}
         await self.publish("moderation-commands", id, command)
         outcome = self.world.model.moderate_imported(action, id, self.name, command["commandId"])

@@ -3,17 +3,22 @@
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from domain.reviews import CONTENT_FIELDS
+from domain.moderation_rules import RuleKind, RuleOutcome
+from domain.permissions import Permission
+from domain.reviews import CONTENT_FIELDS, ModerationAction
+from domain.reviews_facts import ReasonCode
+from messaging.asyncapi import CHANNELS
 from messaging.topics import Topic
 from plaudit.config import Settings
 from plaudit.tools.imports.mapping import FIELDS
+from storage.audit import AuditAction, AuditKind
 from tests.integration import test_documents
 from tests.support.documents import PAGES, PICTURES, ROOT, Block, HttpMessage, Names, blocks_of, json_values
 from tests.support.rooms import ROOMS
@@ -137,6 +142,20 @@ def test_documents_name_the_fields_of_imports_and_edits() -> None:
     assert f"Fields: `{', '.join(FIELDS)}`;" in tools
     (changeable,) = re.findall(r"To edit a review, [^.]+\. ([^.]+?) can change;", http)
     assert sorted(map(str.lower, re.findall(r"`(\w+)`", changeable))) == sorted(map(str.lower, CONTENT_FIELDS))
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("kafka.md", CHANNELS[Topic.EVENTS].messages),
+        ("kafka.md", ModerationAction),
+        *(("http.md", each) for each in (AuditAction, AuditKind, ReasonCode, RuleKind, RuleOutcome)),
+        ("security.md", Permission),
+    ],
+)
+def test_page_has_every_word_of_a_list(page: str, words: Iterable[str]) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    assert [word for word in words if not re.search(f"[`\"]{word}[`\"]", text)] == []
 
 
 def test_documented_mailer_group_has_the_measured_lag() -> None:

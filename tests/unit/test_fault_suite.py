@@ -10,7 +10,9 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from domain.reviews import ModerationAction, ReviewStatus
 from messaging import readers
+from messaging.asyncapi import CHANNELS
 from messaging.topics import Topic
 from tests.chaos import clients
 from tests.chaos.actors import World
@@ -21,6 +23,8 @@ from tests.chaos.check_ratings import wrong_summaries
 from tests.chaos.check_repeats import changed_fields
 from tests.chaos.clients import Http, Ledger, NotAcknowledgedError
 from tests.chaos.exactly_once import (
+    ACTIONS,
+    RESTORE,
     announced,
     contradictions,
     misannounced,
@@ -28,7 +32,7 @@ from tests.chaos.exactly_once import (
     wrong_events,
     wrong_refused_returns,
 )
-from tests.chaos.model import CLOSED_STORE, RULED_STORE, Feedback, Json, Model
+from tests.chaos.model import CLOSED_STORE, RULED_STORE, STATUS_AFTER, Feedback, Json, Model
 from tests.chaos.plan import Plan, Result
 from tests.chaos.purchases import Shopper
 from tests.chaos.ratings_watch import INTERVAL_S
@@ -44,6 +48,13 @@ SECOND, CLOSED, TAKEN = "duplicate-review", "reviews-disabled", "id-taken"
 def refusals(model: Model, reported: Iterable[tuple[str, str]], winners: Iterable[str] = ()) -> set[tuple[str, str]]:
     events = [{"reviewId": id, "code": code} for id, code in reported]
     return {(each.kind, each.id) for each in wrong_refusals(model, events, set(winners))}
+
+
+def test_oracle_knows_every_action_and_event() -> None:
+    assert {*STATUS_AFTER, "delete", RESTORE} == {*ModerationAction}
+    assert {*STATUS_AFTER.values()} == {status.label for status in ReviewStatus}
+    checked_elsewhere = {"RatingChanged", "ReminderRequested", "SubmissionRefused"}
+    assert ACTIONS.keys() | checked_elsewhere == CHANNELS[Topic.EVENTS].messages.keys()
 
 
 def test_only_losers_of_a_race_are_refused() -> None:

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from domain.commands import Outcome
 from domain.delivery import RecordPosition
 from domain.moderation import Moderated, Moderation, ModerationRefusal, ModerationResult, moderate, parked_in_turn
+from domain.moderation_rules import RuleOutcome
 from domain.ratings import Entity, RatingTally, TallyKey
 from domain.reviews import ModerationAction, Review, ReviewStatus, counted, status_after
 from domain.reviews_facts import ReasonCode, ReviewImage
 from domain.reviews_moderated import ModeratedReview, Restored
+from storage.audit import AuditAction
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ENTITY = Entity("Product", "p1")
@@ -279,6 +281,11 @@ def test_action_leads_to_its_status(before: ReviewStatus, action: ModerationActi
     after = moderate([a_command("a", action, 0)], {"a": a_review(before)})
     assert after.reviews["a"].status is status
     assert after.outcomes == [Outcome.UNCHANGED if before is status else Outcome.APPLIED]
+
+
+def test_audit_log_knows_every_action() -> None:
+    """The consumers turn actions and outcomes into those of the log by their values."""
+    assert {*ModerationAction, *RuleOutcome} <= {*AuditAction}
 
 
 @pytest.mark.parametrize(
