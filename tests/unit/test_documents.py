@@ -155,7 +155,7 @@ def test_documents_name_the_fields_of_imports_and_edits() -> None:
 )
 def test_page_has_every_word_of_a_list(page: str, words: Iterable[str]) -> None:
     text = (ROOT / "docs" / page).read_text()
-    assert [word for word in words if not re.search(f"[`\"]{word}[`\"]", text)] == []
+    assert [word for word in words if not re.search(f'[`"]{word}[`"]', text)] == []
 
 
 def test_documented_mailer_group_has_the_measured_lag() -> None:
