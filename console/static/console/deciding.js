@@ -16,7 +16,8 @@ function decisionOf(row, action, expected, reasonCode, isUndoing = false) {
     // If not, there are no news of it, and nothing to undo.
     isChange: status !== expected,
     // What an undo restores.
-    back: Object.keys(AFTER).find((each) => AFTER[each] === expected), reasonBefore: row.data.reason, wasSettled: row.isSettled,
+    back: Object.keys(AFTER).find((each) => AFTER[each] === expected),
+    reasonBefore: row.data.reason, wasSettled: row.isSettled,
   };
 }
 
