@@ -212,7 +212,7 @@ def _check(rule: ModerationRule) -> _Check:
             return lambda review, found, lists: not below <= review.rating <= above
         case RuleKind.ALWAYS:
             return lambda review, found, lists: True
-        case _:
+        case RuleKind.LINKS | RuleKind.CONTACT | RuleKind.REPEATED:
             return lambda review, found, lists: rule.kind in found
 
 

@@ -1,12 +1,20 @@
+from dataclasses import asdict
 from itertools import product
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from api.stores.routes import ShownReminder, ShownSettings, ShownStore, ShownStoreSettings
+from api.web.responses import Row
+from console import settings as console_settings
+from console import stores
 from domain.ratings import RatingMethod
 from domain.returns_numbers import DEFAULT_NUMBER_TEMPLATE
 from domain.reviews_refusals import Refusal
 from domain.stores import (
     GeneralSettings,
+    ReminderSettings,
     Store,
     StoreSettings,
     is_open_to_customers,
@@ -15,6 +23,7 @@ from domain.stores import (
     return_number_template,
     store_name,
 )
+from messaging.stores import GeneralSettingsFields, ReminderSettingsUpdate, StoreSettingsUpdate
 
 ONE_EACH = StoreSettings(True, True, False, one_review_per_customer=True)
 
@@ -41,6 +50,30 @@ def test_refusal_of_a_review(
     store = Store("s", settings=settings) if settings else None
     found = refusals(store, user_id=user, has_purchased=bought, has_reviewed=reviewed)
     assert next(found, None) is expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "update", "shown"),
+    [
+        (StoreSettings(), StoreSettingsUpdate(), ShownStoreSettings),
+        (ReminderSettings(), ReminderSettingsUpdate(), ShownReminder),
+        (GeneralSettings(), GeneralSettingsFields(), ShownSettings),
+    ],
+)
+def test_every_setting_can_be_set_and_is_shown(settings: Any, update: BaseModel, shown: type[Row]) -> None:
+    defaults, documented = asdict(settings), update.model_dump()
+    assert defaults.keys() == documented.keys() == shown.model_fields.keys()
+    # Null stands for the default.
+    assert all(value in (None, defaults[name]) for name, value in documented.items())
+
+
+def test_console_has_a_field_for_every_setting() -> None:
+    store, general = ShownStore.of(Store("s")), ShownSettings.of(GeneralSettings())
+    of_store = {*store, *(f"settings.{name}" for name in store["settings"])} - {"id", "settings"}
+    # Rules have a page of their own.
+    assert {each.name for each in stores._FIELDS} == of_store - {"settings.moderationRules"}
+    of_all = {*general, *(f"reminder.{name}" for name in general["reminder"])} - {"reminder"}
+    assert {each.name for each in console_settings._FIELDS} == of_all
 
 
 @pytest.mark.parametrize("own", [None, "{date}-{sequence}"])
