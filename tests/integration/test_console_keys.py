@@ -220,6 +220,16 @@ async def test_decision_with_lost_answer_and_late_news_counts(service: Service, 
     assert await statuses(facade, ids) == ["Approved", "New", "New"]
 
 
+async def test_held_key_decides_once_and_moves_on(service: Service, facade: Facade) -> None:
+    async with queue_of(service, facade, 4) as (page, ids, outcomes):
+        for key in "aj":
+            for _ in range(2):
+                await page.keyboard.down(key)
+            await page.keyboard.up(key)
+        await press_for(page, outcomes[3], "Approved.", "a")
+        assert await statuses(facade, ids) == ["Approved", "New", "New", "Approved"]
+
+
 async def test_failed_last_decision_can_be_repeated(service: Service, facade: Facade) -> None:
     async with queue_of(service, facade, 2) as (page, ids, outcomes):
         gate = await hold_back(page, "reject")

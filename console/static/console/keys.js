@@ -75,7 +75,7 @@ export function listenToKeys(queue, deciding) {
     } else if (key === "/") one("input[type=search]")?.focus();
     // Arabic keyboards have their own question mark.
     else if (/[?؟]/.test(key)) help?.showModal();
-    else if (actions[key] && !(event.repeat && "arzu".includes(key))) actions[key]();
+    else if (actions[key] && (!event.repeat || "jkx".includes(key))) actions[key]();
     else return;
     event.preventDefault();
   });
