@@ -1,4 +1,4 @@
-"""Endpoints of moderation: approve, reject, reset, delete."""
+"""Endpoints of moderation."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final

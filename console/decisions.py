@@ -1,4 +1,4 @@
-"""Decisions about reviews: approve, reject, reset, delete; one review, or many.
+"""Decisions about reviews, one or many.
 
 Each has up to three guards, which `console.content_hashes` explains: the hash of the content (`seen`), `textHashes`
 and `expectedStatus`.

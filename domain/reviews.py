@@ -29,7 +29,7 @@ class ReviewStatus(IntEnum):
 
     @cached_property
     def label(self) -> str:
-        """The name in the interface: New, Approved, Rejected."""
+        """The name in the interface, such as New."""
         return self.name.capitalize()
 
 

@@ -143,7 +143,7 @@ class _ModerationFields(Message):
 
 
 class ModerationCommand(_ModerationFields, ClosedMessage):
-    """Approve, reject, reset or delete reviews. Only commands for a single id keep their order."""
+    """A decision about reviews. Only commands for a single id keep their order."""
 
     ids: Annotated[list[StoredId], Field(min_length=1, max_length=MAX_ITEMS)]
     text_hashes: TextHashes = None

@@ -12,7 +12,7 @@ import pytest
 
 from domain.moderation_rules import RuleKind, RuleOutcome
 from domain.permissions import Permission
-from domain.reviews import CONTENT_FIELDS, ModerationAction
+from domain.reviews import CONTENT_FIELDS, ModerationAction, ReviewStatus
 from domain.reviews_facts import ReasonCode
 from messaging.asyncapi import CHANNELS
 from messaging.topics import Topic
@@ -150,6 +150,7 @@ def test_documents_name_the_fields_of_imports_and_edits() -> None:
         ("docs/kafka.md", CHANNELS[Topic.EVENTS].messages),
         ("docs/kafka.md", ModerationAction),
         *(("docs/http.md", each) for each in (AuditAction, AuditKind, ReasonCode, RuleKind, RuleOutcome)),
+        ("docs/http.md", [status.label for status in ReviewStatus]),
         ("docs/security.md", Permission),
         ("console/templates/moderation_rules.html", RuleKind),
     ],

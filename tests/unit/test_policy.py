@@ -265,6 +265,17 @@ def test_report_of_decisions() -> None:
     assert ["lowStarsRejectedMoreOften", "", str(report["lowStarsRejectedMoreOften"]).lower()] in rows
 
 
+def test_figures_of_a_report_cover_every_status() -> None:
+    found = DecisionReport()
+    for status in ReviewStatus:
+        found.decisions.add(status, 3)
+    out = io.StringIO()
+    write_csv(report_of(ReportOptions(), found), out)
+    rows = csv.reader(io.StringIO(out.getvalue()))
+    figures = {figure: int(value) for figure, of, value in rows if of == "3 stars" and figure != "rejectedShare"}
+    assert figures.pop("submitted") == sum(figures.values()) == len(ReviewStatus)
+
+
 def test_report_without_decisions() -> None:
     report = report_of(ReportOptions(), DecisionReport())
     assert (report["submitted"], report["medianSecondsToDecision"], report["rejectedShareOfLowStars"]) == (
