@@ -19,6 +19,9 @@ from domain.reviews import (
 from domain.reviews_facts import ReviewImage
 from plaudit.cli.reviews import StatusName
 
+NEXT = len(ReviewStatus)
+"""The number of no status."""
+
 
 def test_identity_and_content_of_a_review() -> None:
     camera, at = Entity("Product", "camera"), datetime(2026, 3, 14, tzinfo=UTC)
@@ -62,23 +65,7 @@ def test_names_and_numbers_of_a_status(status: ReviewStatus) -> None:
 
 
 @pytest.mark.parametrize(
-    "word",
-    [
-        "",
-        " ",
-        "Newer",
-        str(len(ReviewStatus)),
-        "-1",
-        "1.0",
-        len(ReviewStatus),
-        0.5,
-        float("nan"),
-        True,
-        False,
-        None,
-        [],
-        {},
-    ],
+    "word", ["", " ", "Newer", str(NEXT), "-1", "1.0", NEXT, 0.5, float("nan"), True, False, None, [], {}]
 )
 def test_words_that_are_no_status(word: object) -> None:
     assert review_status(word) is None
