@@ -46,13 +46,21 @@ async def test_undo_checks_the_seen_review_and_offers_no_redo() -> None:
     assert [each.query["expectedStatus"] for each in asked if each.path == "customerReviews/reset"] == ["Approved"]
 
 
-@pytest.mark.parametrize("status", [status.label for status in ReviewStatus])
+@pytest.mark.parametrize("status", [each.label for each in ReviewStatus])
 async def test_every_decision_is_confirmed(status: str) -> None:
     form = {"action": RESTORING[status], "reasonCode": "spam", "expected": "New", "seen": hash_for_decision(ROW)}
     async with console() as http:
         decided = await http.post(DECIDE, data=form, follow_redirects=False)
     (done,) = parse_qs(urlsplit(decided.headers["location"]).query)["done"]
     assert done in visits.DONE
+
+
+@pytest.mark.parametrize("status", RESTORING)
+async def test_page_of_a_review_offers_every_decision_that_changes_it(status: str) -> None:
+    found = {"customerReviews/r": (200, {**ROW, "reviewStatus": status})}
+    async with client_of(faked(EVERYTHING, found)) as http:
+        offers = decide_forms(await http.get("/console/reviews/r"))
+    assert {button for each in offers for button in each.buttons} == {*RESTORING.values()} - {RESTORING[status]}
 
 
 @pytest.mark.parametrize("outcome", ["applied", "accepted"])
