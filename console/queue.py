@@ -18,7 +18,7 @@ from domain.reviews_facts import ReasonCode
 from domain.timestamps import timestamp
 
 _MOST_COUNTED: Final = 2_000
-"""Length of the queue from which the results of filters aren't counted: no index covers these counts."""
+"""Length of the queue from which the results of filters aren't counted: no index covers most of these counts."""
 REPORTED: Final = "reported"
 """The filter for reviews with open reports."""
 
@@ -123,9 +123,8 @@ async def waiting(visit: Visit) -> Response:
 
 
 async def _waiting(visit: Visit) -> int | None:
-    """The number of waiting reviews; None for visitors bound to stores, as no index counts theirs, or if it can't be
-    had in time."""
-    return None if visit.caller.stores is not None else await _total(visit, {"reviewStatus": "New"})
+    """The number of waiting reviews; None if it can't be had in time."""
+    return await _total(visit, {"reviewStatus": "New"})
 
 
 async def _total(visit: Visit, search: Mapping[str, Any]) -> int | None:

@@ -86,7 +86,7 @@ class ReviewCommandConsumer(ABC, Generic[T]):
         return command.review_id
 
     async def erased(self, commands: Sequence[T]) -> Sequence[T]:
-        """Those of these commands that the erasure of a person since removes from the parking."""
+        """Those of these commands whose sender was erased since, so that applying them only answers them."""
         return ()
 
     async def missing(self, commands: Sequence[T]) -> AbstractSet[Hashable]:
@@ -103,7 +103,8 @@ class ReviewCommandConsumer(ABC, Generic[T]):
             # Park first, then look up: the submission consumer stores first, then looks for parked commands, so one of
             # the two sees the other. An erasure leaves its mark first, then removes what is parked.
             await self.parking.park(early)
-            await self.parking.remove(await self.erased(early))
+            if erased := await self.erased(early):
+                await self.apply_together(erased, erased)
             await self._release_come(early)
 
     async def release(self, review_ids: Collection[str]) -> None:

@@ -4,10 +4,8 @@ from collections.abc import Collection
 
 from consumers.reviews.decisions import Decision
 from consumers.reviews.submissions import Submission
-from consumers.services import Services
 from domain.orders import Purchase, VerifiableReview, to_mark
 from storage.purchases import PurchaseRepository
-from storage.review_tokens import UsedToken
 
 
 async def verify_reviews(purchases: PurchaseRepository, reviews: Collection[VerifiableReview]) -> None:
@@ -22,21 +20,10 @@ async def verify_reviews(purchases: PurchaseRepository, reviews: Collection[Veri
         await purchases.save_verification(reviews)
 
 
-async def verify_submissions(services: Services, decided: Collection[tuple[Submission, Decision]]) -> None:
-    """Mark the reviews of decided submissions: new reviews, and those whose edits came with a token, which is used up
-    unless another review has used it meanwhile.
-
-    Repeats count as well: the process of an edit may have died between its commit and this call.
-    """
+async def verify_submissions(purchases: PurchaseRepository, decided: Collection[tuple[Submission, Decision]]) -> None:
+    """Mark the new reviews of decided submissions."""
     reviews = [verifiable(submission, decision) for submission, decision in decided]
-    await verify_reviews(services.purchases, [review for review in reviews if review])
-    edits = [s for s, v in decided if not v.reason and (v.is_edit or v.is_repeat)]
-    if tokens := [UsedToken(s.proof, s.id) for s in edits if s.proof]:
-        use = services.review_tokens.use
-        holders = await services.transactions.run(lambda work: use(tokens, work.session))
-        await services.purchases.verify_for_good(
-            [each.review_id for each in tokens if holders[each.token.line] == each.review_id]
-        )
+    await verify_reviews(purchases, [review for review in reviews if review])
 
 
 def verifiable(submission: Submission, decision: Decision) -> VerifiableReview | None:

@@ -13,6 +13,7 @@ from domain.images import ClaimableImages, images_after_edit, ready_among, with_
 from domain.moderation_rules import NO_RULING, Ruling
 from domain.permissions import Caller, Permission, is_within
 from domain.ratings import RatingTally, TallyKey, add_change
+from domain.review_tokens import ReviewToken
 from domain.reviews import CONTENT_FIELDS, Content, Review, ReviewIdentity, ReviewStatus, counted
 from domain.reviews_facts import ReviewImage, verdict_flags
 from domain.reviews_refusals import Refusal
@@ -46,6 +47,8 @@ class Edit:
     stores: Collection[str] | None = None
     refusal: Refusal | None = None
     """The objection of the store's rules, which bind authors only."""
+    token: ReviewToken | None = None
+    """Its valid review token, which it uses up, and which verifies the review."""
     keeps_pending: bool = False
     """True if the images being rebuilt, which the sender can't see, are kept beside its images."""
     command_id: str | None = None

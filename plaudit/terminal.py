@@ -66,8 +66,8 @@ class JsonTerminal(Terminal):
         if self._rows is None:
             print_json(self._out, {} if self.result is None else self.result)
         else:
-            others = {name: value for name, value in self.result.items() if name != self._rows}
-            self._out.file.write(f"\n  ],{_indented(others)[1:]}\n")
+            others = {name: value for name, value in (self.result or {}).items() if name != self._rows}
+            self._out.file.write(f"\n  ],{_indented(others)[1:]}\n" if others else "\n  ]\n}\n")
         self._out.file.flush()
 
 

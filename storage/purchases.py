@@ -9,7 +9,7 @@ import orjson
 
 from domain.orders import NO_BODY, Order, Purchase, VerifiableReview
 from domain.ratings import Entity
-from storage.database import Database, Document
+from storage.database import Database, Document, Session
 from storage.orders.repository import COLLECTION
 from storage.queries import ONE_ANSWER
 from storage.reviews.ids import sound_identity_from
@@ -116,11 +116,11 @@ class PurchaseRepository:
             marked = {**_is_review(others), "verifiedPurchase": True, "provenByToken": {"$ne": True}}
             await self._reviews.update_many(marked, {"$unset": {"verifiedPurchase": ""}})
 
-    async def verify_for_good(self, review_ids: Collection[str]) -> None:
+    async def verify_for_good(self, review_ids: Collection[str], session: Session) -> None:
         """Verify reviews for good, by review tokens that came with edits of them."""
         if review_ids:
             proven = {"verifiedPurchase": True, "provenByToken": True}
-            await self._reviews.update_many(_is_review(review_ids), {"$set": proven})
+            await self._reviews.update_many(_is_review(review_ids), {"$set": proven}, session=session)
 
     def _is_made(
         self, purchase: Purchase, bought: Mapping[tuple[str | None, str], set[tuple[str, str | None]]]

@@ -89,12 +89,11 @@ class ReviewTokenRepository:
         """The key that signs tokens, generated if there is none."""
         return self._configured[0] if self._configured else (await self._generated_key.get_or_create()).encode()
 
-    async def use(self, tokens: Collection[UsedToken], session: Session) -> dict[TokenLine, str]:
-        """Use up tokens in a transaction, of several for one line the first. Returns the review of each line, including
-        those used before.
+    async def use(self, tokens: Collection[UsedToken], session: Session) -> None:
+        """Use up tokens in a transaction, of several for one line the first, unless they are used already. Of two
+        transactions that use a line, one is repeated.
 
-        Of two transactions that use a line, one is repeated. Raises StoredDocumentError if the use of one of the lines
-        is damaged.
+        Raises StoredDocumentError if the use of one of the lines is damaged.
         """
         lines = {used.token.line for used in tokens}
         found = await self._found(lines, session)
@@ -108,7 +107,6 @@ class ReviewTokenRepository:
                 taken.add(line[:2])
         if documents:
             await self._used.insert_many(documents, ordered=False, session=session)
-        return holders
 
     async def used(self, lines: Collection[TokenLine], session: Session | None = None) -> dict[TokenLine, str]:
         """The review of each of these lines that is used. Raises StoredDocumentError if the use of one is damaged."""

@@ -122,7 +122,7 @@ class SubmissionConsumer:
 
     async def _finish(self, decided: Collection[tuple[Submission, Decision]]) -> None:
         """Mark stored reviews that purchases verify, then store the answers that clients wait for."""
-        await verify_submissions(self.services, decided)
+        await verify_submissions(self.services.purchases, decided)
         await self._answer(decided)
 
     async def _answer(self, decided: Iterable[tuple[Submission, Decision]]) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from typing import Final
@@ -31,6 +31,7 @@ from domain.reviews_refusals import Refusal
 from domain.stores import Store
 from messaging.events import review_edited, submission_refused
 from storage.audit import AuditAction, AuditEntry
+from storage.review_tokens import UsedToken
 from storage.unit_of_work import UnitOfWork
 
 _AT_ONCE: Final = 200_000
@@ -74,6 +75,7 @@ class ReviewEditor:
         work: UnitOfWork,
     ) -> EditedReviews:
         reviews, outcomes = work.repositories.review_edits, work.repositories.outcomes
+        edits = await _without_used_tokens(edits, work)
         present = await reviews.load({edit.review_id for edit in edits}, work.session)
         named = {id for edit in edits for id in edit.content.images or ()}
         images = await claimable_images(named, uploaded, await work.now(), work) if named else None
@@ -90,6 +92,7 @@ class ReviewEditor:
         await reviews.save(edited.reviews, work.session)
         await save_images(present, edited.reviews, work)
         results = list(zip(edits, edited.results, strict=True))
+        await _use_tokens(results, work)
         applied = [(edit, edited.reviews[edit.review_id], r) for edit, r in results if r.outcome is Outcome.APPLIED]
         # The event for an approval by a rule follows that for its edit, and precedes that for the next one.
         for edit, review, result in applied:
@@ -179,6 +182,30 @@ def _duplicate_keys(
             text = review.text if edit.content.text is None else edit.content.text
             keys[edit.review_id, text] = text_keys(review.identity, text)
     return keys
+
+
+async def _without_used_tokens(edits: Sequence[Edit], work: UnitOfWork) -> Sequence[Edit]:
+    """The edits, with refusals of those whose token another review has used, or an earlier edit of another one uses."""
+    lines = {edit.token.line for edit in edits if edit.token}
+    users = await work.repositories.review_tokens.used(lines, work.session)
+    return [
+        replace(edit, refusal=Refusal.USED_PROOF)
+        if edit.token and users.setdefault(edit.token.line, edit.review_id) != edit.review_id
+        else edit
+        for edit in edits
+    ]
+
+
+async def _use_tokens(results: Iterable[tuple[Edit, Edited]], work: UnitOfWork) -> None:
+    """Use up the tokens of edits that weren't refused, and verify their reviews by these."""
+    repositories = work.repositories
+    used = [
+        UsedToken(edit.token, edit.review_id)
+        for edit, result in results
+        if edit.token and not result.reason and not result.is_repeat
+    ]
+    await repositories.review_tokens.use(used, work.session)
+    await repositories.purchases.verify_for_good({each.review_id for each in used}, work.session)
 
 
 async def _decided_now(

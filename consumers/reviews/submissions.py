@@ -166,6 +166,7 @@ class Submission(NamedTuple):
             stores=editor.stores if editor else None,
             # The review that the author already has is the one to edit, and has what is omitted.
             refusal=None if reason in (Refusal.DUPLICATE_REVIEW, Refusal.INCOMPLETE) else reason,
+            token=self.proof,
             keeps_pending=bool(self.review.pending_images),
             command_id=self.review.command_id,
             mark=self.mark,

@@ -272,7 +272,8 @@ async def _progress(
         if record is not None and record.timestamp >= 0 and time.time() - record.timestamp / 1000 > STANDS_AFTER_S:
             came = f"offset {offset}, a record of {from_milliseconds(record.timestamp):%Y-%m-%d %H:%M:%S} UTC"
             async with TopicReader.open(connection, isolation="read_committed") as reader:
-                if not await reader.firsts({place: offset}):
+                committed = (await reader.spans([place])).get(place, range(0))
+                if committed.stop <= offset:
                     text = f"partition {partition} of {topic} waits at {came}, for an open transaction of a producer"
                     advice = "Have its owner end it: `kafka-transactions.sh find-hanging` finds it, `abort` ends it."
                     return failed("progress", text, advice)

@@ -41,7 +41,7 @@ MODERATED: Final[Document] = {
 """The projection of a review for moderation."""
 
 EDITABLE: Final[Document] = dict.fromkeys((*OF_OTHERS, "seen", "verdictsSeen"), 0)
-"""The projection of a review for edits, which leaves out what they neither read nor write."""
+"""The projection of a review for edits, without responses and the marks of other commands."""
 
 _IDENTITY: Final = ("entityType", "entityId", "storeId", "userId")
 """The fields without which nobody knows who may edit a review."""

@@ -13,7 +13,7 @@ OF_OTHERS: Final = (*_RESPONSES, "reply")
 EDITED_FACTS: Final = (*_FACTS, "flags", "images", "reasonCode", "held")
 """The names of the other fields, except the mark of an announced review."""
 STORED_FACTS: Final = (*OF_OTHERS, *EDITED_FACTS)
-"""The names of all these fields, as lists show them."""
+"""The names of all these fields, as lists load them."""
 
 _KNOWN: Final = frozenset(STORED_FACTS)
 

@@ -82,7 +82,8 @@ async def count(reviews: AsyncCollection[Document], conditions: Document, exact_
 def by_index(conditions: Document) -> Document | None:
     """The conditions without the status, if the index of the queue alone answers them; else None."""
     others = {name: value for name, value in conditions.items() if name != "status"}
-    return others if _FIELD in others and others.keys() <= {_FIELD, "createdDate", "storeId"} else None
+    fields = {name for part in (others, *others.get("$and", ())) for name in part} - {"$and"}
+    return others if _FIELD in others and fields <= {_FIELD, "createdDate", "storeId"} else None
 
 
 def has_to_leave(document: Mapping[str, Any]) -> bool:

@@ -597,7 +597,7 @@ async def test_verification_by_token_is_kept(desk: Desk) -> None:
     await desk.submit(desk.records(review))
     await desk.database["reviews"].update_one({"_id": review["id"]}, {"$set": {"verifiedPurchase": True}})
     (found,) = await purchases.reviews_of(["anna"])
-    await purchases.verify_for_good([review["id"]])
+    await in_transaction(desk.database, lambda session: purchases.verify_for_good([review["id"]], session))
     await purchases.save_verification([found._replace(is_verified=False)])
     assert (await desk.stored(review["id"]))["verifiedPurchase"] is True
 

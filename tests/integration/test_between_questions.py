@@ -120,19 +120,22 @@ async def test_token_that_another_review_uses_meanwhile_is_refused(
     assert (await desk.stored(quick["id"]))["provenByToken"]
 
 
-async def test_token_that_another_review_uses_meanwhile_proves_nothing_of_edit(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_together", [False, True])
+async def test_edit_whose_token_another_review_uses_meanwhile_is_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, is_together: bool
 ) -> None:
     store = await desk.open_store()
     token, signed = await desk.review_token(store)
     edited, quick = (desk.review(storeId=store, userId=token.customer_id) for _ in range(2))
     await desk.submit(desk.records(edited))
-    meanwhile(
-        monkeypatch, ReviewTokenRepository, "used", partial(desk.submit, desk.records({**quick, "token": signed}))
-    )
-    await desk.submit(desk.records({**edited, "review": "Other words.", "token": signed}))
-    assert (await desk.stored(edited["id"]))["review"] == "Other words."
-    assert [(await desk.stored(each["id"])).get("provenByToken") for each in (edited, quick)] == [None, True]
+    edit, other = {**edited, "review": "Other words.", "token": signed}, {**quick, "token": signed}
+    records = desk.records(edit, other) if is_together else desk.records(edit)
+    if not is_together:
+        meanwhile(monkeypatch, ReviewTokenRepository, "used", partial(desk.submit, desk.records(other)))
+    for _ in range(2):
+        await desk.submit(records)
+        assert (await desk.stored(edited["id"]))["review"] == edited["review"]
+        assert [(await desk.stored(each["id"])).get("provenByToken") for each in (edited, quick)] == [None, True]
 
 
 async def test_frozen_worker_announces_no_refusal_of_applied_edit(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +241,8 @@ async def test_lines_with_same_id_have_a_token_per_product(desk: Desk) -> None:
     lines = {camera.line: "camera", tripod.line: "tripod"}
 
     async def use(*uses: UsedToken) -> dict[TokenLine, str]:
-        return await in_transaction(desk.database, partial(tokens.use, uses))
+        await in_transaction(desk.database, partial(tokens.use, uses))
+        return await tokens.used({each.token.line for each in uses})
 
     for _ in range(2):
         assert await use(of_camera, replace(of_tripod), replace(of_tripod, review_id="late")) == lines

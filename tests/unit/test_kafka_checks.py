@@ -86,8 +86,8 @@ class Reader:
     async def record(self, _: TopicPartition, __: int) -> Any:
         return SimpleNamespace(timestamp=(time.time() - 120) * 1000)
 
-    async def firsts(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
-        return dict.fromkeys(offsets)
+    async def spans(self, places: list[TopicPartition]) -> dict[TopicPartition, range]:
+        return dict.fromkeys(places, range(1_000))
 
 
 async def progress(
